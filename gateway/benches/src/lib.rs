@@ -1,0 +1,126 @@
+//! One object, hot: what the benches have in common.
+//!
+//! The engine and its stores are the real ones, in memory; only the bucket behind them is a fake,
+//! and is asked once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use prometheus_client::registry::Registry;
+use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
+use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate::origin::FakeOrigin;
+use tidegate::plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
+use tidegate::store::{self, Tier};
+
+/// Size of the object: a photograph on a web page.
+pub const SIZE: usize = 35 << 10;
+
+/// Its name, long enough to be somebody's.
+pub const KEY: &str = "2026/11/a-photograph-768x512.jpg";
+
+/// A chunk, as by default.
+const CHUNK: u64 = 256 << 10;
+
+/// An engine that holds the object in memory.
+#[derive(Debug)]
+pub struct Hot {
+    /// The bucket; it was asked once.
+    pub origin: FakeOrigin,
+    /// The engine.
+    pub engine: Engine,
+    /// The bucket and the profile `web`, as the engine knows them.
+    pub source: Arc<Source>,
+    /// The object's name.
+    pub key: ObjectKey,
+}
+
+impl Hot {
+    /// Fetches the object, and waits until memory holds it. Its time stands still, so that what
+    /// is fresh stays so.
+    ///
+    /// # Panics
+    /// If anything fails: nothing here can but by a mistake.
+    pub async fn start() -> Self {
+        let origin = FakeOrigin::new();
+        let headers = [("content-type", "image/jpeg")];
+        origin.put_with(KEY, vec![b'x'; SIZE], &headers);
+        let geometry = Geometry::new(CHUNK).expect("a power of two");
+        let settings = store::Settings {
+            geometry,
+            memory: 64 << 20,
+            ..store::Settings::default()
+        };
+        let opened = store::open(&settings, &mut Registry::default());
+        let (chunks, meta) = opened.expect("stores in memory");
+        let engine = Engine::new(Parts {
+            chunks,
+            meta,
+            geometry,
+            budget: Budget::new(64 << 20),
+            clock: Arc::new(|| Timestamp::from_secs(1_800_000_000)),
+            origins: Vec::new(),
+        });
+        let source = Source {
+            origin: Arc::new(origin.clone()),
+            profile: ArcSwap::from_pointee(Profile::web()),
+        };
+        let hot = Self {
+            origin,
+            engine,
+            source: Arc::new(source),
+            key: ObjectKey::new(KEY).expect("a key"),
+        };
+        hot.read().await.expect("the first read");
+        let object = hot.open().await.expect("known by now");
+        while object.locate(whole()) != Found::All(Tier::Memory) {
+            // Nothing that is counted: a loop that spins would be, for as long as others take.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(hot.origin.gets(), 1);
+        hot
+    }
+
+    /// Opens the object as a GET does.
+    ///
+    /// # Errors
+    /// None, while the object is hot.
+    pub async fn open(&self) -> Result<Object, Error> {
+        let how = Open {
+            first: Some(RangeSpec::From(0)),
+            ..Open::default()
+        };
+        self.engine.open(&self.source, &self.key, how).await
+    }
+
+    /// Opens the object and takes all of its bytes.
+    ///
+    /// # Errors
+    /// None, while the object is hot.
+    pub async fn read(&self) -> Result<Vec<Bytes>, Error> {
+        self.open().await?.read_at(whole()).try_collect().await
+    }
+
+    /// A frontend over the engine, with one route.
+    #[must_use]
+    pub fn frontend(&self) -> Frontend {
+        let route = Route {
+            settings: RouteSettings::default(),
+            source: self.source.clone(),
+        };
+        Frontend::new(
+            self.engine.clone(),
+            vec![route],
+            Settings::default(),
+            Arc::new(Metrics::default()),
+            Arc::new(Ceiling::new(16 << 20)),
+        )
+    }
+}
+
+fn whole() -> ByteRange {
+    ByteRange::new(0, SIZE as u64)
+}

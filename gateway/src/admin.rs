@@ -1,0 +1,131 @@
+//! The operator's listener: health, metrics and purge, on an address of its own, never the public
+//! one.
+//!
+//! | endpoint | answer |
+//! | --- | --- |
+//! | `GET /healthz` | 200 while the process lives; asks nothing of anything |
+//! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not |
+//! | `GET /metrics` | everything that is counted, as OpenMetrics text |
+//! | `GET /routes` | what profile each route has now, as JSON |
+//! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
+//! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
+//!
+//! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
+//! no token is configured. Other paths are 404, other methods 405.
+//!
+//! This layer does not know origins or stores, nor routes but by their names: [`Control`] and
+//! [`profile::Routes`] are all that it sees of the gateway, and [`EngineControl`] is the one
+//! implementation of the former that is not a test's.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use futures_core::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+mod ask;
+pub mod auth;
+pub mod control;
+mod listen;
+pub mod profile;
+pub mod purge;
+
+pub use auth::Token;
+pub use control::{EngineControl, Target};
+pub use listen::serve;
+pub use purge::{Purge, PurgeError};
+
+/// `/readyz` answers within this time, whatever the check behind it waits for: half of the 10 s
+/// after which Kubernetes and most load balancers count no answer as a bad one.
+const READY_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The longest body that is read: a purge names one path, of at most 3 KiB percent-encoded, and a
+/// profile has ten keys.
+const MAX_BODY: usize = 16 << 10;
+
+/// What the admin listener asks of the gateway behind it.
+pub trait Control: Send + Sync + 'static {
+    /// Whether origins and cache index are there; else one line for each that is not.
+    fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>>;
+
+    /// Removes what `purge` names, and says in words what that was. Durable when it returns.
+    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>>;
+}
+
+/// Everything that the endpoints need.
+#[derive(Clone)]
+pub struct Admin {
+    /// The gateway behind them.
+    pub control: Arc<dyn Control>,
+    /// The routes, whose profiles may be exchanged.
+    pub routes: Arc<dyn profile::Routes>,
+    /// Renders all metrics, in OpenMetrics text.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// What a change must show; without one nothing can be changed.
+    pub token: Option<Arc<Token>>,
+    /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes
+    /// elsewhere before the public listener closes.
+    pub draining: CancellationToken,
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin")
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    /// The endpoints in the head of this module.
+    pub fn router(self) -> Router {
+        let changes = middleware::from_fn_with_state(self.clone(), auth::require_token);
+        let profile = put(profile::change).patch(profile::change);
+        Router::new()
+            .route("/healthz", get(healthz))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics))
+            .route("/routes", get(profile::list))
+            .route("/routes/profile", profile.route_layer(changes.clone()))
+            .route("/purge", post(purge::purge).route_layer(changes))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
+            .with_state(self)
+    }
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+async fn readyz(State(admin): State<Admin>) -> Response {
+    let lines = if admin.draining.is_cancelled() {
+        vec!["draining: the process is shutting down".to_owned()]
+    } else {
+        match tokio::time::timeout(READY_DEADLINE, admin.control.ready()).await {
+            Ok(Ok(())) => return "ready\n".into_response(),
+            Ok(Err(lines)) => lines,
+            Err(_) => vec![format!(
+                "the check took longer than {} s",
+                READY_DEADLINE.as_secs()
+            )],
+        }
+    };
+    let mut body = lines.join("\n");
+    body.push('\n');
+    (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], (admin.metrics)()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What requests bring along: names in the query, a body in bounded time.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, Request};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
+
+/// A body must arrive within this time.
+const BODY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Why a request is refused: a status, and the words for it.
+pub(super) type Refusal = (StatusCode, String);
+
+/// The body.
+pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
+    tokio::time::timeout(BODY_DEADLINE, Bytes::from_request(request, &()))
+        .await
+        .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "no body came".to_owned()))?
+        .map_err(|error: BytesRejection| (error.status(), error.body_text()))
+}
+
+/// The values of `names` in a query, as they stand there. Nothing else may be in it, nor anything
+/// twice.
+pub(super) fn values<'q, const N: usize>(
+    query: &'q str,
+    names: [&str; N],
+) -> Result<[Option<&'q str>; N], String> {
+    let mut values = [None; N];
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(nth) = names.iter().position(|known| *known == name) else {
+            let names = names.join(", ");
+            return Err(format!("only these are understood here: {names}"));
+        };
+        if values[nth].replace(value).is_some() {
+            return Err(format!("{name} is given twice"));
+        }
+    }
+    Ok(values)
+}
+
+/// A host, percent-decoded.
+pub(super) fn host(value: &str) -> Result<String, String> {
+    let text = percent_decode_str(value).decode_utf8();
+    Ok(text.map_err(|_| "host is not text")?.into_owned())
+}
+
+pub(super) fn json(value: &serde_json::Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, format!("{value}\n")).into_response()
+}

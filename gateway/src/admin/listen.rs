@@ -1,0 +1,95 @@
+//! The admin listener's accept loop: plain HTTP/1.1 for few clients, every wait bounded.
+//!
+//! `axum::serve` installs no timer, so that a client which sends half a header would hold its
+//! connection for ever.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::socket::{Listener, Stream};
+
+/// Connections at once: a scraper, a prober and a person, and room for their mistakes.
+pub(super) const MAX_CONNECTIONS: usize = 64;
+/// A request's header must arrive within this time, and an idle connection is closed after it.
+const HEADER_DEADLINE: Duration = Duration::from_secs(30);
+/// After this time a connection takes no further request: no client keeps its place for good.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// What is being answered when a connection or the process ends may take this much longer.
+const GRACE: Duration = Duration::from_secs(5);
+/// Wait after a failed accept, most likely for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers with `router` until `stop` is cancelled; returns when the last connection has ended, at
+/// most 5 s later.
+pub async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
+    let server = Server {
+        router,
+        stop,
+        tasks: TaskTracker::new(),
+    };
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let next = || accept(&listener, &places);
+    while let Some(accepted) = server.stop.run_until_cancelled(next()).await {
+        match accepted {
+            Ok((io, place)) => server.spawn(io, place),
+            Err(error) => {
+                tracing::warn!(%error, "admin listener cannot accept");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    server.tasks.close();
+    server.tasks.wait().await;
+}
+
+async fn accept(
+    listener: &Listener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(Stream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places)
+        .acquire_owned()
+        .await
+        .expect("the semaphore is never closed");
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+struct Server {
+    router: Router,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    fn spawn(&self, io: Stream, place: OwnedSemaphorePermit) {
+        let stop = self.stop.clone();
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_DEADLINE)
+            .max_buf_size(64 << 10)
+            .serve_connection(
+                TokioIo::new(io),
+                TowerToHyperService::new(self.router.clone()),
+            );
+        self.tasks.spawn(async move {
+            let _place = place;
+            let mut connection = std::pin::pin!(connection);
+            let end = tokio::time::timeout(LIFETIME, stop.cancelled());
+            // Errors here are clients that left or sent no HTTP: nothing to act on.
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                _ = end => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = tokio::time::timeout(GRACE, connection).await;
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! `GET /routes`, `PUT` and `PATCH /routes/profile`: how each route's objects are treated, and
+//! another way for one of them, without a restart.
+//!
+//! The route is named as the configuration names it: `?path=/books/`, and `&host=…` where several
+//! routes have this path. The body is JSON:
+//!
+//! - `PUT {"profile": "stream"}`: the profile of this name;
+//! - `PUT {"extends": "stream", "read_ahead": "64MiB"}`: a profile of these keys, which are those of
+//!   `[profile.NAME]`, as if it stood in the file;
+//! - `PATCH {"read_ahead": "64MiB"}`: these keys over what the route has now.
+//!
+//! Reads that begin from then on go by it. The next start goes by the file again.
+
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::Admin;
+use super::ask::{self, Refusal};
+use crate::plan::profile::DiskUse;
+use crate::plan::{ByteSize, Period, Profile};
+
+/// The routes, as far as their profiles are concerned.
+pub trait Routes: Send + Sync + 'static {
+    /// What each route has now, in the order of the configuration.
+    fn list(&self) -> Vec<RouteProfile>;
+
+    /// Gives one route another profile; what it has then.
+    ///
+    /// # Errors
+    /// Why it keeps the one it has.
+    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError>;
+}
+
+/// What a route has now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteProfile {
+    /// Only requests for this host.
+    pub host: Option<String>,
+    /// What the path begins with.
+    pub path: String,
+    /// The origin's name.
+    pub origin: String,
+    /// The profile's name; `None` for one that was given at run time and has none.
+    pub name: Option<String>,
+    /// Its values.
+    pub profile: Profile,
+}
+
+/// What is to be changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The route's path, as configured.
+    pub path: String,
+    /// The route's host; left out where the path says enough.
+    pub host: Option<String>,
+    /// What it is to have.
+    pub to: To,
+}
+
+/// What a route is to have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum To {
+    /// The profile of this name.
+    Named(String),
+    /// A profile of these keys.
+    Keys(Value),
+    /// What it has now, with these keys over it.
+    Over(Value),
+}
+
+/// Why nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// There is none.
+    #[error("no route has this path and host; GET /routes lists them")]
+    NoRoute,
+    /// It is not said which.
+    #[error("several routes have this path: say which host")]
+    Several,
+    /// There is no such profile, or what it says is wrong.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// `GET /routes`.
+pub(super) async fn list(State(admin): State<Admin>) -> Response {
+    let routes: Vec<Value> = admin.routes.list().iter().map(shown).collect();
+    ask::json(&json!({ "routes": routes }))
+}
+
+/// `PUT` and `PATCH /routes/profile`.
+pub(super) async fn change(
+    State(admin): State<Admin>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let change = match read(query.as_deref().unwrap_or_default(), request).await {
+        Ok(change) => change,
+        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
+    };
+    match admin.routes.change(&change) {
+        Ok(now) => {
+            let shown = shown(&now);
+            let (path, host) = (&now.path, now.host.as_deref().unwrap_or_default());
+            tracing::info!(?path, ?host, now = %shown["now"], "profile changed");
+            ask::json(&shown)
+        }
+        Err(error) => {
+            let status = match error {
+                ChangeError::NoRoute => StatusCode::NOT_FOUND,
+                ChangeError::Several | ChangeError::Wrong(_) => StatusCode::BAD_REQUEST,
+            };
+            (status, format!("{error}\n")).into_response()
+        }
+    }
+}
+
+async fn read(query: &str, request: Request) -> Result<Change, Refusal> {
+    let over = request.method() == Method::PATCH;
+    let body = ask::body(request).await?;
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let [path, host] = ask::values(query, ["path", "host"]).map_err(bad)?;
+    let path = path.ok_or_else(|| bad("path is missing: say which route".to_owned()))?;
+    let host = host.map(ask::host).transpose().map_err(bad)?;
+    let body: Value = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    Ok(Change {
+        path: path.to_owned(),
+        host,
+        to: asked(body, over).map_err(bad)?,
+    })
+}
+
+fn asked(body: Value, over: bool) -> Result<To, String> {
+    let Some(name) = body.get("profile") else {
+        return Ok(if over { To::Over(body) } else { To::Keys(body) });
+    };
+    let alone = body.as_object().is_some_and(|keys| keys.len() == 1);
+    match (name.as_str(), over, alone) {
+        (Some(name), false, true) => Ok(To::Named(name.to_owned())),
+        (None, ..) => Err("profile is a name".to_owned()),
+        (_, true, _) => Err("a profile is not laid over another: PUT it".to_owned()),
+        (_, _, false) => Err("either profile or keys of one: use extends".to_owned()),
+    }
+}
+
+/// A route as JSON, its profile's values as they would stand in the file.
+fn shown(route: &RouteProfile) -> Value {
+    let profile = &route.profile;
+    let time = |time| Period(time).to_string();
+    json!({
+        "path": route.path,
+        "host": route.host,
+        "origin": route.origin,
+        "profile": route.name,
+        "now": {
+            "read_ahead": ByteSize(profile.read_ahead).to_string(),
+            "streams": profile.streams,
+            "disk": match profile.disk {
+                DiskUse::Off => "off",
+                DiskUse::First => "first",
+                DiskUse::Second => "second",
+            },
+            "ttl": time(profile.ttl),
+            "force_ttl": profile.force_ttl,
+            "stale_while_revalidate": time(profile.stale_while_revalidate),
+            "stale_if_error": time(profile.stale_if_error),
+            "negative_ttl": time(profile.negative_ttl),
+            "bulk": profile.bulk,
+        },
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,186 @@
+//! The endpoints, against routes that remember what they were asked.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::super::tests::Told;
+use super::super::{Admin, Token};
+use super::*;
+
+/// One route, whose changes fail if they are told to.
+#[derive(Default)]
+pub(in super::super) struct OneRoute {
+    fails: Mutex<Option<ChangeError>>,
+    asked: Mutex<Vec<Change>>,
+}
+
+fn books() -> RouteProfile {
+    RouteProfile {
+        host: None,
+        path: "/books/".to_owned(),
+        origin: "media".to_owned(),
+        name: Some("stream".to_owned()),
+        profile: Profile::stream(),
+    }
+}
+
+impl Routes for OneRoute {
+    fn list(&self) -> Vec<RouteProfile> {
+        vec![books()]
+    }
+
+    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError> {
+        self.asked
+            .lock()
+            .expect("not poisoned")
+            .push(change.clone());
+        match self.fails.lock().expect("not poisoned").clone() {
+            Some(error) => Err(error),
+            None => Ok(books()),
+        }
+    }
+}
+
+impl OneRoute {
+    fn asked(&self) -> Vec<Change> {
+        std::mem::take(&mut *self.asked.lock().expect("not poisoned"))
+    }
+}
+
+const TOKEN: Option<&str> = Some("Bearer s3cret");
+
+/// One request; status and body.
+async fn ask(
+    routes: &Arc<OneRoute>,
+    line: &str,
+    token: Option<&str>,
+    body: &str,
+) -> (StatusCode, String) {
+    let admin = Admin {
+        control: Arc::new(Told::default()),
+        routes: routes.clone(),
+        metrics: Arc::new(String::new),
+        token: Token::new("s3cret").map(Arc::new),
+        draining: CancellationToken::new(),
+    };
+    let (method, target) = line.split_once(' ').expect("a method and a target");
+    let mut request = Request::builder().method(method).uri(target);
+    if let Some(token) = token {
+        request = request.header("authorization", token);
+    }
+    let request = request
+        .body(Body::from(body.to_owned()))
+        .expect("a request");
+    let answer = admin.router().oneshot(request).await.expect("an answer");
+    let status = answer.status();
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn lists_what_each_route_has() {
+    let routes = Arc::new(OneRoute::default());
+    let (status, body) = ask(&routes, "GET /routes", None, "").await;
+    assert_eq!(status, 200);
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    let route = &body["routes"][0];
+    assert_eq!(
+        (&route["path"], &route["profile"]),
+        (&json!("/books/"), &json!("stream"))
+    );
+    assert_eq!(route["now"]["read_ahead"], "128MiB");
+    assert_eq!(route["now"]["stale_if_error"], "1d");
+}
+
+#[tokio::test]
+async fn changes_by_name_by_keys_and_over_what_is_there() {
+    let routes = Arc::new(OneRoute::default());
+    for (line, body, to) in [
+        ("PUT", r#"{"profile": "web"}"#, To::Named("web".to_owned())),
+        (
+            "PUT",
+            r#"{"extends": "web"}"#,
+            To::Keys(json!({ "extends": "web" })),
+        ),
+        (
+            "PATCH",
+            r#"{"streams": 4}"#,
+            To::Over(json!({ "streams": 4 })),
+        ),
+    ] {
+        let line = format!("{line} /routes/profile?path=/books/&host=a.example");
+        let (status, said) = ask(&routes, &line, TOKEN, body).await;
+        assert_eq!(status, 200, "{said}");
+        assert!(said.contains(r#""read_ahead":"128MiB""#), "{said}");
+        let change = Change {
+            path: "/books/".to_owned(),
+            host: Some("a.example".to_owned()),
+            to,
+        };
+        assert_eq!(routes.asked(), [change]);
+    }
+}
+
+#[tokio::test]
+async fn refuses_what_it_does_not_understand_and_whom_it_does_not_know() {
+    let routes = Arc::new(OneRoute::default());
+    let put = "PUT /routes/profile?path=/";
+    for (line, body) in [
+        ("PUT /routes/profile", r#"{"profile": "web"}"#),
+        (
+            "PUT /routes/profile?path=/&path=/a",
+            r#"{"profile": "web"}"#,
+        ),
+        (
+            "PUT /routes/profile?path=/&prefix=true",
+            r#"{"profile": "web"}"#,
+        ),
+        (put, ""),
+        (put, "profile=web"),
+        (put, r#"{"profile": 1}"#),
+        (put, r#"{"profile": "web", "streams": 3}"#),
+        ("PATCH /routes/profile?path=/", r#"{"profile": "web"}"#),
+    ] {
+        let (status, said) = ask(&routes, line, TOKEN, body).await;
+        assert_eq!(status, 400, "{line} {body}: {said}");
+    }
+    for token in [None, Some("Bearer s3cre")] {
+        let (status, _) = ask(&routes, put, token, r#"{"profile": "web"}"#).await;
+        assert_eq!(status, 401);
+    }
+    assert_eq!(
+        ask(&routes, "POST /routes/profile?path=/", TOKEN, "{}")
+            .await
+            .0,
+        405
+    );
+    assert_eq!(routes.asked(), []);
+}
+
+#[tokio::test]
+async fn says_why_nothing_was_changed() {
+    let routes = Arc::new(OneRoute::default());
+    for (error, expected) in [
+        (ChangeError::NoRoute, 404),
+        (ChangeError::Several, 400),
+        (
+            ChangeError::Wrong("`streams`: must be at least 1".to_owned()),
+            400,
+        ),
+    ] {
+        let words = format!("{error}\n");
+        *routes.fails.lock().expect("not poisoned") = Some(error);
+        let line = "PUT /routes/profile?path=/";
+        let (status, said) = ask(&routes, line, TOKEN, r#"{"streams": 0}"#).await;
+        assert_eq!((status.as_u16(), said), (expected, words));
+    }
+}

@@ -1,0 +1,147 @@
+//! `POST /purge`: removes one path, or everything below one.
+//!
+//! What to remove is a path of the public listener, as it stands in a URL: percent-encoded, from
+//! the first `/`, without the query. It comes in the query (`?path=/a%20b.jpg&prefix=true`) or as
+//! JSON (`{"path": "/a%20b.jpg", "prefix": true}`). `host` narrows it to the routes of one host.
+//!
+//! In the query the path is taken as it stands and not form-decoded, so that one can paste it from
+//! a URL and `+` stays `+`. A client that encodes its parameters sends `%2F` first, which is
+//! refused rather than misread: such a client sends JSON.
+
+use axum::extract::{RawQuery, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use super::Admin;
+use super::ask::{self, Refusal};
+
+/// What to remove.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    /// A URL path of the public listener, percent-encoded.
+    pub path: String,
+    /// Everything that starts with it, too.
+    #[serde(default)]
+    pub prefix: bool,
+    /// Only in routes of this host; left out: in every route that has the path.
+    #[serde(default)]
+    pub host: Option<String>,
+}
+
+/// Why nothing, or not everything, was removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PurgeError {
+    /// The path is none that an object could have.
+    #[error("{0}")]
+    BadPath(String),
+    /// No route leads anywhere from it.
+    #[error("no route has this path")]
+    NoRoute,
+    /// It could not be made durable: it may or may not hold after a restart. Purge again.
+    #[error("{0}")]
+    NotDurable(String),
+}
+
+/// The endpoint.
+pub(super) async fn purge(
+    State(admin): State<Admin>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let purge = match read(query.as_deref().unwrap_or_default(), request).await {
+        Ok(purge) => purge,
+        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
+    };
+    match admin.control.purge(&purge).await {
+        Ok(purged) => {
+            tracing::info!(path = ?purge.path, prefix = purge.prefix, "purged");
+            ask::json(&serde_json::json!({ "purged": purged }))
+        }
+        Err(error) => refusal(&purge, &error),
+    }
+}
+
+fn refusal(purge: &Purge, error: &PurgeError) -> Response {
+    let status = match error {
+        PurgeError::BadPath(_) => StatusCode::BAD_REQUEST,
+        PurgeError::NoRoute => StatusCode::NOT_FOUND,
+        PurgeError::NotDurable(_) => {
+            tracing::error!(path = ?purge.path, prefix = purge.prefix, %error, "purge failed");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    (status, format!("{error}\n")).into_response()
+}
+
+/// The purge that a request asks for, from its query or else its body, never a mixture of both.
+async fn read(query: &str, request: Request) -> Result<Purge, Refusal> {
+    let body = ask::body(request).await?;
+    let purge = match (query.is_empty(), body.is_empty()) {
+        (false, true) => from_query(query),
+        (true, false) => serde_json::from_slice(&body).map_err(|error| error.to_string()),
+        _ => Err("say what to purge, in the query or as JSON".to_owned()),
+    };
+    purge
+        .and_then(checked)
+        .map_err(|why| (StatusCode::BAD_REQUEST, why))
+}
+
+fn checked(purge: Purge) -> Result<Purge, String> {
+    if !purge.path.starts_with('/') {
+        return Err("path must begin with `/`, as it stands in a URL".to_owned());
+    }
+    if purge.path.contains(['?', '#']) {
+        return Err("path must not have a query: it is no part of the key".to_owned());
+    }
+    Ok(purge)
+}
+
+fn from_query(query: &str) -> Result<Purge, String> {
+    let [path, prefix, host] = ask::values(query, ["path", "prefix", "host"])?;
+    Ok(Purge {
+        path: path.ok_or("path is missing")?.to_owned(),
+        prefix: match prefix {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => return Err("prefix is true or false".to_owned()),
+        },
+        host: host.map(ask::host).transpose()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_the_query_is_taken_as_it_stands() {
+        let rows = [
+            ("path=/a%20b+c.jpg", "/a%20b+c.jpg", false),
+            ("prefix=true&path=/a/", "/a/", true),
+            ("path=/a=b&prefix=false", "/a=b", false),
+        ];
+        for (query, path, prefix) in rows {
+            let purge = from_query(query).expect(query);
+            assert_eq!((purge.path.as_str(), purge.prefix), (path, prefix));
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_understand() {
+        let bad = [
+            "prefix=true",
+            "path=/a&path=/b",
+            "path=/a&recursive=true",
+            "path=/a&prefix=yes",
+            "path=/a&host=%ff",
+            "path=%2Fa",
+            "path=a",
+            "path=/a?ver=6.4",
+        ];
+        for query in bad {
+            assert!(from_query(query).and_then(checked).is_err(), "{query}");
+        }
+    }
+}

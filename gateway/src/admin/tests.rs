@@ -1,0 +1,312 @@
+//! The endpoints over real sockets, against a gateway that does as it is told.
+
+use std::io::{Read, Write};
+use std::sync::Mutex;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::*;
+use crate::plan::Listen;
+use crate::socket::Listener;
+
+/// A gateway that is as ready as the test says and remembers what it was asked to purge.
+#[derive(Default)]
+pub(super) struct Told {
+    missing: Mutex<Vec<String>>,
+    fails: Mutex<Option<PurgeError>>,
+    purged: Mutex<Vec<Purge>>,
+}
+
+impl Control for Told {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>> {
+        let missing = self.missing.lock().expect("not poisoned").clone();
+        Box::pin(async move {
+            if missing.iter().any(|line| line == "hang") {
+                std::future::pending::<()>().await;
+            }
+            if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(missing)
+            }
+        })
+    }
+
+    fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
+        self.purged
+            .lock()
+            .expect("not poisoned")
+            .push(purge.clone());
+        let fails = self.fails.lock().expect("not poisoned").clone();
+        Box::pin(async move { fails.map_or_else(|| Ok(vec![purge.path.clone()]), Err) })
+    }
+}
+
+struct Running {
+    told: Arc<Told>,
+    address: String,
+    draining: CancellationToken,
+    stop: CancellationToken,
+    server: tokio::task::JoinHandle<()>,
+}
+
+async fn start(token: Option<&str>) -> Running {
+    let listener = Listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into()), 0).await;
+    start_on(listener.expect("binds"), token)
+}
+
+fn start_on(listener: Listener, token: Option<&str>) -> Running {
+    let told = Arc::new(Told::default());
+    let draining = CancellationToken::new();
+    let admin = Admin {
+        control: told.clone(),
+        routes: Arc::new(profile::tests::OneRoute::default()),
+        metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
+        token: token.and_then(Token::new).map(Arc::new),
+        draining: draining.clone(),
+    };
+    let address = listener.address().expect("an address").to_string();
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, admin.router(), stop.clone()));
+    Running {
+        told,
+        address,
+        draining,
+        stop,
+        server,
+    }
+}
+
+impl Running {
+    /// Sends one request on a connection of its own: method, target, further header lines, body.
+    async fn ask(&self, line: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        let request = format!(
+            "{line} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        );
+        let mut answer = String::new();
+        match self.address.strip_prefix("unix:") {
+            Some(path) => {
+                let mut io = UnixStream::connect(path).await.expect("connects");
+                io.write_all(request.as_bytes()).await.expect("sends");
+                io.read_to_string(&mut answer).await.expect("answers");
+            }
+            None => {
+                let mut io = TcpStream::connect(&self.address).await.expect("connects");
+                io.write_all(request.as_bytes()).await.expect("sends");
+                io.read_to_string(&mut answer).await.expect("answers");
+            }
+        }
+        answer.make_ascii_lowercase();
+        answer
+    }
+
+    async fn status(&self, line: &str, headers: &str, body: &str) -> u16 {
+        status(&self.ask(line, headers, body).await)
+    }
+
+    fn purged(&self) -> Vec<Purge> {
+        std::mem::take(&mut *self.told.purged.lock().expect("not poisoned"))
+    }
+}
+
+fn status(answer: &str) -> u16 {
+    let digits = answer.split(' ').nth(1).expect("a status line");
+    digits.parse().expect("a status")
+}
+
+const TOKEN: &str = "authorization: Bearer s3cret\r\n";
+
+#[tokio::test]
+async fn health_readiness_and_metrics() {
+    let t = start(None).await;
+    assert_eq!(t.status("GET /healthz", "", "").await, 200);
+    assert_eq!(t.status("HEAD /healthz", "", "").await, 200);
+    assert_eq!(t.status("GET /readyz", "", "").await, 200);
+
+    let lines = ["origin media: refused", "disk 0: loading"].map(String::from);
+    *t.told.missing.lock().expect("not poisoned") = lines.to_vec();
+    let answer = t.ask("GET /readyz", "", "").await;
+    assert_eq!(status(&answer), 503);
+    assert!(answer.ends_with("\r\n\r\norigin media: refused\ndisk 0: loading\n"));
+    assert_eq!(t.status("GET /healthz", "", "").await, 200);
+
+    let answer = t.ask("GET /metrics", "", "").await;
+    assert!(answer.contains("\r\ncontent-type: application/openmetrics-text; version=1.0.0;"));
+    assert!(answer.ends_with("\r\n\r\ntidegate_up 1\n# eof\n"));
+}
+
+#[tokio::test]
+async fn a_draining_gateway_is_not_ready() {
+    let t = start(None).await;
+    t.draining.cancel();
+    let answer = t.ask("GET /readyz", "", "").await;
+    assert_eq!(status(&answer), 503);
+    assert!(answer.contains("draining"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_answers_even_if_the_check_hangs() {
+    let told = Arc::new(Told::default());
+    *told.missing.lock().expect("not poisoned") = vec!["hang".to_owned()];
+    let admin = Admin {
+        control: told,
+        routes: Arc::new(profile::tests::OneRoute::default()),
+        metrics: Arc::new(String::new),
+        token: None,
+        draining: CancellationToken::new(),
+    };
+    let answer = readyz(State(admin)).await;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn other_paths_are_404_and_other_methods_405() {
+    let t = start(Some("s3cret")).await;
+    assert_eq!(t.status("GET /", "", "").await, 404);
+    assert_eq!(t.status("GET /purge/x", TOKEN, "").await, 404);
+    let answer = t.ask("GET /purge", "", "").await;
+    assert_eq!(status(&answer), 405);
+    assert!(answer.contains("\r\nallow: post\r\n"), "{answer}");
+    assert_eq!(t.status("POST /metrics", TOKEN, "").await, 405);
+}
+
+#[tokio::test]
+async fn nothing_changes_without_the_right_token() {
+    let purge = "POST /purge?path=/a";
+    let t = start(None).await;
+    assert_eq!(t.status(purge, TOKEN, "").await, 403);
+    assert_eq!(t.purged(), []);
+
+    let t = start(Some("s3cret")).await;
+    for header in [
+        "",
+        "authorization: Bearer s3cre\r\n",
+        "authorization: Bearer s3crett\r\n",
+        "authorization: Bearer \r\n",
+        "authorization: Basic s3cret\r\n",
+    ] {
+        let answer = t.ask(purge, header, "").await;
+        assert_eq!(status(&answer), 401, "{header}");
+        assert!(
+            answer.contains("\r\nwww-authenticate: bearer realm="),
+            "{answer}"
+        );
+    }
+    assert_eq!(t.purged(), []);
+    assert_eq!(t.status(purge, TOKEN, "").await, 200);
+    assert_eq!(t.purged().len(), 1);
+}
+
+#[tokio::test]
+async fn purges_from_query_or_json() {
+    let t = start(Some("s3cret")).await;
+    let answer = t
+        .ask("POST /purge?path=/a%20b&prefix=true", TOKEN, "")
+        .await;
+    assert!(
+        answer.ends_with("\r\n\r\n{\"purged\":[\"/a%20b\"]}\n"),
+        "{answer}"
+    );
+    assert!(answer.contains("\r\ncontent-type: application/json\r\n"));
+    let body = r#"{"path": "/x+y", "host": "media.example"}"#;
+    assert_eq!(t.status("POST /purge", TOKEN, body).await, 200);
+    let purge = |path: &str, prefix, host: Option<&str>| Purge {
+        path: path.to_owned(),
+        prefix,
+        host: host.map(str::to_owned),
+    };
+    let asked = [
+        purge("/a%20b", true, None),
+        purge("/x+y", false, Some("media.example")),
+    ];
+    assert_eq!(t.purged(), asked);
+
+    for (query, body) in [
+        ("", ""),
+        ("?path=/a", r#"{"path": "/a"}"#),
+        ("", r#"{"path": "a"}"#),
+        ("", r#"{"path": "/a", "recursive": true}"#),
+        ("", "path=/a"),
+    ] {
+        let line = format!("POST /purge{query}");
+        assert_eq!(t.status(&line, TOKEN, body).await, 400, "{query} {body}");
+    }
+    let long = format!(r#"{{"path": "/{}"}}"#, "a".repeat(MAX_BODY));
+    assert_eq!(t.status("POST /purge", TOKEN, &long).await, 413);
+    assert_eq!(t.purged(), []);
+}
+
+#[tokio::test]
+async fn a_failed_purge_says_so() {
+    let t = start(Some("s3cret")).await;
+    for (error, expected) in [
+        (PurgeError::NoRoute, 404),
+        (PurgeError::BadPath("dots".to_owned()), 400),
+        (PurgeError::NotDurable("disk full".to_owned()), 500),
+    ] {
+        *t.told.fails.lock().expect("not poisoned") = Some(error);
+        let got = t.status("POST /purge?path=/a", TOKEN, "").await;
+        assert_eq!(got, expected);
+    }
+}
+
+#[tokio::test]
+async fn answers_on_a_unix_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = Listen::Unix(folder.path().join("admin.sock"));
+    let listener = Listener::bind(&address, 0o600).await;
+    let t = start_on(listener.expect("binds"), None);
+    assert_eq!(t.status("GET /healthz", "", "").await, 200);
+    t.stop.cancel();
+    t.server.await.expect("ends in order");
+}
+
+#[tokio::test]
+async fn stops_while_clients_idle() {
+    let t = start(None).await;
+    let address = t.address.clone();
+    let idle = tokio::task::spawn_blocking(move || {
+        let mut io = std::net::TcpStream::connect(address).expect("connects");
+        io.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n")
+            .expect("sends");
+        let mut first = [0; 15];
+        io.read_exact(&mut first).expect("answers");
+        assert_eq!(&first, b"HTTP/1.1 200 OK");
+        io
+    });
+    let mut idle = idle.await.expect("no panic");
+    t.stop.cancel();
+    t.server.await.expect("ends in order");
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).expect("closed in order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_request_holds_its_place_for_a_bounded_time() {
+    let t = start(Some("s3cret")).await;
+    let mut waiting = Vec::new();
+    for _ in 0..listen::MAX_CONNECTIONS {
+        let mut io = TcpStream::connect(&t.address).await.expect("connects");
+        io.write_all(b"GET /healthz HTTP/1.1\r\nho")
+            .await
+            .expect("sends");
+        waiting.push(io);
+    }
+    assert_eq!(t.status("GET /healthz", "", "").await, 200);
+    for mut io in waiting {
+        let mut answer = Vec::new();
+        // An error is a reset, which ends it as well.
+        let _ = io.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    }
+
+    let long = format!("{TOKEN}content-length: 1000\r\n");
+    let head = format!("POST /purge HTTP/1.1\r\nhost: t\r\n{long}\r\n{{");
+    let mut io = TcpStream::connect(&t.address).await.expect("connects");
+    io.write_all(head.as_bytes()).await.expect("sends");
+    let mut answer = [0; 12];
+    io.read_exact(&mut answer).await.expect("answers");
+    assert_eq!(&answer, b"HTTP/1.1 408");
+}

@@ -1,0 +1,143 @@
+//! The composition root: the only place that names every part.
+//!
+//! Configuration in, a running [`Gateway`] out: origins and stores first, the engine over them, the
+//! frontends over the engine. Stopping goes the other way round: no new connections, answers under
+//! way to their end, then the engine, and the stores last, with everything they still have to write.
+
+mod demonstration;
+mod gateway;
+mod profiles;
+mod routes;
+mod settings;
+
+use std::future::Future;
+
+use anyhow::{Context as _, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{self, Actions, DemoArgs, DoctorArgs};
+use crate::config::{self, Config, Environment, Loaded};
+use crate::demo;
+use crate::doctor;
+use crate::origin;
+use crate::telemetry::logging::{Format, Logging};
+
+pub use demonstration::start as start_demo;
+pub use gateway::{Gateway, Sockets};
+
+/// The commands that need the whole gateway.
+#[derive(Debug, Clone, Copy)]
+pub struct App;
+
+impl Actions for App {
+    fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()> {
+        log(&loaded.config.log)?;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
+        raise_descriptor_limit();
+        run(serve(&loaded.config, env))
+    }
+
+    fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
+        log(&config::Log {
+            level: "warn".to_owned(),
+            ..config::Log::default()
+        })?;
+        let options = demo::Options {
+            dir: args.dir.clone(),
+            port: args.port,
+            admin_port: args.admin_port,
+            large: args.large.0,
+        };
+        run(demo::run(options, start_demo))
+    }
+
+    fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()> {
+        log(&config::Log {
+            level: "error".to_owned(),
+            ..config::Log::default()
+        })?;
+        let options = doctor::Options {
+            objects: args.object.clone(),
+            host: args.host.clone(),
+            disks: args.disk.clone(),
+            time: args.time.into(),
+            scratch: args.scratch,
+        };
+        run(examine(&loaded.config, env, &options))
+    }
+}
+
+/// Measures, and prints what that means.
+async fn examine(
+    config: &Config,
+    env: &Environment,
+    options: &doctor::Options,
+) -> anyhow::Result<()> {
+    let origins = routes::connect(config, env, &origin::Metrics::default()).await?;
+    let mut progress = doctor::Progress::new(std::io::stderr());
+    let report = doctor::run(config, options, &origins, &mut progress).await?;
+    cli::print(&format!("\n{report}"))
+}
+
+/// Runs a command to its end, and waits for no thread that outlives it: who asked twice for the end
+/// shall not wait for a disk that hangs.
+fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let done = runtime.block_on(command);
+    runtime.shutdown_background();
+    done
+}
+
+fn log(log: &config::Log) -> anyhow::Result<()> {
+    let format = match log.format {
+        config::LogFormat::Text => Format::Text,
+        config::LogFormat::Json => Format::Json,
+    };
+    let logging = Logging {
+        format,
+        level: log.level.clone(),
+        access: log.access,
+    };
+    Ok(logging.init()?)
+}
+
+/// A connection is a descriptor, and the customary soft limit of 1,024 is meant for `select`.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+async fn serve(config: &Config, env: &Environment) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut told = async || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let start = async { Gateway::start(config, env, Sockets::bind(config).await?).await };
+    let gateway = tokio::select! {
+        gateway = start => gateway?,
+        () = told() => return Ok(()),
+    };
+    told().await;
+    tracing::info!("draining");
+    tokio::select! {
+        () = gateway.stop() => tracing::info!("stopped in order"),
+        // Told twice, it does not argue: what waited to be written is lost, and no more.
+        () = told() => bail!("told twice to stop, so it did not end in order"),
+    }
+    Ok(())
+}

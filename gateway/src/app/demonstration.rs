@@ -1,0 +1,53 @@
+//! The gateway of the demo.
+
+use super::{Gateway, Sockets};
+use crate::config::{self, Config, Environment, Secret};
+use crate::demo;
+use crate::plan::ByteSize;
+use crate::socket::Listener;
+
+/// Starts a gateway with everything as by default, and a small disk tier.
+///
+/// # Errors
+/// As [`Gateway::start`]; and where the folder cannot be emptied.
+pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
+    // The origin listens elsewhere at each start, so what was cached belongs to nobody.
+    std::fs::remove_dir_all(&launch.folder)?;
+    std::fs::create_dir_all(&launch.folder)?;
+    let config = Config {
+        admin: config::Admin {
+            token: Some(Secret::File(launch.token_file)),
+            ..config::Admin::default()
+        },
+        cache: config::Cache {
+            disk: vec![config::Disk {
+                path: launch.folder.join("cache"),
+                capacity: ByteSize(1 << 30),
+                min_free: ByteSize(256 << 20),
+            }],
+            ..config::Cache::default()
+        },
+        origin: vec![config::Origin {
+            name: "demo".to_owned(),
+            bucket: launch.bucket.to_owned(),
+            endpoint: Some(launch.endpoint),
+            path_style: true,
+            access_key_id: Some(launch.credentials.access_key_id),
+            secret_access_key: Some(Secret::Literal(launch.credentials.secret_access_key)),
+            ..config::Origin::default()
+        }],
+        ..Config::default()
+    };
+    let sockets = Sockets {
+        http: vec![Listener::from_std(launch.http)?],
+        admin: Listener::from_std(launch.admin)?,
+    };
+    Gateway::start(&config, &Environment::default(), sockets).await
+}
+
+impl demo::Running for Gateway {
+    async fn stop(self) -> anyhow::Result<()> {
+        Self::stop(self).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! The gateway, put together: origins and stores, the engine over them, the frontends over the
+//! engine.
+//!
+//! Everything that a wrong configuration can spoil comes first, and the stores last, for what is
+//! open wants to be closed in order.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::routes::Origins;
+use super::{profiles, routes, settings};
+use crate::admin::{self, Admin, EngineControl, Token};
+use crate::config::{Config, Environment};
+use crate::engine::{Budget, Engine, Parts};
+use crate::http::{self, Ceiling, Frontend};
+use crate::plan::{ByteSize, Listen, Timestamp};
+use crate::socket::Listener;
+use crate::telemetry::exposition::{self, Exposition};
+use crate::{origin, store};
+
+/// Permissions of Unix sockets: for the owner, and the group that a proxy is put into.
+const SOCKET_MODE: u32 = 0o660;
+
+/// Where the gateway listens.
+#[derive(Debug)]
+pub struct Sockets {
+    /// For everybody.
+    pub http: Vec<Listener>,
+    /// For who runs it.
+    pub admin: Listener,
+}
+
+impl Sockets {
+    /// Binds what the configuration names.
+    ///
+    /// # Errors
+    /// Names the address that cannot be had.
+    pub async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let bind = async |address: &Listen| {
+            let listener = Listener::bind(address, SOCKET_MODE).await;
+            listener.with_context(|| format!("cannot listen on {address}"))
+        };
+        let mut http = Vec::new();
+        for address in &config.http.listen.0 {
+            http.push(bind(address).await?);
+        }
+        let admin = bind(&config.admin.listen).await?;
+        Ok(Self { http, admin })
+    }
+}
+
+/// A gateway that runs.
+#[derive(Debug)]
+pub struct Gateway {
+    engine: Engine,
+    /// Stops the public listeners; the admin listener says so in `/readyz`.
+    draining: CancellationToken,
+    /// Stops the admin listener, after all else.
+    stop: CancellationToken,
+    public: JoinHandle<()>,
+    private: JoinHandle<()>,
+    deadline: Duration,
+}
+
+impl Gateway {
+    /// Puts everything together and starts it.
+    ///
+    /// # Errors
+    /// What cannot be opened or is not what the configuration says. An origin that is down is no
+    /// error: `/readyz` tells.
+    pub async fn start(
+        config: &Config,
+        env: &Environment,
+        sockets: Sockets,
+    ) -> anyhow::Result<Self> {
+        let mut registry = Registry::with_prefix(exposition::PREFIX);
+        let origins = connect(config, env, &mut registry).await?;
+        let routes = routes::routes(config, &origins)?;
+        let token = admin_token(config, env)?;
+        let (budget, allowance) = share(config.cache.budget);
+        // Last of what can fail, for from here on there is something to close.
+        let (engine, mut registry) = engine(config, origins, budget, registry).await?;
+
+        let counted = Arc::new(http::Metrics::default());
+        counted.register(&mut registry);
+        let draining = CancellationToken::new();
+        let stop = CancellationToken::new();
+        let purges = routes::Purges::new(&routes);
+        let targets = move |purge: &_| purges.targets(purge);
+        let exposition = exposition(&engine, registry);
+        let admin = Admin {
+            control: Arc::new(EngineControl::new(engine.clone(), targets)),
+            routes: Arc::new(profiles::Profiles::new(config, &routes)),
+            metrics: Arc::new(move || exposition.render()),
+            token,
+            draining: draining.clone(),
+        };
+        let settings = settings::http(&config.http);
+        let deadline = settings.drain;
+        for listener in &sockets.http {
+            tracing::info!(address = %listener.address()?, "serving");
+        }
+        tracing::info!(address = %sockets.admin.address()?, "admin listener");
+        let frontend = Frontend::new(engine.clone(), routes, settings, counted, allowance);
+        Ok(Self {
+            engine,
+            public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
+            private: tokio::spawn(admin::serve(sockets.admin, admin.router(), stop.clone())),
+            draining,
+            stop,
+            deadline,
+        })
+    }
+
+    /// Drains, writes out what is pending, and stops; within twice `http.drain`.
+    pub async fn stop(self) {
+        self.draining.cancel();
+        if let Err(error) = self.public.await {
+            tracing::error!(%error, "the public listener ended badly");
+        }
+        self.engine.close(self.deadline).await;
+        self.stop.cancel();
+        if let Err(error) = self.private.await {
+            tracing::error!(%error, "the admin listener ended badly");
+        }
+    }
+}
+
+/// One client for every origin, however many routes lead to it.
+async fn connect(
+    config: &Config,
+    env: &Environment,
+    registry: &mut Registry,
+) -> anyhow::Result<Origins> {
+    let metrics = origin::Metrics::default();
+    let origins = routes::connect(config, env, &metrics).await?;
+    metrics.register(registry);
+    Ok(origins)
+}
+
+/// What a change through the admin listener must show.
+fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<Token>>> {
+    let Some(token) = &config.admin.token else {
+        return Ok(None);
+    };
+    let token = token.resolve(env).context("`admin.token`")?;
+    let token = Token::new(&token).context("`admin.token` is empty")?;
+    Ok(Some(Arc::new(token)))
+}
+
+/// The engine over the stores, and the registry with what both count.
+async fn engine(
+    config: &Config,
+    origins: Origins,
+    budget: Budget,
+    mut registry: Registry,
+) -> anyhow::Result<(Engine, Registry)> {
+    let settings = settings::stores(config)?;
+    let geometry = settings.geometry;
+    // Opening looks at the disks, and so may block.
+    let opened = tokio::task::spawn_blocking(move || {
+        let stores = store::open(&settings, &mut registry);
+        stores.map(|stores| (stores, registry))
+    });
+    let ((chunks, meta), mut registry) = opened.await?.context("cannot open the cache")?;
+    let engine = Engine::new(Parts {
+        chunks,
+        meta,
+        geometry,
+        budget,
+        clock: Arc::new(|| Timestamp::from(SystemTime::now())),
+        origins: origins.into_iter().collect(),
+    });
+    engine.register(&mut registry);
+    Ok((engine, registry))
+}
+
+/// Everything that is counted: by the components, which is in `registry`, and by the process.
+fn exposition(engine: &Engine, registry: Registry) -> Exposition {
+    let (fetched, delivered) = (engine.clone(), engine.clone());
+    let of_process =
+        exposition::registry(move || fetched.traffic().0, move || delivered.traffic().1);
+    Exposition::default().with(of_process).with(registry)
+}
+
+/// Shares the budget out: a quarter for what clients keep alive of chunks on their way to them,
+/// the rest for what arrives and is read ahead. Two purses, so that a crowd of slow clients cannot
+/// keep the origin's bytes from arriving, nor a bulk transfer turn clients into slow ones.
+fn share(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
+    let pinned = budget.0 / 4;
+    let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));
+    (Budget::new(budget.0 - pinned), Arc::new(ceiling))
+}

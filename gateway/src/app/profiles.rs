@@ -1,0 +1,183 @@
+//! The profiles of the routes, which may be exchanged while the gateway runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
+use crate::config::{self, Config};
+use crate::engine::Source;
+use crate::http::Route;
+use crate::plan::Profile;
+
+/// Every route, and what is needed to read a profile for it.
+pub(super) struct Profiles {
+    config: Config,
+    routes: Vec<(config::Route, Arc<Source>)>,
+    /// The name of each route's profile, where it has one. Held while one is exchanged, so that of
+    /// two changes each sees what the other did.
+    names: Mutex<Vec<Option<String>>>,
+}
+
+impl Profiles {
+    /// `routes` are those of `config`, in its order.
+    pub(super) fn new(config: &Config, routes: &[Route]) -> Self {
+        let sources = routes.iter().map(|route| route.source.clone());
+        let routes: Vec<_> = config.routes().into_iter().zip(sources).collect();
+        let names = routes.iter().map(|(route, _)| Some(route.profile.clone()));
+        Self {
+            names: Mutex::new(names.collect()),
+            config: config.clone(),
+            routes,
+        }
+    }
+
+    fn shown(&self, index: usize, name: Option<String>) -> RouteProfile {
+        let (route, source) = &self.routes[index];
+        RouteProfile {
+            host: route.host.clone(),
+            path: route.path.clone(),
+            origin: route.origin.clone(),
+            name,
+            profile: Profile::clone(&source.profile.load()),
+        }
+    }
+
+    /// The one route that is meant. Paths are compared as the configuration compares them, hosts
+    /// without regard to case (RFC 9110, 4.2.3).
+    fn find(&self, change: &Change) -> Result<usize, ChangeError> {
+        let bare = |path: &str| path.trim_end_matches('/').to_owned();
+        let meant = |route: &config::Route| {
+            let host = match (&change.host, &route.host) {
+                (Some(asked), Some(own)) => own.eq_ignore_ascii_case(asked),
+                (Some(_), None) => false,
+                (None, _) => true,
+            };
+            host && bare(&route.path) == bare(&change.path)
+        };
+        let all = self.routes.iter().enumerate();
+        let mut found = all.filter(|(_, (route, _))| meant(route));
+        match (found.next(), found.next()) {
+            (None, _) => Err(ChangeError::NoRoute),
+            (Some((index, _)), None) => Ok(index),
+            (Some(_), Some(_)) => Err(ChangeError::Several),
+        }
+    }
+
+    fn read(&self, to: &To, now: &Profile) -> Result<(Option<String>, Profile), ChangeError> {
+        let wrong = |problems: config::Problems| ChangeError::Wrong(problems.to_string());
+        Ok(match to {
+            To::Named(name) => {
+                let profile = self.config.named_profile(name).map_err(wrong)?;
+                (Some(name.clone()), profile)
+            }
+            To::Keys(keys) => (None, self.config.read_profile(keys, None).map_err(wrong)?),
+            To::Over(keys) => {
+                let profile = self.config.read_profile(keys, Some(now)).map_err(wrong)?;
+                (None, profile)
+            }
+        })
+    }
+}
+
+impl Routes for Profiles {
+    fn list(&self) -> Vec<RouteProfile> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = names.iter().cloned().enumerate();
+        names.map(|(index, name)| self.shown(index, name)).collect()
+    }
+
+    fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError> {
+        let index = self.find(change)?;
+        let source = &self.routes[index].1;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, profile) = self.read(&change.to, &source.profile.load())?;
+        source.profile.store(Arc::new(profile));
+        names[index].clone_from(&name);
+        Ok(self.shown(index, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::app::routes;
+    use crate::config::{Environment, parse};
+    use crate::origin::FakeOrigin;
+
+    fn profiles() -> Profiles {
+        let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
+                    [[route]]\npath = \"/books/\"\norigin = \"o\"\nprofile = \"stream\"\n\
+                    [[route]]\npath = \"/books\"\nhost = \"A.example\"\norigin = \"o\"\n\
+                    [[route]]\npath = \"/\"\norigin = \"o\"\n\
+                    [profile.own]\nstreams = 2\n";
+        let loaded = parse("t.toml", text, &Environment::default());
+        let config = loaded.expect("it is right").config;
+        let origin: Arc<dyn crate::origin::Origin> = Arc::new(FakeOrigin::new());
+        let origins = [("o".to_owned(), origin)].into();
+        let routes = routes::routes(&config, &origins).expect("routes");
+        Profiles::new(&config, &routes)
+    }
+
+    fn to(path: &str, host: Option<&str>, to: To) -> Change {
+        Change {
+            path: path.to_owned(),
+            host: host.map(str::to_owned),
+            to,
+        }
+    }
+
+    #[test]
+    fn one_route_reads_by_another_profile_from_then_on() {
+        let profiles = profiles();
+        let own = To::Named("own".to_owned());
+        let now = profiles.change(&to("/books", Some("a.EXAMPLE"), own));
+        assert_eq!(now.expect("changed").name.as_deref(), Some("own"));
+        let more = To::Over(json!({ "read_ahead": "1MiB" }));
+        profiles
+            .change(&to("/books/", Some("a.example"), more))
+            .expect("changed");
+
+        let streams = |index: usize| {
+            let profile = profiles.routes[index].1.profile.load();
+            (profile.streams, profile.read_ahead >> 20)
+        };
+        assert_eq!(
+            [streams(0), streams(1), streams(2)],
+            [(16, 128), (2, 1), (4, 8)]
+        );
+        let names = profiles.list().into_iter().map(|route| route.name);
+        let names: Vec<_> = names.collect();
+        assert_eq!(
+            names,
+            [Some("stream".to_owned()), None, Some("web".to_owned())]
+        );
+
+        let keys = To::Keys(json!({ "extends": "own" }));
+        let now = profiles.change(&to("/", None, keys)).expect("changed");
+        assert_eq!((now.name, now.profile.streams), (None, 2));
+    }
+
+    #[test]
+    fn a_wrong_change_changes_nothing() {
+        let profiles = profiles();
+        let before = profiles.list();
+        let web = || To::Named("web".to_owned());
+        for (change, error) in [
+            (to("/books", None, web()), ChangeError::Several),
+            (to("/films", None, web()), ChangeError::NoRoute),
+            (to("/", Some("a.example"), web()), ChangeError::NoRoute),
+            (
+                to("/", None, To::Named("ovn".to_owned())),
+                ChangeError::Wrong("there is no profile `ovn`; did you mean `own`?".to_owned()),
+            ),
+            (
+                to("/", None, To::Over(json!({ "streams": 0 }))),
+                ChangeError::Wrong("`streams`: must be at least 1".to_owned()),
+            ),
+        ] {
+            assert_eq!(profiles.change(&change), Err(error), "{change:?}");
+        }
+        assert_eq!(profiles.list(), before);
+    }
+}

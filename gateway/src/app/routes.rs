@@ -1,0 +1,149 @@
+//! Routes: which origin and profile each has, and what a purge of a path means to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use http::{HeaderName, HeaderValue};
+
+use super::settings;
+use crate::admin::{Purge, PurgeError, Target};
+use crate::config::{self, Config, Environment};
+use crate::engine::Source;
+use crate::http::{Route, RouteSettings};
+use crate::origin::{self, Origin};
+use crate::plan::ObjectKey;
+
+/// Origins by name.
+pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
+
+/// One client for every origin, however many routes lead to it.
+pub(super) async fn connect(
+    config: &Config,
+    env: &Environment,
+    metrics: &origin::Metrics,
+) -> anyhow::Result<Origins> {
+    let mut origins = Origins::new();
+    for origin in &config.origin {
+        let settings = settings::origin(origin, env)?;
+        let connected = origin::connect(&settings, metrics).await;
+        let connected = connected.with_context(|| format!("origin `{}`", origin.name))?;
+        origins.insert(origin.name.clone(), connected);
+    }
+    Ok(origins)
+}
+
+/// The routes as the frontend needs them.
+pub(super) fn routes(config: &Config, origins: &Origins) -> anyhow::Result<Vec<Route>> {
+    let route = |route: config::Route| {
+        let origin = origins
+            .get(&route.origin)
+            .context("a route's origin was checked")?;
+        let profile = config
+            .profile(&route.profile)
+            .context("a route's profile was checked")?;
+        let source = Source {
+            origin: origin.clone(),
+            profile: ArcSwap::from_pointee(profile),
+        };
+        Ok(Route {
+            settings: settings_of(route)?,
+            source: Arc::new(source),
+        })
+    };
+    config.routes().into_iter().map(route).collect()
+}
+
+fn settings_of(route: config::Route) -> anyhow::Result<RouteSettings> {
+    let header = |(name, value): (String, String)| {
+        Ok((HeaderName::try_from(name)?, HeaderValue::try_from(value)?))
+    };
+    let headers: anyhow::Result<Vec<_>> = route.headers.into_iter().map(header).collect();
+    Ok(RouteSettings {
+        host: route.host,
+        path: route.path,
+        key_prefix: route.key_prefix,
+        cache_control: route.cache_control.map(HeaderValue::try_from).transpose()?,
+        index: route.index,
+        headers: headers?,
+        cors: route.cors.as_ref().map(settings::cors),
+        client_no_cache: route.client_no_cache,
+        compress: route.compress,
+    })
+}
+
+/// What a purge of a path means to each route.
+#[derive(Debug)]
+pub(super) struct Purges {
+    routes: Vec<(RouteSettings, Arc<Source>)>,
+}
+
+impl Purges {
+    pub(super) fn new(routes: &[Route]) -> Self {
+        let pair = |route: &Route| (route.settings.clone(), route.source.clone());
+        Self {
+            routes: routes.iter().map(pair).collect(),
+        }
+    }
+
+    /// The keys, or prefixes of keys, that a path stands for.
+    pub(super) fn targets(&self, purge: &Purge) -> Result<Vec<(Arc<Source>, Target)>, PurgeError> {
+        let mut targets = Vec::new();
+        for host in self.hosts(purge) {
+            let of_host = || self.routes.iter().filter(|(route, _)| route.host == host);
+            let above = of_host().filter(|(route, _)| purge.path.starts_with(&route.path));
+            if let Some((route, source)) = above.max_by_key(|(route, _)| route.path.len()) {
+                let rest = &purge.path[route.path.len()..];
+                targets.push((
+                    source.clone(),
+                    target(&route.key_prefix, rest, purge.prefix)?,
+                ));
+            }
+            if purge.prefix {
+                let below = of_host().filter(|(route, _)| {
+                    route.path.len() > purge.path.len() && route.path.starts_with(&purge.path)
+                });
+                targets.extend(below.map(|(route, source)| {
+                    (
+                        source.clone(),
+                        Target::Prefix(route.key_prefix.as_str().into()),
+                    )
+                }));
+            }
+        }
+        Ok(targets)
+    }
+
+    /// The hosts to look through: the one that is named, or each that routes name.
+    fn hosts(&self, purge: &Purge) -> Vec<Option<String>> {
+        let mut hosts: Vec<_> = self
+            .routes
+            .iter()
+            .map(|(route, _)| route.host.clone())
+            .collect();
+        hosts.sort();
+        hosts.dedup();
+        if let Some(named) = &purge.host {
+            hosts.retain(|host| {
+                host.as_ref()
+                    .is_some_and(|host| host.eq_ignore_ascii_case(named))
+            });
+        }
+        hosts
+    }
+}
+
+fn target(key_prefix: &str, rest: &str, is_prefix: bool) -> Result<Target, PurgeError> {
+    let bad = |error: crate::plan::KeyError| PurgeError::BadPath(error.to_string());
+    if !is_prefix {
+        return ObjectKey::from_path(key_prefix, rest)
+            .map(Target::Key)
+            .map_err(bad);
+    }
+    if rest.is_empty() {
+        return Ok(Target::Prefix(key_prefix.into()));
+    }
+    let key = ObjectKey::from_path(key_prefix, rest).map_err(bad)?;
+    Ok(Target::Prefix(key.as_str().into()))
+}

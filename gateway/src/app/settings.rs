@@ -1,0 +1,92 @@
+//! From the configuration's words to the settings of each part.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::config::{Config, Environment, Http, Origin};
+use crate::origin::settings::Credentials;
+use crate::plan::Geometry;
+use crate::plan::retry::Retry;
+use crate::{http, origin, store};
+
+/// The public listener's.
+pub(super) fn http(http: &Http) -> http::Settings {
+    let bytes = |size: crate::plan::ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
+    http::Settings {
+        connections: usize::try_from(http.max_connections).unwrap_or(usize::MAX),
+        header_timeout: http.header_timeout.into(),
+        idle_timeout: http.idle_timeout.into(),
+        stall_timeout: http.write_timeout.into(),
+        max_header_bytes: bytes(http.max_header),
+        max_uri_bytes: bytes(http.max_uri),
+        drain: http.drain.into(),
+        trusted_proxies: http.trusted_proxies.clone(),
+        server_timing: http.server_timing,
+        ..http::Settings::default()
+    }
+}
+
+/// An origin's, its secrets looked up.
+pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origin::Settings> {
+    let context = || format!("origin `{}`", origin.name);
+    let secret = |secret: &Option<crate::config::Secret>| {
+        let secret = secret.as_ref().map(|secret| secret.resolve(env));
+        secret.transpose().with_context(context)
+    };
+    let credentials = match (origin.anonymous, &origin.access_key_id) {
+        (true, _) => Credentials::Anonymous,
+        (false, None) => Credentials::Chain,
+        (false, Some(id)) => Credentials::Static {
+            access_key_id: id.clone(),
+            secret_access_key: secret(&origin.secret_access_key)?.with_context(context)?,
+            session_token: secret(&origin.session_token)?,
+        },
+    };
+    let defaults = origin::Settings::new(&origin.name, &origin.bucket);
+    Ok(origin::Settings {
+        endpoint: origin.endpoint.clone(),
+        region: origin.region.clone(),
+        path_style: origin.path_style,
+        credentials,
+        missing_is_403: origin.missing_is_403,
+        deadlines: origin::settings::Deadlines {
+            connect: origin.connect_timeout.into(),
+            first_byte: origin.first_byte_timeout.into(),
+            stall: origin.stall_timeout.into(),
+            total: origin.total_timeout.into(),
+            ..defaults.deadlines
+        },
+        retry: Retry {
+            retries: origin.retries,
+            ..defaults.retry
+        },
+        max_requests: usize::try_from(origin.max_requests).unwrap_or(usize::MAX),
+        ..defaults
+    })
+}
+
+/// The stores'.
+pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
+    let disks = config.cache.disk.iter().map(|disk| store::DiskSettings {
+        path: disk.path.clone(),
+        capacity: disk.capacity.0,
+        min_free: disk.min_free.0,
+        ..store::DiskSettings::default()
+    });
+    Ok(store::Settings {
+        memory: config.cache.memory.0,
+        geometry: Geometry::new(config.cache.chunk.0).context("cache.chunk is no power of two")?,
+        disks: disks.collect(),
+        state: config.state_path(),
+        ..store::Settings::default()
+    })
+}
+
+/// A route's maximum age of a preflight's answer.
+pub(super) fn cors(cors: &crate::config::Cors) -> http::Cors {
+    http::Cors {
+        origins: cors.origins.clone(),
+        max_age: Duration::from(cors.max_age),
+    }
+}

@@ -1,0 +1,246 @@
+//! The command line: what there is to ask for, and with which code the process ends.
+//!
+//! Parsing and the small commands live here; what `serve`, `demo` and `doctor` do is handed
+//! in as [`Actions`], so that this knows nothing of the parts they put together.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::config::{self, Environment, LoadError, Loaded, Problems};
+use crate::plan::{ByteSize, Period};
+
+mod check;
+mod purge;
+mod show;
+
+/// The configuration is wrong (`EX_CONFIG`, sysexits.h).
+pub const EXIT_CONFIG: u8 = 78;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   it did what was asked
+  1   it could not; the message says why
+  2   the command line is wrong
+  78  the configuration is wrong; each line names file, line, column and key";
+
+/// An HTTP media gateway with tiered caching in front of S3.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+pub struct Cli {
+    /// The configuration file [default: $TIDEGATE_CONFIG, else ./tidegate.toml, else built-in]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what the gateway does, with a bucket and media of its own
+    ///
+    /// Starts an S3 origin on loopback in a folder of its own, fills it with sample media, starts
+    /// the gateway in front of it and prints what to try. Needs nothing else. Ctrl-C ends it.
+    #[command(after_long_help = EXIT_CODES)]
+    Demo(DemoArgs),
+
+    /// Serve the configured origins
+    ///
+    /// Runs until SIGTERM or Ctrl-C; answers under way may then take `http.drain` to end. An origin
+    /// that is down does not keep it from starting: /readyz on the admin listener says what is
+    /// missing.
+    #[command(after_long_help = EXIT_CODES)]
+    Serve,
+
+    /// Say whether the configuration is right
+    ///
+    /// Reads and checks everything without starting anything, tells all mistakes at once, and sums
+    /// up what would be served. Exit code 78 where something is wrong.
+    #[command(after_long_help = EXIT_CODES)]
+    Check,
+
+    /// Measure memory, cache disks and origins, and say what to set
+    ///
+    /// Measures how fast memory is copied, each cache disk is written and read past the file cache,
+    /// and each origin answers: the first byte, one connection, and more of them until they bring
+    /// no more. Then says which part is the bottleneck and whether the disks help, and prints a cache
+    /// section and a profile to paste. Progress goes to standard error.
+    ///
+    /// It never lists a bucket: name an object of 64 MiB or more with --object. Disks and the
+    /// origin are kept busy meanwhile, for about 8 times --time each, and an origin may be asked
+    /// for up to 1 GiB for each number of connections: do not run it where that costs.
+    #[command(after_long_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
+
+    /// Remove an object, or everything below a path, from the cache
+    ///
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). When it
+    /// returns, nothing that was cached before is served any more, also after a restart.
+    #[command(after_long_help = EXIT_CODES)]
+    Purge(PurgeArgs),
+
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+
+    /// Print the JSON schema of the configuration, for editors
+    #[command(hide = true)]
+    Schema,
+
+    /// Print everything that can be set, as a page
+    #[command(hide = true)]
+    ConfigReference {
+        /// As an example file instead.
+        #[arg(long)]
+        toml: bool,
+    },
+}
+
+/// How to run the demonstration.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DemoArgs {
+    /// The port to serve on; another one where it is taken
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+
+    /// The same for the admin listener
+    #[arg(long, default_value_t = 8081)]
+    pub admin_port: u16,
+
+    /// The folder for bucket and cache [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+
+    /// Size of the largest sample
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub large: ByteSize,
+}
+
+/// What to measure, and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DoctorArgs {
+    /// The path of a large object, as it stands in the URL; the route says which origin's. Of
+    /// several of one origin, the first of 64 MiB or more is taken, else the largest
+    #[arg(long, value_name = "PATH")]
+    pub object: Vec<String>,
+
+    /// The host that these paths belong to, where routes name hosts
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// A folder to measure as if it were a cache disk, besides those that are configured
+    #[arg(long, value_name = "FOLDER")]
+    pub disk: Vec<PathBuf>,
+
+    /// How long each measurement may take
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub time: Period,
+
+    /// How much may be written to a disk, in a file without a name; a disk that this would nearly
+    /// fill is not measured
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub scratch: ByteSize,
+}
+
+/// What to remove.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PurgeArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`
+    #[arg(value_name = "PATH")]
+    pub path: String,
+
+    /// Everything that begins with PATH
+    #[arg(long)]
+    pub prefix: bool,
+
+    /// Only in routes of this host
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
+/// The commands that need the whole gateway.
+pub trait Actions {
+    /// Serves until it is told to stop.
+    ///
+    /// # Errors
+    /// Why it could not start, or not go on.
+    fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()>;
+
+    /// Shows what the gateway does, until it is told to stop.
+    ///
+    /// # Errors
+    /// Why it could not start, or not go on.
+    fn demo(&self, args: &DemoArgs) -> anyhow::Result<()>;
+
+    /// Measures the parts, and prints what that means.
+    ///
+    /// # Errors
+    /// Why it could not begin. What cannot be measured is part of what is printed.
+    fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()>;
+}
+
+/// Reads the process's command line, does what it asks, and says with which code to end.
+#[must_use]
+pub fn main(actions: &impl Actions) -> ExitCode {
+    // Ends the process itself on `--help`, `--version` and mistakes.
+    let cli = Cli::parse();
+    ExitCode::from(run(&cli, &Environment::of_process(), actions))
+}
+
+/// Writes text to standard output. A reader that has enough (`tidegate … | head`) is no error.
+///
+/// # Errors
+/// It cannot be written.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    show::print(text)
+}
+
+/// Does what the command line asks; the exit code.
+#[must_use]
+pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
+    let Err(error) = dispatch(cli, env, actions) else {
+        return 0;
+    };
+    let of_config = error.is::<LoadError>() || error.is::<Problems>();
+    if of_config {
+        // One line each, in a form that editors find their way by.
+        eprintln!("{error}");
+        return EXIT_CONFIG;
+    }
+    eprintln!("tidegate: {error:#}");
+    1
+}
+
+fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Result<()> {
+    let load = || config::load(cli.config.as_deref(), env);
+    match &cli.command {
+        Command::Demo(args) => actions.demo(args),
+        Command::Serve => {
+            let loaded = load()?;
+            loaded.config.require_origin()?;
+            actions.serve(loaded, env)
+        }
+        Command::Doctor(args) => actions.doctor(load()?, env, args),
+        Command::Check => show::print(&check::summary(&load()?, env)?),
+        Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
+        Command::Completions { shell } => show::completions(*shell, Cli::command()),
+        Command::Man => show::manual(Cli::command()),
+        Command::Schema => show::print(&config::reference::schema()),
+        Command::ConfigReference { toml: true } => show::print(&config::reference::toml()),
+        Command::ConfigReference { toml: false } => show::print(&config::reference::page()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

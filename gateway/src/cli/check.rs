@@ -1,0 +1,98 @@
+//! `tidegate check`: what the configuration comes to, in a few lines.
+
+use std::fmt::Write;
+
+use crate::config::{Config, Environment, Loaded, Problems, Secret};
+
+/// The summary of a configuration that is right.
+///
+/// # Errors
+/// There is nothing to serve.
+pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
+    let config = &loaded.config;
+    config.require_origin()?;
+    let mut text = String::new();
+    let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
+    for warning in &loaded.warnings {
+        line(format!("warning: {warning}"));
+    }
+    for missing in missing_secrets(config, env) {
+        line(format!("warning: {missing}"));
+    }
+    let file = loaded
+        .file
+        .as_ref()
+        .map_or("no file".to_owned(), |file| file.display().to_string());
+    line(format!("ok: {file}: {}", counts(config)));
+    let listen: Vec<_> = config
+        .http
+        .listen
+        .0
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    line(format!(
+        "http   {}, admin {}",
+        listen.join(", "),
+        config.admin.listen
+    ));
+    line(format!(
+        "cache  {} of memory, {} of budget",
+        config.cache.memory, config.cache.budget
+    ));
+    for disk in &config.cache.disk {
+        line(format!(
+            "disk   {} up to {}",
+            disk.path.display(),
+            disk.capacity
+        ));
+    }
+    let state = config.state_path();
+    line(format!(
+        "state  {}",
+        state.map_or("in memory".into(), |path| path.display().to_string())
+    ));
+    for route in config.routes() {
+        let host = route.host.as_deref().unwrap_or_default();
+        line(format!(
+            "route  {host}{} -> {}/{}, {}",
+            route.path, route.origin, route.key_prefix, route.profile
+        ));
+    }
+    Ok(text)
+}
+
+fn counts(config: &Config) -> String {
+    let count = |number: usize, what: &str| {
+        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    };
+    [
+        count(config.origin.len(), "origin"),
+        count(config.routes().len(), "route"),
+        count(config.cache.disk.len(), "disk"),
+    ]
+    .join(", ")
+}
+
+/// Secrets that are not there now: on the machine that serves, `serve` would end over them.
+fn missing_secrets(config: &Config, env: &Environment) -> Vec<String> {
+    let mut secrets: Vec<(String, &Secret)> = Vec::new();
+    secrets.extend(
+        config
+            .admin
+            .token
+            .iter()
+            .map(|token| ("admin.token".to_owned(), token)),
+    );
+    for (index, origin) in config.origin.iter().enumerate() {
+        let named = |key: &str| format!("origin[{index}].{key}");
+        let key = origin.secret_access_key.iter();
+        secrets.extend(key.map(|secret| (named("secret_access_key"), secret)));
+        let token = origin.session_token.iter();
+        secrets.extend(token.map(|secret| (named("session_token"), secret)));
+    }
+    let missing = |(key, secret): &(String, &Secret)| {
+        Some(format!("`{key}`: {}", secret.resolve(env).err()?))
+    };
+    secrets.iter().filter_map(missing).collect()
+}

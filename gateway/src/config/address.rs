@@ -1,0 +1,123 @@
+//! How addresses stand in a configuration: as text, and where several are allowed also as a list.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
+
+use super::value::FromText;
+use crate::plan::{Listen, Network};
+
+/// One place or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listeners(pub Vec<Listen>);
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        FromText::read(input, "an IP address or a network")
+    }
+}
+
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
+    }
+}
+
+impl JsonSchema for Network {
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "x-kind": "network" })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        FromText::read(input, "an address")
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
+    }
+}
+
+impl JsonSchema for Listen {
+    fn schema_name() -> Cow<'static, str> {
+        "Listen".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "x-kind": "address" })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listeners {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Listeners;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address or a list of addresses")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Listeners, E> {
+                Ok(Listeners(vec![text.parse().map_err(E::custom)?]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Listeners, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = list.next_element()? {
+                    all.push(one);
+                }
+                Ok(Listeners(all))
+            }
+        }
+
+        input.deserialize_any(OneOrMore)
+    }
+}
+
+impl Serialize for Listeners {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(output),
+            several => several.serialize(output),
+        }
+    }
+}
+
+impl JsonSchema for Listeners {
+    fn schema_name() -> Cow<'static, str> {
+        "Listeners".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "array"],
+            "items": { "type": "string" },
+            "minItems": 1,
+            "x-kind": "address or list of addresses",
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! `[admin]`: the private listener.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Secret;
+use crate::plan::Listen;
+
+/// The private listener: health, metrics, purge. Never on the public listener.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// Address and port, or `unix:/path`; keep it out of reach of the public.
+    pub listen: Listen,
+    /// What a caller must present to change anything; left out: nothing can be changed.
+    #[serde(skip_serializing)]
+    #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
+    pub token: Option<Secret>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            listen: Listen::Tcp(([127, 0, 0, 1], 8081).into()),
+            token: None,
+        }
+    }
+}

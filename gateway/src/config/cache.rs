@@ -1,0 +1,59 @@
+//! `[cache]` and `[[cache.disk]]`: how much is kept, and where.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::ByteSize;
+
+/// How much is kept, and where. Memory use is `memory` plus `budget` plus a fixed few MiB.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// Chunks kept in memory.
+    pub memory: ByteSize,
+    /// All other memory: what is on its way, read-ahead, what slow clients pin.
+    pub budget: ByteSize,
+    /// Size of a chunk, a power of two from 4KiB to 16MiB; another one empties the disks.
+    pub chunk: ByteSize,
+    /// Disks behind the memory; none: memory only; several: each takes one share of the chunks.
+    pub disk: Vec<Disk>,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            memory: ByteSize(512 << 20),
+            budget: ByteSize(256 << 20),
+            chunk: ByteSize(256 << 10),
+            disk: Vec::new(),
+        }
+    }
+}
+
+/// One disk of the cache.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["path", "capacity"]))]
+pub struct Disk {
+    /// A folder of its own.
+    #[schemars(extend("examples" = ["/var/cache/tidegate"]))]
+    pub path: PathBuf,
+    /// How much the cache may take there.
+    #[schemars(extend("examples" = ["100GiB"]))]
+    pub capacity: ByteSize,
+    /// How much of the file system stays free, whoever fills it.
+    pub min_free: ByteSize,
+}
+
+impl Default for Disk {
+    /// Path and capacity have to be given: empty and zero stand for missing.
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            capacity: ByteSize(0),
+            min_free: ByteSize(5 << 30),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What contradicts itself: values that are each right and cannot stand together, names that name
+//! nothing, limits outside of what the code can do.
+
+use std::collections::BTreeSet;
+
+use super::Config;
+use super::document::Document;
+use super::problem::{KeyPath, Problem, suggestion};
+use crate::plan::{ByteSize, Period};
+
+mod cache;
+mod origins;
+mod profiles;
+mod routes;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What must be mended.
+    pub(super) errors: Vec<Problem>,
+    /// What was set right, or is odd.
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// Collects what is found, with its place.
+struct Check<'d, 't> {
+    document: &'d Document<'t>,
+    found: Found,
+}
+
+impl Check<'_, '_> {
+    fn error(&mut self, path: &KeyPath, message: impl Into<String>) {
+        let problem = self.document.problem_at(path, message.into());
+        self.found.errors.push(problem);
+    }
+
+    fn warn(&mut self, path: &KeyPath, message: impl Into<String>) {
+        let problem = self.document.problem_at(path, message.into());
+        self.found.warnings.push(problem);
+    }
+
+    fn not_zero(&mut self, path: &KeyPath, period: Period) {
+        if period.is_zero() {
+            self.error(path, "must not be zero");
+        }
+    }
+
+    fn at_least(&mut self, path: &KeyPath, number: u32, least: u32) {
+        if number < least {
+            self.error(path, format!("must be at least {least}"));
+        }
+    }
+
+    fn size_within(&mut self, path: &KeyPath, size: ByteSize, least: ByteSize, most: ByteSize) {
+        if size < least || size > most {
+            self.error(path, format!("must be from {least} to {most}"));
+        }
+    }
+}
+
+/// Looks for contradictions.
+pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
+    let mut check = Check {
+        document,
+        found: Found::default(),
+    };
+    check.listeners(config);
+    check.limits(config);
+    check.level(&config.log.level);
+    check.cache(&config.cache);
+    check.origins(&config.origin);
+    check.routes(config);
+    check.profiles(config);
+    check.found
+}
+
+impl Check<'_, '_> {
+    /// Two listeners never share a place, and the private one least of all.
+    fn listeners(&mut self, config: &Config) {
+        let path = KeyPath::of("http", "listen");
+        let listen = &config.http.listen.0;
+        if listen.is_empty() {
+            self.error(&path, "names no address");
+        }
+        let twice: BTreeSet<_> = (0..listen.len())
+            .filter(|later| {
+                listen[..*later]
+                    .iter()
+                    .any(|one| one.collides(&listen[*later]))
+            })
+            .collect();
+        for index in twice {
+            self.error(
+                &path.index(index),
+                format!("`{}` is listed before", listen[index]),
+            );
+        }
+        let admin = KeyPath::of("admin", "listen");
+        if let Some(shared) = listen.iter().find(|one| one.collides(&config.admin.listen)) {
+            let (path, other) = match self.document.has(&admin) {
+                true => (&admin, "http.listen"),
+                false => (&path, "admin.listen"),
+            };
+            self.error(path, format!("`{shared}` is the place of `{other}` too"));
+        }
+    }
+
+    /// `info`, or `info,tidegate::engine=debug`.
+    fn level(&mut self, text: &str) {
+        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+        for part in text.split(',') {
+            let level = part
+                .rsplit_once('=')
+                .map_or(part, |(_, level)| level)
+                .trim();
+            if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
+                let hint = suggestion(level, LEVELS);
+                let message = format!("`{}` is no level{hint}", level.escape_debug());
+                self.error(&KeyPath::of("log", "level"), message);
+            }
+        }
+    }
+
+    fn limits(&mut self, config: &Config) {
+        let http = &config.http;
+        let path = |key| KeyPath::of("http", key);
+        self.at_least(&path("max_connections"), http.max_connections, 1);
+        self.not_zero(&path("header_timeout"), http.header_timeout);
+        self.not_zero(&path("idle_timeout"), http.idle_timeout);
+        self.not_zero(&path("write_timeout"), http.write_timeout);
+        // hyper reads headers into a buffer of at least 8 KiB.
+        let (least, most) = (ByteSize(8 << 10), ByteSize(1 << 20));
+        self.size_within(&path("max_header"), http.max_header, least, most);
+        self.size_within(
+            &path("max_uri"),
+            http.max_uri,
+            ByteSize(1 << 10),
+            http.max_header.max(least),
+        );
+    }
+}

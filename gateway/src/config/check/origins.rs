@@ -1,0 +1,140 @@
+//! Buckets: names, addresses, credentials, deadlines.
+
+use http::Uri;
+
+use super::super::Origin;
+use super::super::problem::KeyPath;
+use super::Check;
+use crate::plan::Period;
+
+impl Check<'_, '_> {
+    pub(super) fn origins(&mut self, origins: &[Origin]) {
+        for (index, origin) in origins.iter().enumerate() {
+            let path = KeyPath::nth("origin", index);
+            for (key, value) in [("name", &origin.name), ("bucket", &origin.bucket)] {
+                if value.is_empty() && self.document.has(&path.key(key)) {
+                    self.error(&path.key(key), "is empty");
+                }
+            }
+            let first = origins[..index]
+                .iter()
+                .position(|one| one.name == origin.name);
+            if let Some(first) = first.filter(|_| !origin.name.is_empty()) {
+                let message = format!("`{}` is already the name of `origin[{first}]`", origin.name);
+                self.error(&path.key("name"), message);
+            }
+            self.address(&path, origin);
+            self.credentials(&path, origin);
+            self.deadlines(&path, origin);
+        }
+    }
+
+    fn address(&mut self, path: &KeyPath, origin: &Origin) {
+        if let Some(endpoint) = &origin.endpoint
+            && let Err(why) = endpoint_of(endpoint)
+        {
+            self.error(
+                &path.key("endpoint"),
+                format!("`{}` {why}", without_user(endpoint)),
+            );
+        }
+        if origin.region.is_empty() {
+            self.error(&path.key("region"), "is empty");
+        }
+        // S3 user guide, "Bucket naming rules"; other stores also take capitals and underscores.
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if !origin.bucket.bytes().all(fits) {
+            let message = "a bucket's name has letters, digits, `.`, `-` and `_` only; \
+                           what begins the keys belongs into a route's `key_prefix`";
+            self.error(&path.key("bucket"), message);
+        }
+    }
+
+    fn credentials(&mut self, path: &KeyPath, origin: &Origin) {
+        let keys = [
+            ("access_key_id", origin.access_key_id.is_some()),
+            ("secret_access_key", origin.secret_access_key.is_some()),
+            ("session_token", origin.session_token.is_some()),
+        ];
+        if origin.anonymous {
+            for (key, _) in keys.iter().filter(|(_, given)| *given) {
+                self.error(
+                    &path.key(key),
+                    "contradicts `anonymous`, which signs nothing",
+                );
+            }
+            return;
+        }
+        let [(_, id), (_, secret), (_, token)] = keys;
+        if id && !secret {
+            self.error(
+                &path.key("access_key_id"),
+                "needs `secret_access_key` beside it",
+            );
+        }
+        if secret && !id {
+            self.error(
+                &path.key("secret_access_key"),
+                "needs `access_key_id` beside it",
+            );
+        }
+        if token && !id && !secret {
+            self.error(
+                &path.key("session_token"),
+                "needs `access_key_id` beside it",
+            );
+        }
+        if origin.access_key_id.as_deref() == Some("") {
+            self.error(&path.key("access_key_id"), "is empty");
+        }
+    }
+
+    fn deadlines(&mut self, path: &KeyPath, origin: &Origin) {
+        let parts = [
+            ("connect_timeout", origin.connect_timeout),
+            ("first_byte_timeout", origin.first_byte_timeout),
+            ("stall_timeout", origin.stall_timeout),
+        ];
+        for (key, period) in parts {
+            self.not_zero(&path.key(key), period);
+            if period > origin.total_timeout && origin.total_timeout > Period::default() {
+                let message = format!(
+                    "`{period}` is longer than `total_timeout` ({})",
+                    origin.total_timeout
+                );
+                self.error(&path.key(key), message);
+            }
+        }
+        self.not_zero(&path.key("total_timeout"), origin.total_timeout);
+        self.at_least(&path.key("max_requests"), origin.max_requests, 1);
+        if origin.retries > 10 {
+            self.error(&path.key("retries"), "must be at most 10");
+        }
+    }
+}
+
+/// Whether a text is the URL of a service: scheme and host, and nothing behind them.
+fn endpoint_of(text: &str) -> Result<(), &'static str> {
+    const SHAPE: &str = "is no URL such as http://127.0.0.1:9000";
+    let uri: Uri = text.parse().map_err(|_| SHAPE)?;
+    let authority = uri.authority().ok_or(SHAPE)?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("is neither http:// nor https://");
+    }
+    if authority.as_str().contains('@') {
+        return Err("has credentials in it; use `access_key_id` and `secret_access_key`");
+    }
+    if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        return Err("has a path; the bucket belongs into `bucket`");
+    }
+    Ok(())
+}
+
+/// The text without what stands before an `@`: a password may.
+fn without_user(text: &str) -> String {
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://[secret]@{host}"),
+        (None, Some((_, host))) => format!("[secret]@{host}"),
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Routes: what they name, which of them are alike, what they add to an answer.
+
+use percent_encoding::percent_decode_str;
+
+use http::{HeaderName, HeaderValue, Uri};
+
+use super::super::problem::{KeyPath, suggestion};
+use super::super::{Config, Cors, Route};
+use super::{Check, profiles};
+use crate::plan::ObjectKey;
+
+/// Headers that say what an answer is; one that is added by a route would make it wrong.
+const OF_THE_ANSWER: [&str; 17] = [
+    "accept-ranges",
+    "age",
+    "cache-control",
+    "cache-status",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "server-timing",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+];
+
+impl Check<'_, '_> {
+    pub(super) fn routes(&mut self, config: &Config) {
+        if config.route.is_empty() && config.origin.len() > 1 {
+            let message = "is missing: with several origins, say which URLs are whose";
+            self.error(&KeyPath::default().key("route"), message);
+        }
+        for (index, route) in config.route.iter().enumerate() {
+            let path = KeyPath::nth("route", index);
+            self.names(config, &path, route);
+            self.alike(config, &path, index);
+            self.target(&path, route);
+            self.answer(&path, route);
+        }
+    }
+
+    fn names(&mut self, config: &Config, path: &KeyPath, route: &Route) {
+        let origins = || config.origin.iter().map(|origin| origin.name.as_str());
+        let known = origins().any(|name| name == route.origin);
+        if !known && self.document.has(&path.key("origin")) && !route.origin.is_empty() {
+            let hint = suggestion(&route.origin, origins());
+            let message = format!("there is no origin `{}`{hint}", route.origin);
+            self.error(&path.key("origin"), message);
+        }
+        if !profiles::names(config).any(|name| name == route.profile) {
+            let hint = suggestion(&route.profile, profiles::names(config));
+            let message = format!("there is no profile `{}`{hint}", route.profile);
+            self.error(&path.key("profile"), message);
+        }
+    }
+
+    /// Hosts are compared without regard to case (RFC 9110, 4.2.3).
+    fn alike(&mut self, config: &Config, path: &KeyPath, index: usize) {
+        let of = |route: &Route| {
+            let host = route.host.as_ref().map(|host| host.to_ascii_lowercase());
+            (host, route.path.trim_end_matches('/').to_owned())
+        };
+        let route = &config.route[index];
+        let first = config.route[..index]
+            .iter()
+            .position(|one| of(one) == of(route));
+        let Some(first) = first else { return };
+        let host = route
+            .host
+            .as_ref()
+            .map_or(String::new(), |host| format!(" for host `{host}`"));
+        let message = format!("the same path{host} as `route[{first}]`: `{}`", route.path);
+        self.error(&path.key("path"), message);
+    }
+
+    fn target(&mut self, path: &KeyPath, route: &Route) {
+        let text = &route.path;
+        let plain = |c: char| !c.is_control() && !"?#\\".contains(c);
+        if !text.starts_with('/') {
+            self.error(
+                &path.key("path"),
+                format!("`{text}` does not begin with `/`"),
+            );
+        } else if !text.chars().all(plain) || text.split('/').any(|s| s == "." || s == "..") {
+            self.error(
+                &path.key("path"),
+                format!("`{}` is no path", text.escape_debug()),
+            );
+        } else if percent_decode_str(text).count() != text.len() {
+            let message = format!("`{text}` is percent-encoded; write it decoded");
+            self.error(&path.key("path"), message);
+        }
+        if let Some(host) = &route.host {
+            let fits = |c: char| c.is_ascii_alphanumeric() || "-._[]".contains(c);
+            let ipv6 = host.starts_with('[');
+            if host.is_empty() || !host.chars().all(|c| fits(c) || (ipv6 && c == ':')) {
+                let message = format!(
+                    "`{}` is no host name; leave out scheme and port",
+                    host.escape_debug()
+                );
+                self.error(&path.key("host"), message);
+            }
+        }
+        let keys = [
+            ("key_prefix", Some(&route.key_prefix)),
+            ("index", route.index.as_ref()),
+        ];
+        for (key, text) in keys {
+            let Some(text) = text.filter(|text| key == "index" || !text.is_empty()) else {
+                continue;
+            };
+            // A key may begin with the prefix and go on, so the prefix alone need not be one.
+            let whole = if key == "index" {
+                text.clone()
+            } else {
+                format!("{text}x")
+            };
+            if let Err(why) = ObjectKey::new(&whole) {
+                self.error(&path.key(key), why.to_string());
+            }
+        }
+    }
+
+    fn answer(&mut self, path: &KeyPath, route: &Route) {
+        if let Some(value) = &route.cache_control
+            && (value.is_empty() || HeaderValue::from_str(value).is_err())
+        {
+            self.error(&path.key("cache_control"), "is no value of a header");
+        }
+        for (name, value) in &route.headers {
+            let path = path.key("headers").key(name);
+            let lower = name.to_ascii_lowercase();
+            if HeaderName::from_bytes(name.as_bytes()).is_err() {
+                self.error(
+                    &path,
+                    format!("`{}` is no name of a header", name.escape_debug()),
+                );
+            } else if lower == "cache-control" {
+                self.error(&path, "use the route's `cache_control` instead");
+            } else if lower.starts_with("access-control-") {
+                self.error(&path, "use the route's `cors` instead");
+            } else if OF_THE_ANSWER.contains(&lower.as_str()) {
+                self.error(
+                    &path,
+                    "says what the answer is, and is set by the gateway alone",
+                );
+            } else if HeaderValue::from_str(value).is_err() {
+                self.error(&path, "is no value of a header");
+            }
+        }
+        if let Some(cors) = &route.cors {
+            self.cors(&path.key("cors"), cors);
+        }
+    }
+
+    fn cors(&mut self, path: &KeyPath, cors: &Cors) {
+        let path = path.key("origins");
+        if cors.origins.is_empty() && self.document.has(&path) {
+            self.error(&path, "is empty; leave `cors` out to allow none");
+        }
+        for (index, site) in cors.origins.iter().enumerate() {
+            if site == "*" && cors.origins.len() > 1 {
+                self.error(
+                    &path.index(index),
+                    "`*` stands for all; leave out the others",
+                );
+            } else if site != "*" && !is_site(site) {
+                let message = format!(
+                    "`{}` is no site such as https://example.org",
+                    site.escape_debug()
+                );
+                self.error(&path.index(index), message);
+            }
+        }
+    }
+}
+
+/// Scheme, host, and perhaps a port, as a browser sends them in `Origin` (RFC 6454, 6.2).
+fn is_site(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return false;
+    };
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return false;
+    };
+    format!("{scheme}://{authority}") == text && text == text.to_ascii_lowercase()
+}

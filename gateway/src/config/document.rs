@@ -1,0 +1,187 @@
+//! The text of a configuration with the environment's overrides laid over it, as one tree in which
+//! every value knows where it stands.
+//!
+//! A value from the file spans its bytes there. A value from a variable spans one position behind
+//! the end of the file, one for each variable, so that one kind of place serves both.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+use super::problem::{KeyPath, Place, Problem, Step};
+use super::{Environment, overlay};
+
+pub(super) type Node<'t> = Spanned<DeValue<'t>>;
+pub(super) type Span = Range<usize>;
+
+/// The tree, and what is needed to say where something in it stands.
+#[derive(Debug)]
+pub(super) struct Document<'t> {
+    name: &'t str,
+    text: &'t str,
+    variables: Vec<&'t str>,
+    root: Spanned<DeTable<'t>>,
+}
+
+impl<'t> Document<'t> {
+    /// Reads the file's text and lays the variables over it; with it, the variables that fit
+    /// nowhere.
+    ///
+    /// # Errors
+    /// Every error of TOML's syntax.
+    pub(super) fn read(
+        name: &'t str,
+        text: &'t str,
+        env: &'t Environment,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let mut document = Self {
+            name,
+            text,
+            variables: Vec::new(),
+            root,
+        };
+        if !errors.is_empty() {
+            return Err(errors.iter().map(|error| document.syntax(error)).collect());
+        }
+        let lay_over = |(variable, value)| document.lay_over(variable, value).err();
+        let problems = env.overrides().filter_map(lay_over).collect();
+        Ok((document, problems))
+    }
+
+    /// A copy of the tree, to be taken apart.
+    pub(super) fn tree(&self) -> Spanned<DeTable<'t>> {
+        self.root.clone()
+    }
+
+    /// A problem with what stands at `span`.
+    pub(super) fn problem(&self, span: &Span, path: KeyPath, message: String) -> Problem {
+        Problem {
+            place: self.place(span),
+            path,
+            message,
+        }
+    }
+
+    /// A problem with the value of `path`, or with the innermost table around it that is there.
+    pub(super) fn problem_at(&self, path: &KeyPath, message: String) -> Problem {
+        let span = self.innermost(path);
+        self.problem(&span, path.clone(), message)
+    }
+
+    /// Whether somebody wrote this key.
+    pub(super) fn has(&self, path: &KeyPath) -> bool {
+        let mut node = None;
+        path.steps().iter().all(|step| {
+            node = child(node.unwrap_or(Parent::Table(self.root.get_ref())), step);
+            node.is_some()
+        })
+    }
+
+    /// The way to the smallest thing that covers `span`, keys included.
+    pub(super) fn path_of(&self, span: &Span) -> KeyPath {
+        let mut best = (usize::MAX, KeyPath::default());
+        find(self.root.get_ref(), span, &KeyPath::default(), &mut best);
+        best.1
+    }
+
+    /// Where a span stands, in words a person can go by.
+    pub(super) fn place(&self, span: &Span) -> Place {
+        if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
+            let variable = self.variables.get(nth);
+            return variable.map_or(Place::Nowhere, |name| Place::Variable((*name).to_owned()));
+        }
+        if self.name.is_empty() {
+            return Place::Nowhere;
+        }
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Place::File {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            name: self.name.to_owned(),
+        }
+    }
+
+    fn innermost(&self, path: &KeyPath) -> Span {
+        let mut node = Parent::Table(self.root.get_ref());
+        let mut span = self.root.span().start..self.root.span().start;
+        for step in path.steps() {
+            let Some(next) = child(node, step) else { break };
+            node = next;
+            if let Parent::Value(value) = next {
+                span = value.span();
+            }
+        }
+        span
+    }
+
+    fn syntax(&self, error: &Error) -> Problem {
+        let span = error.span().unwrap_or_default();
+        let mut message = error.message().to_owned();
+        if let Some(key) = self.text.get(span.clone())
+            && message == "duplicate key"
+        {
+            message = format!("the key `{key}` is there twice");
+        }
+        self.problem(&span, KeyPath::default(), message)
+    }
+
+    /// Puts one variable's value where its name says.
+    fn lay_over(&mut self, variable: &'t str, text: &'t str) -> Result<(), Problem> {
+        let start = self.text.len() + 1 + self.variables.len();
+        let span = start..start;
+        self.variables.push(variable);
+        let placed = overlay::lay_over(self.root.get_mut(), variable, text, &span);
+        placed.map_err(|(path, message)| self.problem(&span, path, message))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Parent<'a, 't> {
+    Table(&'a DeTable<'t>),
+    Value(&'a Node<'t>),
+}
+
+fn child<'a, 't>(parent: Parent<'a, 't>, step: &Step) -> Option<Parent<'a, 't>> {
+    let inner = match (parent, step) {
+        (Parent::Table(table), Step::Key(key)) => table.get(key.as_str()),
+        (Parent::Value(node), Step::Key(key)) => node.get_ref().as_table()?.get(key.as_str()),
+        (Parent::Value(node), Step::Index(index)) => node.get_ref().as_array()?.get(*index),
+        (Parent::Table(_), Step::Index(_)) => None,
+    };
+    inner.map(Parent::Value)
+}
+
+/// Looks for the smallest thing around `span`, the inner one of two that are alike.
+fn find(table: &DeTable<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
+    for (key, value) in table {
+        let path = path.key(key.get_ref());
+        consider(&key.span(), span, &path, best);
+        find_in(value, span, &path, best);
+    }
+}
+
+fn find_in(node: &Node<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
+    consider(&node.span(), span, path, best);
+    match node.get_ref() {
+        DeValue::Table(table) => find(table, span, path, best),
+        DeValue::Array(list) => {
+            for (index, inner) in list.iter().enumerate() {
+                // All of a list in a variable stands in one place: then the list is meant.
+                if inner.span() != node.span() || inner.get_ref().is_table() {
+                    find_in(inner, span, &path.index(index), best);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn consider(around: &Span, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
+    let covers = around.start <= span.start && span.end <= around.end;
+    if covers && around.len() <= best.0 {
+        *best = (around.len(), path.clone());
+    }
+}

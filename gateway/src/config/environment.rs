@@ -1,0 +1,53 @@
+//! The environment, as an argument: what tests give it, and what a process has.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::overlay;
+
+/// The environment, as an argument.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// That of this process; variables that are not UTF-8 are left out.
+    #[must_use]
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// A variable's value.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The variables that override a key: `TIDEGATE_SECTION__KEY`. The double underscore tells them
+    /// from what others set (Kubernetes gives every pod `TIDEGATE_PORT` for a service `tidegate`).
+    pub(super) fn overrides(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self
+            .0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        all.filter(|(name, _)| {
+            let rest = name.strip_prefix(overlay::PREFIX);
+            rest.is_some_and(|rest| rest.contains("__"))
+        })
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let own = |(name, value): (N, V)| (name.into(), value.into());
+        Self(variables.into_iter().map(own).collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Names only: values are where secrets are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

@@ -1,0 +1,135 @@
+//! The environment's overrides: which key a variable means, what its value is, and how both are
+//! put into the tree.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::document::{Node, Span};
+use super::problem::{KeyPath, Step};
+use super::schema;
+
+/// What a variable's name begins with.
+pub(super) const PREFIX: &str = "TIDEGATE_";
+
+/// Puts a variable's value where its name says.
+///
+/// # Errors
+/// The key that was meant, and why nothing can stand there.
+pub(super) fn lay_over<'t>(
+    root: &mut DeTable<'t>,
+    variable: &str,
+    text: &'t str,
+    span: &Span,
+) -> Result<(), (KeyPath, String)> {
+    let path = path_named(variable);
+    let value = match DeValue::parse(text) {
+        Ok(value) if !accepts_text(schema::shared(), path.steps()) => {
+            moved(value.into_inner(), span)
+        }
+        // What is no TOML either is refused by its own type.
+        _ => DeValue::String(Cow::Borrowed(text)),
+    };
+    put(root, path.steps(), value, span).map_err(|message| (path, message))
+}
+
+/// `TIDEGATE_ORIGIN__0__ENDPOINT` is `origin[0].endpoint`.
+fn path_named(variable: &str) -> KeyPath {
+    let name = variable.strip_prefix(PREFIX).unwrap_or(variable);
+    name.split("__").fold(KeyPath::default(), |path, part| {
+        path.then(match part.parse() {
+            Ok(index) => Step::Index(index),
+            Err(_) => Step::Key(part.to_lowercase()),
+        })
+    })
+}
+
+/// Whether the key takes text: then a variable's value is that text, whatever it looks like.
+fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
+    let Some((first, rest)) = steps.split_first() else {
+        return schema::allows(schema, "string");
+    };
+    let inner = match first {
+        Step::Key(key) => schema::property(schema, key),
+        Step::Index(_) => schema.get("items"),
+    };
+    inner.is_none_or(|inner| accepts_text(inner, rest))
+}
+
+/// The same value, standing at `span` with all that is in it.
+fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
+    let node = |inner: Node<'t>| Spanned::new(span.clone(), moved(inner.into_inner(), span));
+    match value {
+        DeValue::Array(list) => DeValue::Array(list.into_iter().map(node).collect()),
+        DeValue::Table(table) => DeValue::Table(
+            table
+                .into_iter()
+                .map(|(key, inner)| (Spanned::new(span.clone(), key.into_inner()), node(inner)))
+                .collect(),
+        ),
+        scalar => scalar,
+    }
+}
+
+/// Puts a value into a table, making the tables and lists on the way that are not there yet.
+fn put<'t>(
+    table: &mut DeTable<'t>,
+    steps: &[Step],
+    value: DeValue<'t>,
+    span: &Span,
+) -> Result<(), String> {
+    let Some((Step::Key(key), rest)) = steps.split_first() else {
+        return Err("a number where a key belongs".to_owned());
+    };
+    if rest.is_empty() {
+        // Removed first, for a key that stays keeps the place where the file has it.
+        table.remove(key.as_str());
+        table.insert(named(key, span), Spanned::new(span.clone(), value));
+        return Ok(());
+    }
+    let inner = table.entry(named(key, span)).or_insert_with(|| {
+        let inner = match rest {
+            [Step::Index(_), ..] => DeValue::Array(DeArray::default()),
+            _ => DeValue::Table(DeTable::new()),
+        };
+        Spanned::new(span.clone(), inner)
+    });
+    put_into(inner, rest, value, span)
+}
+
+fn named<'t>(key: &str, span: &Span) -> Spanned<Cow<'t, str>> {
+    Spanned::new(span.clone(), Cow::Owned(key.to_owned()))
+}
+
+/// As [`put`], below a value that is there.
+fn put_into<'t>(
+    node: &mut Node<'t>,
+    steps: &[Step],
+    value: DeValue<'t>,
+    span: &Span,
+) -> Result<(), String> {
+    match (node.get_mut(), steps) {
+        (DeValue::Table(table), _) => put(table, steps, value, span),
+        (DeValue::Array(list), [Step::Index(index), rest @ ..]) => {
+            let count = list.len();
+            if *index > count {
+                return Err(format!(
+                    "the list has {count} entries, and they count from 0"
+                ));
+            }
+            if *index == count {
+                list.push(Spanned::new(span.clone(), DeValue::Table(DeTable::new())));
+            }
+            let entry = list.get_mut(*index).expect("it is there or was pushed");
+            if rest.is_empty() {
+                *entry = Spanned::new(span.clone(), value);
+                return Ok(());
+            }
+            put_into(entry, rest, value, span)
+        }
+        (DeValue::Array(_), _) => Err("a list: the entry's number is missing".to_owned()),
+        _ => Err("there is nothing below this value".to_owned()),
+    }
+}

@@ -1,0 +1,146 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+
+/// The way to a key: `route[1].origin`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyPath(Vec<Step>);
+
+/// One step of a [`KeyPath`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// Into a table.
+    Key(String),
+    /// Into a list.
+    Index(usize),
+}
+
+impl KeyPath {
+    /// The key of a section: `cache.memory`.
+    pub(super) fn of(section: &str, key: &str) -> Self {
+        Self::default().key(section).key(key)
+    }
+
+    /// A table in a list of them: `route[1]`.
+    pub(super) fn nth(section: &str, index: usize) -> Self {
+        Self::default().key(section).index(index)
+    }
+
+    pub(super) fn key(&self, key: &str) -> Self {
+        self.then(Step::Key(key.to_owned()))
+    }
+
+    pub(super) fn index(&self, index: usize) -> Self {
+        self.then(Step::Index(index))
+    }
+
+    pub(super) fn then(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if nth == 0 => write!(f, "{key}")?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where something stands. Ordered as a person reads: the file from top to bottom, then variables.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In a file; line and column count from 1, the column in characters.
+    File {
+        /// The line.
+        line: usize,
+        /// The column.
+        column: usize,
+        /// The file, as it was named.
+        name: String,
+    },
+    /// In an environment variable.
+    Variable(String),
+    /// Nowhere: what is wrong is that it is missing, and there is no file.
+    Nowhere,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Where it stands.
+    pub place: Place,
+    /// The key, as far as there is one.
+    pub path: KeyPath,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
+            Place::Variable(name) => write!(f, "{name}: ")?,
+            Place::Nowhere => {}
+        }
+        if !self.path.steps().is_empty() {
+            write!(f, "`{}`: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything that is wrong, one line each, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, problem) in self.0.iter().enumerate() {
+            if nth > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// `; did you mean …?` where one of the names is close to what was written, else nothing.
+pub(super) fn suggestion<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    nearest(wrong, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+/// The name that is closest to what was written, if any is close enough to be meant.
+pub(super) fn nearest<'n>(
+    wrong: &str,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Option<&'n str> {
+    let wrong = wrong.to_lowercase();
+    names
+        .into_iter()
+        .map(|name| (likeness(&wrong, &name.to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, name)| name)
+}
+
+/// From 0 to 1. Two letters that changed places make a short word too unlike itself for
+/// Jaro-Winkler, so a single slip always counts as close.
+fn likeness(a: &str, b: &str) -> f64 {
+    let slip = a.len() > 2 && strsim::osa_distance(a, b) == 1;
+    strsim::jaro_winkler(a, b).max(if slip { 0.9 } else { 0.0 })
+}

@@ -1,0 +1,179 @@
+//! `[profile.NAME]`: how the objects of a route are treated.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::profile::DiskUse;
+use crate::plan::{ByteSize, Period, Profile};
+
+/// How the objects of a route are treated. What is left out comes from the profile that it extends.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overlay {
+    /// The profile to start from; left out: the built-in one of the same name, else `web`.
+    #[schemars(extend("examples" = ["stream"]))]
+    pub extends: Option<String>,
+    /// Ceiling of the read-ahead window; 0 turns read-ahead off.
+    #[schemars(extend("examples" = ["64MiB"]))]
+    pub read_ahead: Option<ByteSize>,
+    /// Ceiling of parallel requests for one reader.
+    #[schemars(extend("examples" = [16]))]
+    pub streams: Option<u32>,
+    /// At which use a chunk is offered to disk.
+    #[schemars(extend("examples" = ["first"]))]
+    pub disk: Option<DiskUseName>,
+    /// How long an object counts as fresh; its own `Cache-Control` may shorten it.
+    #[schemars(extend("examples" = ["60s"]))]
+    pub ttl: Option<Period>,
+    /// `ttl` overrules the object's own `Cache-Control`.
+    #[schemars(extend("examples" = [false]))]
+    pub force_ttl: Option<bool>,
+    /// How long after that a stale answer is given while it is being confirmed.
+    #[schemars(extend("examples" = ["10m"]))]
+    pub stale_while_revalidate: Option<Period>,
+    /// How long a stale answer is given while the origin fails.
+    #[schemars(extend("examples" = ["24h"]))]
+    pub stale_if_error: Option<Period>,
+    /// How long a missing object is remembered as missing.
+    #[schemars(extend("examples" = ["5s"]))]
+    pub negative_ttl: Option<Period>,
+    /// Bulk data, kept from displacing what memory holds.
+    #[schemars(extend("examples" = [false]))]
+    pub bulk: Option<bool>,
+}
+
+/// At which use a chunk is offered to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskUseName {
+    /// Never.
+    Off,
+    /// When it is fetched.
+    First,
+    /// When it is asked for again.
+    Second,
+}
+
+impl From<DiskUseName> for DiskUse {
+    fn from(name: DiskUseName) -> Self {
+        match name {
+            DiskUseName::Off => Self::Off,
+            DiskUseName::First => Self::First,
+            DiskUseName::Second => Self::Second,
+        }
+    }
+}
+
+/// Why a profile has no values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// There is none of this name.
+    Unknown(String),
+    /// It extends itself, through these.
+    Cycle(Vec<String>),
+}
+
+/// The profile of this name: overlays laid over each other, the built-in one at the bottom.
+pub(super) fn resolve(
+    overlays: &BTreeMap<String, Overlay>,
+    name: &str,
+) -> Result<Profile, Unresolved> {
+    let mut chain: Vec<(&str, &Overlay)> = Vec::new();
+    let mut next = name;
+    let base = loop {
+        if chain.iter().any(|(seen, _)| *seen == next) {
+            let names = chain.iter().map(|(seen, _)| (*seen).to_owned());
+            return Err(Unresolved::Cycle(names.chain([next.to_owned()]).collect()));
+        }
+        let Some((key, overlay)) = overlays.get_key_value(next) else {
+            break Profile::built_in(next).ok_or_else(|| Unresolved::Unknown(next.to_owned()))?;
+        };
+        chain.push((key, overlay));
+        match &overlay.extends {
+            Some(parent) => next = parent,
+            None => break Profile::built_in(next).unwrap_or_default(),
+        }
+    };
+    let laid = |under: Profile, (_, overlay): &(&str, &Overlay)| overlay.over(under);
+    Ok(chain.iter().rev().fold(base, laid))
+}
+
+impl Overlay {
+    /// What it says, and of the rest what `under` says.
+    pub(super) fn over(&self, under: Profile) -> Profile {
+        let time = |over: Option<Period>, under: Duration| over.map_or(under, Duration::from);
+        Profile {
+            read_ahead: self.read_ahead.map_or(under.read_ahead, |size| size.0),
+            streams: self.streams.unwrap_or(under.streams),
+            ttl: time(self.ttl, under.ttl),
+            force_ttl: self.force_ttl.unwrap_or(under.force_ttl),
+            stale_while_revalidate: time(self.stale_while_revalidate, under.stale_while_revalidate),
+            stale_if_error: time(self.stale_if_error, under.stale_if_error),
+            negative_ttl: time(self.negative_ttl, under.negative_ttl),
+            disk: self.disk.map_or(under.disk, DiskUse::from),
+            bulk: self.bulk.unwrap_or(under.bulk),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlays(list: &[(&str, Option<&str>, Option<u32>)]) -> BTreeMap<String, Overlay> {
+        let overlay = |extends: Option<&str>, streams| Overlay {
+            extends: extends.map(str::to_owned),
+            streams,
+            ..Overlay::default()
+        };
+        list.iter()
+            .map(|(name, extends, streams)| ((*name).to_owned(), overlay(*extends, *streams)))
+            .collect()
+    }
+
+    #[test]
+    fn overlays_lie_over_each_other() {
+        let all = overlays(&[
+            ("web", None, Some(5)),
+            ("plain", None, None),
+            ("chapters", Some("books"), Some(3)),
+            ("books", Some("stream"), Some(9)),
+            ("stream", Some("backup"), None),
+        ]);
+        let get = |name| resolve(&all, name).expect(name);
+        assert_eq!(
+            get("web"),
+            Profile {
+                streams: 5,
+                ..Profile::web()
+            }
+        );
+        assert_eq!(get("plain"), Profile::web());
+        assert_eq!(get("documents"), Profile::documents());
+        assert_eq!(get("stream"), Profile::backup());
+        assert_eq!(
+            get("chapters"),
+            Profile {
+                streams: 3,
+                ..Profile::backup()
+            }
+        );
+    }
+
+    #[test]
+    fn unknown_names_and_cycles_are_told() {
+        let all = overlays(&[
+            ("a", Some("b"), None),
+            ("b", Some("a"), None),
+            ("c", Some("wob"), None),
+        ]);
+        let names = ["a", "b", "a"].map(str::to_owned).to_vec();
+        assert_eq!(resolve(&all, "a"), Err(Unresolved::Cycle(names)));
+        let unknown = |name: &str| Err(Unresolved::Unknown(name.to_owned()));
+        assert_eq!(resolve(&all, "c"), unknown("wob"));
+        assert_eq!(resolve(&all, "d"), unknown("d"));
+    }
+}

@@ -1,0 +1,100 @@
+//! From the tree to the structs, past every value that cannot be read.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::document::{Document, Node, Span};
+use super::problem::{KeyPath, Problem};
+use super::{Config, Environment, shape};
+
+/// The document, what of it could be read, and what could not.
+///
+/// # Errors
+/// What is wrong with the syntax: then nothing was read.
+pub(super) fn read<'t>(
+    name: &'t str,
+    text: &'t str,
+    env: &'t Environment,
+) -> Result<(Document<'t>, Config, Vec<Problem>), Vec<Problem>> {
+    let (document, mut problems) = Document::read(name, text, env)?;
+    let mut tree = document.tree();
+    problems.extend(shape::check(&document, &mut tree));
+    let config = values(&document, &mut tree, &mut problems);
+    Ok((document, config, problems))
+}
+
+/// Reads the values. What cannot be read is reported and taken out, its default stands in, and the
+/// rest is read again: so all are found, and not the first only.
+fn values<'t>(
+    document: &Document<'t>,
+    tree: &mut Spanned<DeTable<'t>>,
+    problems: &mut Vec<Problem>,
+) -> Config {
+    let mut told: Vec<KeyPath> = Vec::new();
+    loop {
+        let error = match Config::deserialize(Deserializer::from(tree.clone())) {
+            Ok(config) => return config,
+            Err(error) => error,
+        };
+        let span = error.span().unwrap_or_default();
+        let path = document.path_of(&span);
+        // The rest of a value of which a part was wrong is not wrong a second time.
+        if !told
+            .iter()
+            .any(|inner| inner.steps().starts_with(path.steps()))
+        {
+            problems.push(document.problem(&span, path.clone(), plain(error.message())));
+            told.push(path);
+        }
+        if !take_out(tree.get_mut(), &span) {
+            return Config::default();
+        }
+    }
+}
+
+/// serde's words in the words of the file.
+fn plain(message: &str) -> String {
+    let found = message
+        .replacen("invalid type: map", "invalid type: table", 1)
+        .replacen("invalid type: sequence", "invalid type: list", 1);
+    match found.strip_suffix("expected u32") {
+        Some(found) => format!("{found}expected a whole number from 0 to {}", u32::MAX),
+        None => found,
+    }
+}
+
+/// Removes the innermost entry whose key or value stands at `span`.
+fn take_out(table: &mut DeTable<'_>, span: &Span) -> bool {
+    if table.iter_mut().any(|(_, node)| take_out_of(node, span)) {
+        return true;
+    }
+    let stands_there = |(key, value): &(&Spanned<_>, &Node<'_>)| {
+        let key: &Spanned<Cow<'_, str>> = key;
+        key.span() == *span || value.span() == *span
+    };
+    let found = table.iter().find(stands_there).map(|(key, _)| key.clone());
+    found.is_some_and(|key| table.remove(&key).is_some())
+}
+
+fn take_out_of(node: &mut Node<'_>, span: &Span) -> bool {
+    match node.get_mut() {
+        DeValue::Table(table) => take_out(table, span),
+        DeValue::Array(list) => {
+            if list.iter_mut().any(|inner| take_out_of(inner, span)) {
+                return true;
+            }
+            let before = list.len();
+            let kept: Vec<_> = list
+                .iter()
+                .filter(|inner| inner.span() != *span)
+                .cloned()
+                .collect();
+            *list = kept.into_iter().collect();
+            list.len() < before
+        }
+        _ => false,
+    }
+}

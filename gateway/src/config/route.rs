@@ -1,0 +1,84 @@
+//! `[[route]]`: which URLs are which objects, and how they are answered.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::Period;
+
+/// Which URLs are which objects, and how they are answered. The longest matching path wins; a
+/// route with a host goes before one without. Without any, a single origin is served below `/`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["origin"]))]
+pub struct Route {
+    /// What the URL's path begins with.
+    pub path: String,
+    /// Only requests for this host.
+    #[schemars(extend("examples" = ["media.example.org"]))]
+    pub host: Option<String>,
+    /// The origin's name.
+    #[schemars(extend("examples" = ["media"]))]
+    pub origin: String,
+    /// What the key begins with; the rest of the URL's path follows.
+    pub key_prefix: String,
+    /// How its objects are treated: web, stream, documents, backup, or one of your own.
+    pub profile: String,
+    /// The object that stands for a path that ends in `/`.
+    #[schemars(extend("examples" = ["index.html"]))]
+    pub index: Option<String>,
+    /// `Cache-Control` of the answers, in place of the object's own.
+    #[schemars(extend("examples" = ["public, max-age=3600"]))]
+    pub cache_control: Option<String>,
+    /// Headers to add to the answers.
+    #[schemars(extend("examples" = [{ "X-Robots-Tag": "noindex" }]))]
+    pub headers: BTreeMap<String, String>,
+    /// Which other sites' scripts may read the answers; left out: none.
+    #[schemars(extend("examples" = [{ "origins": ["https://example.org"], "max_age": "10m" }]))]
+    pub cors: Option<Cors>,
+    /// A client's `Cache-Control: no-cache` makes the gateway ask the origin.
+    pub client_no_cache: bool,
+    /// Compress text for clients that accept it.
+    pub compress: bool,
+}
+
+impl Default for Route {
+    /// The origin has to be given: empty stands for missing.
+    fn default() -> Self {
+        Self {
+            path: "/".into(),
+            host: None,
+            origin: String::new(),
+            key_prefix: String::new(),
+            profile: "web".into(),
+            index: None,
+            cache_control: None,
+            headers: BTreeMap::new(),
+            cors: None,
+            client_no_cache: false,
+            compress: true,
+        }
+    }
+}
+
+/// Cross-origin reads (the Fetch standard's CORS protocol).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["origins"]))]
+pub struct Cors {
+    /// Sites, such as `https://example.org`, or `*` for all.
+    #[schemars(extend("examples" = [["https://example.org"]]))]
+    pub origins: Vec<String>,
+    /// How long a browser may remember the answer to a preflight.
+    pub max_age: Period,
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Self {
+            origins: Vec::new(),
+            max_age: Period::secs(600),
+        }
+    }
+}

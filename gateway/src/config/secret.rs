@@ -1,0 +1,205 @@
+//! Secrets: written down, or where to find them; never shown.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+use super::Environment;
+
+/// A secret, or where to find it: `"literal"`, `{ env = "NAME" }` or `{ file = "PATH" }`.
+///
+/// It is read when it is needed, not when the configuration is. `Debug` shows `[secret]`, and there
+/// is neither `Display` nor `Serialize`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// Stands in the configuration.
+    Literal(String),
+    /// Stands in an environment variable.
+    Env(String),
+    /// Stands in a file; one newline at its end is not part of it.
+    File(PathBuf),
+}
+
+/// Why a secret could not be read; names where it was sought, never what was found.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The variable is not set, or is empty.
+    #[error("the environment variable {0} is not set")]
+    Variable(String),
+    /// The file cannot be read.
+    #[error("cannot read the secret in {path}: {error}")]
+    File {
+        /// Where it was sought.
+        path: PathBuf,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// The file is empty.
+    #[error("the secret in {0} is empty")]
+    Empty(PathBuf),
+}
+
+impl Secret {
+    /// The secret itself.
+    ///
+    /// # Errors
+    /// Says where it was sought in vain.
+    pub fn resolve(&self, env: &Environment) -> Result<String, SecretError> {
+        match self {
+            Self::Literal(text) => Ok(text.clone()),
+            Self::Env(name) => match env.get(name) {
+                Some(text) if !text.is_empty() => Ok(text.to_owned()),
+                _ => Err(SecretError::Variable(name.clone())),
+            },
+            Self::File(path) => {
+                let read = std::fs::read_to_string(path);
+                let mut text = read.map_err(|error| SecretError::File {
+                    path: path.clone(),
+                    error,
+                })?;
+                if text.ends_with('\n') {
+                    text.pop();
+                    text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
+                }
+                if text.is_empty() {
+                    return Err(SecretError::Empty(path.clone()));
+                }
+                Ok(text)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+const EXPECTED: &str = "text, { env = \"NAME\" } or { file = \"PATH\" }";
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Where;
+
+        impl<'de> Visitor<'de> for Where {
+            type Value = Secret;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a secret")
+            }
+
+            // A value of the wrong type may still be the secret (digits without quotes), and
+            // serde's own messages would repeat it.
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
+                Err(wrong())
+            }
+
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
+                Err(wrong())
+            }
+
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
+                Err(wrong())
+            }
+
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
+                Err(wrong())
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
+                if text.is_empty() {
+                    return Err(E::custom("is empty"));
+                }
+                Ok(Secret::Literal(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Secret, A::Error> {
+                let secret = match map.next_key::<String>()?.as_deref() {
+                    Some("env") => Secret::Env(map.next_value()?),
+                    Some("file") => Secret::File(map.next_value()?),
+                    _ => return Err(wrong()),
+                };
+                match map.next_key::<String>()? {
+                    None => Ok(secret),
+                    Some(_) => Err(wrong()),
+                }
+            }
+        }
+
+        fn wrong<E: Error>() -> E {
+            E::custom(format!("expected {EXPECTED}"))
+        }
+
+        input.deserialize_any(Where)
+    }
+}
+
+impl JsonSchema for Secret {
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let place = |key: &str| {
+            json_schema!({
+                "type": "object",
+                "properties": { key: { "type": "string" } },
+                "required": [key],
+                "additionalProperties": false,
+            })
+        };
+        json_schema!({
+            "anyOf": [{ "type": "string", "minLength": 1 }, place("env"), place("file")],
+            "x-kind": "secret",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_found_where_it_says() {
+        let env = Environment::from_iter([("KEY", "from env"), ("NONE", "")]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |text: &str| {
+            let path = folder.path().join("token");
+            std::fs::write(&path, text).expect("written");
+            Secret::File(path).resolve(&env)
+        };
+        let literal = Secret::Literal("as is\n".into());
+        assert_eq!(literal.resolve(&env).ok().as_deref(), Some("as is\n"));
+        let named = |name: &str| Secret::Env(name.into()).resolve(&env);
+        assert_eq!(named("KEY").ok().as_deref(), Some("from env"));
+        for unset in ["NONE", "OTHER"] {
+            let error = named(unset).expect_err(unset).to_string();
+            assert_eq!(
+                error,
+                format!("the environment variable {unset} is not set")
+            );
+        }
+        for text in ["s3cret", "s3cret\n", "s3cret\r\n"] {
+            assert_eq!(file(text).ok().as_deref(), Some("s3cret"), "{text:?}");
+        }
+        assert_eq!(file("two\n\n").ok().as_deref(), Some("two\n"));
+        assert!(matches!(file("\n"), Err(SecretError::Empty(_))));
+        let missing = Secret::File(folder.path().join("none")).resolve(&env);
+        assert!(matches!(missing, Err(SecretError::File { .. })));
+    }
+
+    #[test]
+    fn is_never_shown() {
+        for secret in [Secret::Literal("s3cret".into()), Secret::Env("X".into())] {
+            assert_eq!(format!("{secret:?}"), "[secret]");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Holds the tree against the schema: keys that do not exist, sections that are none, words that
+//! are not among those allowed, keys that are missing.
+//!
+//! It mends as it goes, so that one mistake is told once: a key that is almost right is read as the
+//! right one, and what cannot be read is taken out, and the default stands in for it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::document::{Document, Node, Span};
+use super::problem::{KeyPath, Problem, nearest, suggestion};
+use super::schema;
+
+/// Checks and mends `tree`, and says what was wrong with it.
+pub(super) fn check<'t>(document: &Document<'t>, tree: &mut Spanned<DeTable<'t>>) -> Vec<Problem> {
+    let mut shape = Shape {
+        document,
+        problems: Vec::new(),
+    };
+    let span = tree.span();
+    shape.table(tree.get_mut(), &span, schema::shared(), &KeyPath::default());
+    shape.problems
+}
+
+struct Shape<'d, 't> {
+    document: &'d Document<'t>,
+    problems: Vec<Problem>,
+}
+
+impl<'t> Shape<'_, 't> {
+    fn report(&mut self, span: &Span, path: KeyPath, message: String) {
+        let problem = self.document.problem(span, path, message);
+        self.problems.push(problem);
+    }
+
+    fn table(&mut self, table: &mut DeTable<'t>, span: &Span, schema: &Value, path: &KeyPath) {
+        self.unknown_keys(table, schema, path);
+        let missing = schema.as_object().into_iter().flat_map(schema::required);
+        for key in missing.filter(|key| !table.contains_key(*key)) {
+            let message = format!("is missing{}", example(schema, key));
+            self.report(span, path.key(key), message);
+        }
+        let mut unreadable = Vec::new();
+        for (key, value) in table.iter_mut() {
+            let name = key.get_ref();
+            let Some(inner) = schema::property(schema, name) else {
+                continue;
+            };
+            if !self.value(value, inner, &path.key(name)) {
+                unreadable.push(key.clone());
+            }
+        }
+        for key in unreadable {
+            table.remove(&key);
+        }
+    }
+
+    /// Reports the keys that do not exist; reads those that are almost right as what they mean.
+    fn unknown_keys(&mut self, table: &mut DeTable<'t>, schema: &Value, path: &KeyPath) {
+        let unknown = table
+            .iter()
+            .filter(|(key, _)| schema::property(schema, key.get_ref()).is_none());
+        let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
+        for key in unknown {
+            let name = key.get_ref();
+            let value = table.remove(&key).expect("it was among the keys");
+            let meant = nearest(name, schema::keys(schema));
+            let message = match (path.steps().is_empty(), name.as_ref()) {
+                (true, "mount") => "mounts are not in this version".to_owned(),
+                _ => format!("there is no such key{}", hint(meant, schema)),
+            };
+            self.report(&key.span(), path.key(name), message);
+            if let Some(meant) = meant.filter(|meant| !table.contains_key(*meant)) {
+                let meant = Spanned::new(key.span(), Cow::Owned(meant.to_owned()));
+                table.insert(meant, value);
+            }
+        }
+    }
+
+    /// Whether the value may stay.
+    fn value(&mut self, node: &mut Node<'t>, schema: &Value, path: &KeyPath) -> bool {
+        let schema = schema::present(schema);
+        let span = node.span();
+        if schema.get("properties").is_some() || schema.get("additionalProperties").is_some() {
+            let kind = node.get_ref().type_str();
+            let DeValue::Table(table) = node.get_mut() else {
+                self.report(
+                    &span,
+                    path.clone(),
+                    format!("expected a table, found {}", a(kind)),
+                );
+                return false;
+            };
+            self.table(table, &span, schema, path);
+        } else if let Some(items) = tables(schema) {
+            return self.list(node, items, path);
+        } else {
+            return self.word(node, schema, path);
+        }
+        true
+    }
+
+    /// A list of tables.
+    fn list(&mut self, node: &mut Node<'t>, items: &Value, path: &KeyPath) -> bool {
+        let span = node.span();
+        let kind = node.get_ref().type_str();
+        let DeValue::Array(list) = node.get_mut() else {
+            let message = format!("expected a list of tables, each headed [[{path}]]");
+            let message = match kind {
+                "table" => message,
+                _ => format!("{message}, found {}", a(kind)),
+            };
+            self.report(&span, path.clone(), message);
+            return false;
+        };
+        let mut good = true;
+        for (index, inner) in list.iter_mut().enumerate() {
+            good &= self.value(inner, items, &path.index(index));
+        }
+        good
+    }
+
+    /// A word, where only some are allowed; anything else is left to its own type.
+    fn word(&mut self, node: &Node<'t>, schema: &Value, path: &KeyPath) -> bool {
+        let choices = schema::choices(schema);
+        let message = match node.get_ref().as_str() {
+            _ if choices.is_empty() => return true,
+            Some(word) if choices.contains(&word) => return true,
+            Some(word) => {
+                let hint = suggestion(word, choices.iter().copied());
+                format!("`{word}` is none of {}{hint}", listed(&choices))
+            }
+            None => {
+                let kind = a(node.get_ref().type_str());
+                format!("expected one of {}, found {kind}", listed(&choices))
+            }
+        };
+        self.report(&node.span(), path.clone(), message);
+        false
+    }
+}
+
+/// What a list's tables look like, if it is a list of tables.
+fn tables(schema: &Value) -> Option<&Value> {
+    schema
+        .get("items")
+        .filter(|items| items.get("properties").is_some())
+}
+
+fn hint(meant: Option<&str>, schema: &Value) -> String {
+    match meant {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None => format!(
+            "; there are {}",
+            listed(&schema::keys(schema).collect::<Vec<_>>())
+        ),
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// `a string`, `an integer`.
+fn a(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'i']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
+/// How the key could look.
+fn example(schema: &Value, key: &str) -> String {
+    let examples = schema::property(schema, key).and_then(|s| s.get("examples")?.get(0));
+    examples.map_or_else(String::new, |example| {
+        format!("; for example {key} = {example}")
+    })
+}

@@ -1,0 +1,235 @@
+//! `tidegate demo`: a gateway with something to show, and nothing to install.
+//!
+//! It sets a [`Stage`]: a folder, an embedded S3 origin in it, sample media that it makes itself, and
+//! two listeners. The gateway is started on that by whoever calls [`run`], for only the composition
+//! root names every part. Then it prints a [`Guide`] of what to try, and on Ctrl-C clears all away.
+
+mod document;
+mod guide;
+mod melody;
+mod offsets;
+mod picture;
+mod samples;
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::origin::embedded::{Credentials, Embedded, random_hex};
+
+pub use guide::Guide;
+pub use samples::{ALL, Sample};
+
+/// What can be chosen about the demo.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where everything lies. Kept and used again if it is named; else a temporary folder that goes
+    /// when the demo ends.
+    pub dir: Option<PathBuf>,
+    /// The port to listen on; another free one where it is taken, and 0 is any.
+    pub port: u16,
+    /// The same for the admin listener.
+    pub admin_port: u16,
+    /// Size of the large sample, in bytes.
+    pub large: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            port: 8080,
+            admin_port: 8081,
+            large: 256 << 20,
+        }
+    }
+}
+
+/// What a gateway needs to know to be the demo's.
+pub struct Launch {
+    /// The origin's endpoint; its bucket is addressed by path.
+    pub endpoint: String,
+    /// The bucket.
+    pub bucket: &'static str,
+    /// What the origin wants requests to be signed with.
+    pub credentials: Credentials,
+    /// A folder for the gateway's own things (cache, state), there already.
+    pub folder: PathBuf,
+    /// The file with the admin token.
+    pub token_file: PathBuf,
+    /// The public listener, non-blocking.
+    pub http: TcpListener,
+    /// The admin listener, non-blocking.
+    pub admin: TcpListener,
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch").finish_non_exhaustive()
+    }
+}
+
+/// A gateway that was started.
+pub trait Running {
+    /// Drains and stops it.
+    fn stop(self) -> impl Future<Output = anyhow::Result<()>>;
+}
+
+/// Shows the demo until it is told to stop (SIGINT, SIGTERM, SIGHUP).
+///
+/// # Errors
+/// Where the folder, the origin or a port cannot be had, or the gateway does not start or stop.
+pub async fn run<F, R>(options: Options, start: impl FnOnce(Launch) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<R>>,
+    R: Running,
+{
+    let mut stop = Stop::listen()?;
+    println!("Making sample media …");
+    let stage = tokio::select! {
+        stage = Stage::set(&options) => stage?,
+        () = stop.told() => return Ok(()),
+    };
+    let gateway = start(stage.launch()?).await?;
+    println!("{}", stage.guide());
+    stop.told().await;
+    println!("Stopping …");
+    gateway.stop().await
+}
+
+/// All that the demo is played on. Dropping it stops the origin, then removes a temporary folder.
+#[derive(Debug)]
+pub struct Stage {
+    origin: Embedded,
+    http: TcpListener,
+    admin: TcpListener,
+    folder: Folder,
+}
+
+#[derive(Debug)]
+enum Folder {
+    Named(PathBuf),
+    Temporary(TempDir),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Named(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+impl Stage {
+    /// Makes or reuses the folder, starts the origin, makes what samples are missing, listens.
+    ///
+    /// # Errors
+    /// As for [`run`].
+    pub async fn set(options: &Options) -> anyhow::Result<Self> {
+        let folder = match &options.dir {
+            Some(path) => Folder::Named(std::path::absolute(path)?),
+            None => Folder::Temporary(
+                tempfile::Builder::new()
+                    .prefix("tidegate-demo-")
+                    .tempdir()
+                    .context("cannot make a temporary folder")?,
+            ),
+        };
+        let path = folder.path();
+        std::fs::create_dir_all(path.join("gateway"))
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        write_token(&path.join("token")).context("cannot write the admin token")?;
+        let origin = Embedded::start(&path.join("origin")).await?;
+        samples::fill(&origin, options.large).await?;
+        Ok(Self {
+            origin,
+            http: listen(options.port).context("cannot listen")?,
+            admin: listen(options.admin_port).context("cannot listen")?,
+            folder,
+        })
+    }
+
+    /// What the gateway is to be started with.
+    ///
+    /// # Errors
+    /// Where the system has no more descriptors.
+    pub fn launch(&self) -> io::Result<Launch> {
+        let path = self.folder.path();
+        Ok(Launch {
+            endpoint: self.origin.endpoint(),
+            bucket: self.origin.bucket(),
+            credentials: self.origin.credentials().clone(),
+            folder: path.join("gateway"),
+            token_file: path.join("token"),
+            http: self.http.try_clone()?,
+            admin: self.admin.try_clone()?,
+        })
+    }
+
+    /// What to try, once the gateway is up.
+    #[must_use]
+    pub fn guide(&self) -> Guide {
+        let address = |listener: &TcpListener| {
+            let address = listener.local_addr();
+            address.unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        };
+        Guide::new(
+            address(&self.http),
+            address(&self.admin),
+            self.folder.path(),
+        )
+    }
+}
+
+/// A new token at each start, for the owner's eyes only.
+fn write_token(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(random_hex::<16>()?.as_bytes())
+}
+
+/// Listens on loopback: on the port that is wished for, or else on any that is free.
+fn listen(port: u16) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The signals that end the demo; caught from the start, so that nothing temporary is left behind.
+struct Stop([Signal; 3]);
+
+impl Stop {
+    fn listen() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn told(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

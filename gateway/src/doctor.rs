@@ -1,0 +1,149 @@
+//! `tidegate doctor`: measures memory, cache disks and origins, and says what that means.
+//!
+//! It measures what [`plan::diagnosis`](crate::plan::diagnosis) judges, each for a bounded time and
+//! with a bounded number of bytes, and says as it goes what it does. What cannot be measured is
+//! named with the reason, and the rest goes on.
+//!
+//! Nothing is listed and nothing is written to an origin: rates are measured with an object that
+//! the user names, by its path in the gateway's URLs. Without one, only the time that the bucket
+//! takes to answer at all is told. On disks it writes one file without a name, which is gone with
+//! the process, however that ends.
+
+mod disk;
+mod memory;
+mod origin;
+mod progress;
+mod report;
+mod scratch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::config::{self, Config};
+use crate::origin::Origin;
+use crate::plan::diagnosis::{Cache, Measurements, judge};
+use crate::plan::route::{RouteTable, Rule};
+use crate::plan::{ByteSize, ObjectKey};
+
+pub use progress::Progress;
+pub use report::Report;
+
+/// What can be chosen about the measurements.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Objects to measure origins with, as paths of the public listener, percent-encoded.
+    pub objects: Vec<String>,
+    /// The host that these paths belong to; needed where routes name hosts.
+    pub host: Option<String>,
+    /// Folders to measure beside those of the configuration.
+    pub disks: Vec<PathBuf>,
+    /// How long one measurement may take.
+    pub time: Duration,
+    /// How large the file on a disk may become.
+    pub scratch: ByteSize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            host: None,
+            disks: Vec::new(),
+            time: Duration::from_secs(3),
+            scratch: ByteSize(1 << 30),
+        }
+    }
+}
+
+/// Origins by the names that the configuration gives them.
+pub type Origins = BTreeMap<String, Arc<dyn Origin>>;
+
+/// Measures everything, one thing after the other, and judges it.
+///
+/// # Errors
+/// Where an object is named that no route leads to.
+pub async fn run(
+    config: &Config,
+    options: &Options,
+    origins: &Origins,
+    progress: &mut Progress,
+) -> anyhow::Result<Report> {
+    let objects = objects(config, options)?;
+    let mut missing = Vec::new();
+    let memory = memory::measure(options.time, progress).await?;
+    let mut disks = Vec::new();
+    for asked in disks_of(config, options) {
+        match disk::measure(&asked, config.cache.chunk, options, progress).await {
+            Ok(disk) => disks.push(disk),
+            Err(error) => missing.push(format!("disk {:?}: {error:#}", asked.path)),
+        }
+    }
+    let mut measured = Vec::new();
+    for asked in &config.origin {
+        let Some(origin) = origins.get(&asked.name) else {
+            continue;
+        };
+        let keys = objects.get(&asked.name).map_or(&[][..], Vec::as_slice);
+        let named = (&*asked.name, asked.max_requests);
+        match origin::measure(origin, named, keys, options.time, progress).await {
+            Ok(origin) => measured.push(origin),
+            Err(error) => missing.push(format!("origin {:?}: {error:#}", asked.name)),
+        }
+    }
+    let measurements = Measurements {
+        memory,
+        disks,
+        origins: measured,
+        cache: Cache {
+            memory: config.cache.memory,
+            budget: config.cache.budget,
+            chunk: config.cache.chunk,
+        },
+    };
+    Ok(Report {
+        diagnosis: judge(&measurements),
+        measurements,
+        missing,
+    })
+}
+
+/// The disks of the configuration, then those that were named and are not among them.
+fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
+    let mut disks = config.cache.disk.clone();
+    for path in &options.disks {
+        if !disks.iter().any(|disk| disk.path == *path) {
+            disks.push(config::Disk {
+                path: path.clone(),
+                ..config::Disk::default()
+            });
+        }
+    }
+    disks
+}
+
+/// Which key of which origin each path stands for.
+fn objects(config: &Config, options: &Options) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
+    let routes = config.routes();
+    let table = RouteTable::new(routes.iter().map(|route| Rule {
+        host: route.host.clone(),
+        path: route.path.clone(),
+    }));
+    let host = options.host.as_deref().unwrap_or_default();
+    let mut objects: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
+    for path in &options.objects {
+        let found = path.starts_with('/').then(|| table.find(host, path));
+        let found = found.with_context(|| {
+            format!("{path:?} does not begin with `/`: give the path as it stands in the URL")
+        })?;
+        let (index, rest) = found.with_context(|| format!("no route has the path {path:?}"))?;
+        let route = &routes[index];
+        let key = ObjectKey::from_path(&route.key_prefix, rest);
+        let key = key.with_context(|| format!("{path:?} names no object"))?;
+        objects.entry(route.origin.clone()).or_default().push(key);
+    }
+    Ok(objects)
+}

@@ -1,0 +1,207 @@
+//! How fast a cache disk is: in sequence and here and there, written and read.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::scratch::Access::{Read, Write};
+use super::scratch::Order::{Scattered, Sequence};
+use super::scratch::{Access, Order, Pass, Passed, Scratch};
+use super::{Options, Progress};
+use crate::config;
+use crate::plan::ByteSize;
+use crate::plan::diagnosis::Disk;
+
+/// Blocks in sequence.
+const BLOCK: u64 = 1 << 20;
+
+/// As many reads at once as let a disk of any kind show what it can do.
+const DEPTH: usize = 4;
+
+/// A file smaller than this says little: it fits what disks have of memory themselves.
+const LEAST: u64 = 64 << 20;
+
+/// What stays free whatever the configuration says: a twentieth, and of a large disk 1 GiB.
+const KEPT: (u64, u64) = (20, 1 << 30);
+
+/// Measures the disk behind `asked`, with chunks of this size.
+///
+/// # Errors
+/// It cannot be written to, or is nearly full.
+pub(super) async fn measure(
+    asked: &config::Disk,
+    chunk: ByteSize,
+    options: &Options,
+    progress: &mut Progress,
+) -> anyhow::Result<Disk> {
+    let folder = existing(&asked.path)?;
+    let space = Space::of(folder)?;
+    let size = space.scratch(asked.min_free.0, options.scratch.0, chunk.0.max(BLOCK))?;
+    let scratch = Scratch::make(folder, size);
+    let scratch = scratch.with_context(|| format!("cannot write in {folder:?}"))?;
+    let mut passes = Passes {
+        scratch: Arc::new(scratch),
+        path: &asked.path,
+        time: options.time,
+        progress,
+    };
+    let (large, chunk) = (chunk.0.max(BLOCK), chunk.0);
+    let write = passes
+        .run("writing", (Write, Sequence, large, DEPTH))
+        .await?;
+    let read = passes
+        .run("reading", (Read, Sequence, large, DEPTH))
+        .await?;
+    let single = passes
+        .run("reading single chunks", (Read, Scattered, chunk, 1))
+        .await?;
+    let chunk_read = passes
+        .run("reading chunks", (Read, Scattered, chunk, DEPTH))
+        .await?;
+    let chunk_write = passes
+        .run("writing chunks", (Write, Scattered, chunk, 1))
+        .await?;
+    Ok(Disk {
+        path: asked.path.to_string_lossy().into_owned(),
+        capacity: match asked.capacity {
+            ByteSize(0) => space.capacity(asked.min_free.0),
+            written => written,
+        },
+        min_free: asked.min_free,
+        write: write.rate,
+        read: read.rate,
+        chunk_write: chunk_write.rate,
+        chunk_read: chunk_read.rate,
+        chunk_time: single.block,
+    })
+}
+
+/// The passes over one file, one after the other.
+struct Passes<'a> {
+    scratch: Arc<Scratch>,
+    path: &'a Path,
+    time: Duration,
+    progress: &'a mut Progress,
+}
+
+impl Passes<'_> {
+    async fn run(
+        &mut self,
+        what: &str,
+        (access, order, block, depth): (Access, Order, u64, usize),
+    ) -> anyhow::Result<Passed> {
+        self.progress
+            .begin(format_args!("disk {:?}: {what}", self.path));
+        let (scratch, time) = (Arc::clone(&self.scratch), self.time);
+        let pass = Pass {
+            access,
+            order,
+            block,
+            depth,
+        };
+        let passed = tokio::task::spawn_blocking(move || scratch.pass(pass, time)).await?;
+        let passed = self.progress.end(passed);
+        passed.with_context(|| format!("{what} failed"))
+    }
+}
+
+/// The folder, or the nearest one above it that is there: what the gateway would make it in.
+fn existing(path: &Path) -> anyhow::Result<&Path> {
+    let here = |path: &&Path| path.is_dir();
+    let above = path
+        .ancestors()
+        .map(|path| match path.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => path,
+        });
+    above
+        .into_iter()
+        .find(here)
+        .context("there is no such folder")
+}
+
+/// The room on a file system, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    total: u64,
+    free: u64,
+}
+
+impl Space {
+    fn of(folder: &Path) -> anyhow::Result<Self> {
+        let stat = rustix::fs::statvfs(folder)
+            .with_context(|| format!("cannot ask how full {folder:?} is"))?;
+        Ok(Self {
+            total: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free: stat.f_bavail.saturating_mul(stat.f_frsize),
+        })
+    }
+
+    /// How large the file may be: as `wanted`, but no more than half of what is not to stay free,
+    /// in whole blocks.
+    fn scratch(self, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
+        let kept = min_free.max((self.total / KEPT.0).min(KEPT.1));
+        let room = self.free.saturating_sub(kept) / 2;
+        let least = wanted.clamp(block, LEAST.max(block));
+        if room < least {
+            let mib = |bytes: u64| bytes >> 20;
+            bail!(
+                "it is nearly full: {} MiB are free, of which {} MiB are to stay so, and the \
+                 measurement needs {} MiB",
+                mib(self.free),
+                mib(kept),
+                mib(least) * 2
+            );
+        }
+        Ok(wanted.max(block).min(room) / block * block)
+    }
+
+    /// What a cache could take here: half of what is free, in whole GiB as far as there are any.
+    fn capacity(self, min_free: u64) -> ByteSize {
+        let half = self.free.saturating_sub(min_free) / 2;
+        ByteSize(match half >> 30 {
+            0 => (half >> 20 << 20).max(1 << 20),
+            whole => whole << 30,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn leaves_room_on_a_disk_or_does_not_begin() {
+        let space = |free: u64| Space {
+            total: 100 * GIB,
+            free: free * GIB,
+        };
+        let size = |free, min_free, wanted| space(free).scratch(min_free, wanted, BLOCK).ok();
+        assert_eq!(size(50, GIB, GIB), Some(GIB));
+        assert_eq!(size(2, 0, GIB), Some(GIB / 2), "1 GiB stays free");
+        assert_eq!(size(1, 0, GIB), None);
+        let small = Space {
+            total: GIB,
+            free: GIB / 20,
+        };
+        assert!(small.scratch(0, GIB, BLOCK).is_err(), "a twentieth");
+        assert_eq!(size(50, 50 * GIB, GIB), None, "as configured");
+        assert_eq!(size(50, 0, 1), Some(BLOCK), "one block at least");
+        assert_eq!(size(50, 0, 3 * BLOCK + 5), Some(3 * BLOCK));
+    }
+
+    #[test]
+    fn a_folder_that_is_yet_to_be_made_lies_on_the_disk_of_its_parent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let deep = folder.path().join("a/b");
+        assert_eq!(existing(&deep).expect("found"), folder.path());
+        assert_eq!(
+            existing(Path::new("not-there")).expect("found"),
+            Path::new(".")
+        );
+    }
+}

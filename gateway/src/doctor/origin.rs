@@ -1,0 +1,231 @@
+//! How fast an origin is: the first byte, one connection, and as many as bring more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures_util::StreamExt as _;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::Progress;
+use crate::origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
+use crate::plan::diagnosis::{self, Rate};
+use crate::plan::{ETag, ObjectKey, RangeSpec};
+
+/// Objects from this size on are large enough to measure rates with.
+const LARGE: u64 = 64 << 20;
+
+/// How many connections are tried, as long as more bring more.
+const CONNECTIONS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+/// A step that brings less than this share more has brought nothing.
+const GROWTH: f64 = 1.1;
+
+/// How many steps in a row that bring nothing are enough: one may be bad luck.
+const FLAT: usize = 2;
+
+/// A request, as the gateway makes it.
+const PART: (u64, u64) = (256 << 10, 8 << 20);
+
+/// However fast the origin is, one step fetches no more than this.
+const MOST: u64 = 1 << 30;
+
+/// How often the first byte is waited for, not counting the first time, which has to connect.
+const FIRST_BYTES: u64 = 15;
+
+/// Measures an origin with the first large one of `keys`, or else the largest.
+///
+/// # Errors
+/// It does not answer, or there is no object to measure it with.
+pub(super) async fn measure(
+    origin: &Arc<dyn Origin>,
+    (name, limit): (&str, u32),
+    keys: &[ObjectKey],
+    time: Duration,
+    progress: &mut Progress,
+) -> anyhow::Result<diagnosis::Origin> {
+    let asked = Instant::now();
+    progress.begin(format_args!("origin {name:?}: asking for its bucket"));
+    let answered = origin.probe().await;
+    let answered = answered.map(|()| format!("{:.1} ms", millis(asked.elapsed())));
+    let answered = progress.end(answered)?;
+    if keys.is_empty() {
+        bail!("it answers in {answered}; to measure its rate name a large object with --object");
+    }
+    let object = Arc::new(Object::choose(origin, keys, time).await?);
+
+    progress.begin(format_args!(
+        "origin {name:?}: first byte of {:?}",
+        object.key.as_str()
+    ));
+    let first_byte = object.first_byte().await;
+    let shown = first_byte
+        .clone()
+        .map(|time| format!("{:.1} ms", millis(time)));
+    progress.end(shown)?;
+    let mut rates = Vec::new();
+    let mut flat = 0;
+    for connections in CONNECTIONS.into_iter().filter(|n| *n <= limit.max(1)) {
+        let s = if connections == 1 { "" } else { "s" };
+        progress.begin(format_args!("origin {name:?}: {connections} connection{s}"));
+        let rate = match progress.end(object.rate(connections).await) {
+            Ok(rate) => rate,
+            // What fewer connections brought still counts.
+            Err(_) if !rates.is_empty() => break,
+            Err(error) => return Err(error),
+        };
+        let best = rates.iter().map(|(_, rate): &(u32, Rate)| rate.0);
+        let grew = rate.0 >= best.fold(0.0, f64::max) * GROWTH;
+        flat = if grew { 0 } else { flat + 1 };
+        rates.push((connections, rate));
+        if flat == FLAT {
+            break;
+        }
+    }
+    Ok(diagnosis::Origin {
+        name: name.to_owned(),
+        first_byte: first_byte?,
+        rates,
+    })
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// The object that an origin is measured with.
+#[derive(Debug)]
+struct Object {
+    origin: Arc<dyn Origin>,
+    key: ObjectKey,
+    size: u64,
+    etag: ETag,
+    time: Duration,
+}
+
+impl Object {
+    async fn choose(
+        origin: &Arc<dyn Origin>,
+        keys: &[ObjectKey],
+        time: Duration,
+    ) -> anyhow::Result<Self> {
+        let mut best: Option<Self> = None;
+        for key in keys {
+            let version = origin.head(key).await;
+            let version = version.with_context(|| format!("the object {:?}", key.as_str()))?;
+            if best.as_ref().is_none_or(|best| version.size > best.size) {
+                best = Some(Self {
+                    origin: Arc::clone(origin),
+                    key: key.clone(),
+                    size: version.size,
+                    etag: version.etag,
+                    time,
+                });
+            }
+            if version.size >= LARGE {
+                break;
+            }
+        }
+        let best = best.context("no object is named")?;
+        if best.size == 0 {
+            bail!("the object {:?} is empty", best.key.as_str());
+        }
+        Ok(best)
+    }
+
+    /// The bytes `first..first + length`, as far as there are so many.
+    async fn get(&self, first: u64, length: u64) -> Result<Body, OriginError> {
+        let request = Get {
+            key: self.key.clone(),
+            range: Some(RangeSpec::Bounded {
+                first,
+                last: (first + length).min(self.size) - 1,
+            }),
+            condition: Condition::Match {
+                etag: self.etag.clone(),
+                version_id: None,
+            },
+            priority: Priority::Demand,
+        };
+        match self.origin.get(request).await? {
+            Answer::Content(content) => Ok(content.body),
+            Answer::NotModified { .. } => Err(OriginError::BadAnswer("304 to an If-Match")),
+        }
+    }
+
+    /// The median of how long first bytes take, here and there in the object.
+    async fn first_byte(&self) -> Result<Duration, OriginError> {
+        let deadline = Instant::now() + self.time;
+        let mut times = Vec::new();
+        for nth in 0..=FIRST_BYTES {
+            let first = self.size / (FIRST_BYTES + 1) * nth;
+            let asked = Instant::now();
+            let mut body = self.get(first, PART.0).await?;
+            body.next().await.transpose()?;
+            times.push(asked.elapsed());
+            if Instant::now() >= deadline && times.len() > 1 {
+                break;
+            }
+        }
+        let counted = &mut times[1..];
+        counted.sort_unstable();
+        Ok(counted[counted.len() / 2])
+    }
+
+    /// The rate of so many connections together.
+    async fn rate(self: &Arc<Self>, connections: u32) -> anyhow::Result<Rate> {
+        let part = (self.size / u64::from(connections)).clamp(PART.0, PART.1);
+        let counts = Arc::new(Counts::default());
+        let began = Instant::now();
+        let mut fetching = JoinSet::new();
+        for _ in 0..connections {
+            let (object, counts) = (Arc::clone(self), Arc::clone(&counts));
+            fetching.spawn(async move { object.fetch(part, &counts).await });
+        }
+        // However short the time: a rate needs a byte. The origin's own deadlines bound that wait.
+        let over = async {
+            sleep_until(began + self.time).await;
+            counts.first.notified().await;
+        };
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => break,
+                ended = fetching.join_next() => match ended {
+                    Some(ended) => ended??,
+                    None => break,
+                },
+            }
+        }
+        let bytes = counts.bytes.load(Ordering::Relaxed);
+        Ok(Rate::new(bytes, began.elapsed()))
+    }
+
+    /// Fetches one part after the other, from the start again after the last.
+    async fn fetch(&self, part: u64, counts: &Counts) -> Result<(), OriginError> {
+        let parts = self.size.div_ceil(part);
+        while counts.bytes.load(Ordering::Relaxed) < MOST {
+            let nth = counts.parts.fetch_add(1, Ordering::Relaxed) % parts;
+            let mut body = self.get(nth * part, part).await?;
+            while let Some(piece) = body.next().await {
+                let length = piece?.len() as u64;
+                if counts.bytes.fetch_add(length, Ordering::Relaxed) == 0 {
+                    counts.first.notify_one();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the connections of one step have in common.
+#[derive(Debug, Default)]
+struct Counts {
+    parts: AtomicU64,
+    bytes: AtomicU64,
+    /// The first byte has come.
+    first: Notify,
+}

@@ -1,0 +1,75 @@
+//! Everything that came out, for a person, and to paste.
+
+use std::fmt;
+
+use crate::plan::diagnosis::{Diagnosis, Disk, Measurements, Origin};
+
+/// What was measured, and what it means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What was measured.
+    pub measurements: Measurements,
+    /// What it means.
+    pub diagnosis: Diagnosis,
+    /// What could not be measured, and why; one line each.
+    pub missing: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Measurements {
+            memory,
+            disks,
+            origins,
+            cache,
+        } = &self.measurements;
+        writeln!(f, "Measured")?;
+        writeln!(f, "  memory: copies {memory}")?;
+        for disk in disks {
+            let Disk {
+                path,
+                write,
+                read,
+                chunk_write,
+                chunk_read,
+                ..
+            } = disk;
+            let millis = disk.chunk_time.as_secs_f64() * 1e3;
+            writeln!(f, "  disk {path:?}: writes {write}, reads {read}")?;
+            writeln!(
+                f,
+                "    chunks of {} here and there: writes {chunk_write}, reads {chunk_read}; \
+                 one alone takes {millis:.2} ms",
+                cache.chunk
+            )?;
+        }
+        origins.iter().try_for_each(|origin| of(f, origin))?;
+        for missing in &self.missing {
+            writeln!(f, "  not measured: {missing}")?;
+        }
+        writeln!(f, "\nWhat it means\n{}", self.diagnosis)?;
+        match &self.diagnosis.settings {
+            None => writeln!(f, "Nothing to set follows from this."),
+            Some(settings) => {
+                writeln!(f, "# To set, in place of the sections of these names:")?;
+                for missing in &self.missing {
+                    writeln!(f, "# not measured, and so left out: {missing}")?;
+                }
+                write!(f, "{settings}")
+            }
+        }
+    }
+}
+
+fn of(f: &mut fmt::Formatter<'_>, origin: &Origin) -> fmt::Result {
+    let millis = origin.first_byte.as_secs_f64() * 1e3;
+    writeln!(
+        f,
+        "  origin {:?}: first byte after {millis:.1} ms",
+        origin.name
+    )?;
+    for (connections, rate) in &origin.rates {
+        writeln!(f, "    connections {connections:2}: {rate}")?;
+    }
+    Ok(())
+}

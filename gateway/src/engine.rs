@@ -1,0 +1,391 @@
+//! Turns "this key, these bytes" into bytes of exactly one version.
+//!
+//! # The life of a read
+//!
+//! [`Engine::open`] asks the metadata store which version the key has. Known and fresh: the object
+//! is open, and nothing was asked of anybody. Otherwise `resolve` asks the origin, once for all who
+//! want to know, with a ranged GET that brings the first bytes along.
+//!
+//! [`Object::read_at`] makes a [`Reader`]. Chunk by chunk it looks into memory; what is not there it
+//! *boards*: the version's `fill` has a *flight* for every chunk on its way, from disk or from the
+//! origin, and starts new ones. A flight is read while it is still arriving, by any number of
+//! readers. Flights that one request brings form a *part*; readers hold a lease on it, and when the
+//! last lease is gone the `fetch` behind it stops.
+//!
+//! What has arrived is put into the store in the background. Everything that is held in memory
+//! besides the store's memory tier is charged to one `budget`.
+//!
+//! Every chunk is addressed by its version, and every request for a part carries `If-Match`: two
+//! versions cannot meet in one answer. If the object changed, readers are told [`Error::Changed`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+
+use crate::origin::Origin;
+use crate::plan::freshness::{Judgement, Policy};
+use crate::plan::readahead::Limits;
+use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
+use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
+
+pub mod budget;
+mod core;
+mod cursor;
+pub mod error;
+mod fetch;
+mod fill;
+mod flight;
+mod hedge;
+mod metrics;
+pub mod object;
+mod pace;
+mod reader;
+mod ready;
+mod resolve;
+pub mod source;
+
+pub use self::core::Clock;
+pub use budget::Budget;
+pub use error::Error;
+pub use object::{Forward, Found, Object, Outcome};
+pub use reader::Reader;
+pub use source::Source;
+
+use self::core::Core;
+use fill::Terms;
+use object::Pinned;
+use resolve::{Question, Resolution};
+
+/// The engine: shared by every frontend of the process.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    core: Arc<Core>,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where chunks are kept.
+    pub chunks: Arc<dyn ChunkStore>,
+    /// Where versions are remembered.
+    pub meta: Arc<dyn MetaStore>,
+    /// How objects are cut.
+    pub geometry: Geometry,
+    /// Memory for everything but the memory tier.
+    pub budget: Budget,
+    /// Tells the time.
+    pub clock: Clock,
+    /// The origins by the names that the configuration gives them, for [`Engine::ready`].
+    pub origins: Vec<(String, Arc<dyn Origin>)>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("geometry", &self.geometry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a caller says when it opens an object.
+#[derive(Debug, Clone, Default)]
+pub struct Open {
+    /// The bytes that it will read first: a cold open brings them with the version, in one request.
+    /// `None` opens for the version alone (HEAD).
+    pub first: Option<RangeSpec>,
+    /// Confirm the version with the origin whatever its age (a client's `no-cache`).
+    pub revalidate: bool,
+    /// Ask the origin nothing (a client's `only-if-cached`).
+    pub only_if_cached: bool,
+}
+
+impl Engine {
+    /// Puts an engine together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            core: Arc::new(Core::new(parts)),
+        }
+    }
+
+    /// Registers what the engine counts.
+    pub fn register(&self, registry: &mut Registry) {
+        self.core.metrics.register(registry);
+    }
+
+    /// Bytes of objects that the origin sent, and that readers took: their ratio is the read
+    /// amplification.
+    #[must_use]
+    pub fn traffic(&self) -> (u64, u64) {
+        (
+            self.core.metrics.fetched.get(),
+            self.core.metrics.delivered.get(),
+        )
+    }
+
+    /// The memory budget: how much there is, and how much of it is lent out.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.core.budget
+    }
+
+    /// Finds out which version `key` has now, from what is known of it or from the origin.
+    ///
+    /// What asks the origin is boxed, so that the future of a hit is small: it is moved with the
+    /// answer it becomes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] also from a negative entry; the others when the origin was needed and
+    /// failed, and no stale answer was allowed.
+    pub async fn open(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        how: Open,
+    ) -> Result<Object, Error> {
+        let id = ObjectId {
+            origin: source.origin.id(),
+            key: key.clone(),
+        };
+        let entry = match self.core.meta.peek(&id) {
+            Some(entry) => Some(entry),
+            None => self.core.meta.load(&id).await,
+        };
+        let now = self.core.now();
+        let record = match entry {
+            Some(Entry::Missing { since })
+                if !how.revalidate && now.since(since) < source.profile.load().negative_ttl =>
+            {
+                return Err(Error::NotFound);
+            }
+            Some(Entry::Present(record)) => record,
+            seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
+        };
+        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+        match judgement {
+            _ if how.revalidate && !how.only_if_cached => {
+                Box::pin(self.confirm(source, id, how, record, policy)).await
+            }
+            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now)),
+            Judgement::WhileRevalidating => {
+                if !how.only_if_cached {
+                    self.confirm_behind(source, &id, &record);
+                }
+                Ok(self.at_hand(source, id, record, policy, now))
+            }
+            Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
+            Judgement::Stale => Box::pin(self.confirm(source, id, how, record, policy)).await,
+        }
+    }
+
+    /// Nothing is known of the key.
+    async fn open_unknown(
+        &self,
+        source: &Arc<Source>,
+        id: ObjectId,
+        how: Open,
+        seen: Option<Entry>,
+    ) -> Result<Object, Error> {
+        if how.only_if_cached {
+            return Err(Error::NotCached);
+        }
+        let (shared, collapsed) = resolve::resolve(self.question(source, &id, seen, &how));
+        let found = shared.await?;
+        Ok(self.resolved(source, id, found, collapsed))
+    }
+
+    /// A version is at hand, but the origin has to confirm it; if it fails, the version at hand may
+    /// do (RFC 5861, 4).
+    async fn confirm(
+        &self,
+        source: &Arc<Source>,
+        id: ObjectId,
+        how: Open,
+        record: Arc<Record>,
+        policy: Policy,
+    ) -> Result<Object, Error> {
+        let seen = Some(Entry::Present(record.clone()));
+        let question = self.question(source, &id, seen, &how);
+        let (shared, collapsed) = resolve::resolve(question);
+        match shared.await {
+            Ok(found) => Ok(self.resolved(source, id, found, collapsed)),
+            Err(error) => {
+                let now = self.core.now();
+                if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
+                    return Err(error);
+                }
+                let generation = self.core.meta.generation(&id).await;
+                if !resolve::is_of(&record, &id, generation) {
+                    return Err(error);
+                }
+                self.core.metrics.stale_on_error.inc();
+                let mut object = self.at_hand(source, id, record, policy, now);
+                object.outcome.forward = Some(Forward::Failed);
+                Ok(object)
+            }
+        }
+    }
+
+    /// Confirms a version behind the back of the answer that uses it, unless somebody does already.
+    fn confirm_behind(&self, source: &Arc<Source>, id: &ObjectId, record: &Arc<Record>) {
+        if resolve::is_under_way(&self.core, id) {
+            return;
+        }
+        let how = Open {
+            first: Some(RangeSpec::From(0)),
+            ..Open::default()
+        };
+        let seen = Some(Entry::Present(record.clone()));
+        let (shared, _) = resolve::resolve(self.question(source, id, seen, &how));
+        let stop = self.core.stop.clone();
+        self.core.tasks.spawn(async move {
+            let confirmed = async {
+                if let Ok(Resolution {
+                    first: Some(lease), ..
+                }) = shared.await
+                {
+                    // The new version's first bytes are as good as asked for: the client that set
+                    // this off comes back for them.
+                    lease.part().landed().await;
+                }
+            };
+            tokio::select! {
+                () = confirmed => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    fn question(
+        &self,
+        source: &Arc<Source>,
+        id: &ObjectId,
+        seen: Option<Entry>,
+        how: &Open,
+    ) -> Question {
+        Question {
+            core: self.core.clone(),
+            source: source.clone(),
+            id: id.clone(),
+            seen,
+            first: how.first,
+            forced: how.revalidate,
+        }
+    }
+
+    fn at_hand(
+        &self,
+        source: &Source,
+        id: ObjectId,
+        record: Arc<Record>,
+        policy: Policy,
+        now: Timestamp,
+    ) -> Object {
+        let age = now.since(record.confirmed);
+        let outcome = Outcome {
+            forward: None,
+            collapsed: false,
+            stored: policy.storable,
+            age,
+            ttl_ms: millis(policy.lifetime) - millis(age),
+        };
+        let profile = source.profile.load();
+        let terms = Terms::new(&profile, policy.storable);
+        let limits = Limits {
+            window: profile.read_ahead,
+            streams: profile.streams,
+        };
+        let pinned = Pinned::new(
+            self.core.clone(),
+            source.origin.clone(),
+            id,
+            record,
+            terms,
+            limits,
+        );
+        Object {
+            pinned: Arc::new(pinned),
+            outcome,
+        }
+    }
+
+    fn resolved(
+        &self,
+        source: &Source,
+        id: ObjectId,
+        found: Resolution,
+        collapsed: bool,
+    ) -> Object {
+        let Resolution {
+            record,
+            forward,
+            first,
+        } = found;
+        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let mut object = self.at_hand(source, id, record, policy, self.core.now());
+        object.outcome.forward = Some(forward);
+        object.outcome.collapsed = collapsed;
+        object.pinned.hold(first);
+        object
+    }
+
+    /// Removes a key: durable when it returns; nothing cached before is served afterwards.
+    ///
+    /// # Errors
+    /// When it could not be made durable; in memory it holds all the same.
+    pub async fn purge_key(&self, source: &Source, key: &ObjectKey) -> Result<(), MetaError> {
+        let id = ObjectId {
+            origin: source.origin.id(),
+            key: key.clone(),
+        };
+        resolve::supersede(&self.core, |other| *other == id);
+        let purged = self.core.meta.purge_key(&id).await;
+        // Once more, for those that read the old generation in between.
+        resolve::supersede(&self.core, |other| *other == id);
+        purged
+    }
+
+    /// Removes every key that starts with `prefix`, in constant time; as [`Engine::purge_key`].
+    ///
+    /// # Errors
+    /// When it could not be made durable; in memory it holds all the same.
+    pub async fn purge_prefix(&self, source: &Source, prefix: &str) -> Result<(), MetaError> {
+        let origin = source.origin.id();
+        let covered = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
+        resolve::supersede(&self.core, covered);
+        let purged = self.core.meta.purge_prefix(origin, prefix).await;
+        resolve::supersede(&self.core, covered);
+        purged
+    }
+
+    /// Whether origins and cache index are there; else says in words, one line each, what is not.
+    ///
+    /// # Errors
+    /// The lines, for people.
+    pub async fn ready(&self) -> Result<(), Vec<String>> {
+        self.core.readiness.check(self.core.chunks.ready()).await
+    }
+
+    /// Orderly end: stops what is being fetched and writes out what the stores still hold, within
+    /// `deadline`.
+    pub async fn close(&self, deadline: Duration) {
+        self.core.stop.cancel();
+        self.core.tasks.close();
+        let orderly = async {
+            self.core.tasks.wait().await;
+            self.core.chunks.close().await;
+            self.core.meta.close().await;
+        };
+        if tokio::time::timeout(deadline, orderly).await.is_err() {
+            tracing::warn!(
+                ?deadline,
+                "the stores were not closed in time; what they had pending is lost"
+            );
+        }
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,105 @@
+//! What every part of the engine shares.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::budget::Budget;
+use super::fill::Fill;
+use super::metrics::Metrics;
+use super::pace::Pace;
+use super::ready::Readiness;
+use super::resolve::Pending;
+use crate::plan::admission::SecondUse;
+use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
+use crate::store::{ChunkStore, MetaStore};
+
+/// Tells the wall-clock time; an argument, so that tests own it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+pub(super) struct Core {
+    pub(super) chunks: Arc<dyn ChunkStore>,
+    pub(super) meta: Arc<dyn MetaStore>,
+    pub(super) geometry: Geometry,
+    pub(super) budget: Budget,
+    pub(super) clock: Clock,
+    pub(super) metrics: Metrics,
+    /// Every task that fetches; closing waits for them.
+    pub(super) tasks: TaskTracker,
+    /// Cancelled when the engine closes.
+    pub(super) stop: CancellationToken,
+    pub(super) readiness: Readiness,
+    pub(super) second_use: Mutex<SecondUse>,
+    fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
+    resolves: Mutex<HashMap<ObjectId, Pending>>,
+    paces: Mutex<HashMap<OriginId, Arc<Pace>>>,
+    numbers: AtomicU64,
+}
+
+impl Core {
+    pub(super) fn new(parts: super::Parts) -> Self {
+        Self {
+            chunks: parts.chunks,
+            meta: parts.meta,
+            geometry: parts.geometry,
+            budget: parts.budget,
+            clock: parts.clock,
+            metrics: Metrics::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            readiness: Readiness::new(parts.origins),
+            second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
+            fills: Mutex::default(),
+            resolves: Mutex::default(),
+            paces: Mutex::default(),
+            numbers: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A number that no other reader or resolve of this process has.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What is known of an origin's speed.
+    pub(super) fn pace(&self, origin: OriginId) -> Arc<Pace> {
+        let mut paces = self
+            .paces
+            .lock()
+            .expect("no code panics while it holds this lock");
+        paces.entry(origin).or_default().clone()
+    }
+
+    pub(super) fn fills(&self) -> MutexGuard<'_, HashMap<VersionId, Weak<Fill>>> {
+        self.fills
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    pub(super) fn resolves(&self) -> MutexGuard<'_, HashMap<ObjectId, Pending>> {
+        self.resolves
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
+
+/// Fingerprints of chunks seen once: 64 Ki of them take 512 KiB and cover 16 GiB of recent fetches.
+const SECOND_USE_SLOTS: usize = 1 << 16;
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("chunks", &self.chunks)
+            .field("meta", &self.meta)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,397 @@
+//! The task behind a part: one request (or one disk read) that lands a run of flights.
+//!
+//! It ends in one of three ways: every chunk has landed, the rest has failed for all who wait, or
+//! nobody wants the rest any more. Whatever it does, its flights leave the fill in the end: a failure
+//! is told to all who wait, once, and is never remembered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use super::Error;
+use super::budget::Charge;
+use super::fill::{Fill, Terms};
+use super::flight::{Flight, Part};
+use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
+use crate::plan::{ByteRange, RangeSpec};
+use crate::store::{Entry, Record, Tier};
+
+/// A fetch that nobody wants any more is finished all the same when no more than this is missing:
+/// giving up costs the connection, and these bytes are most likely on their way already.
+const NEARLY_DONE: u64 = 64 << 10;
+
+pub(super) struct Fetch {
+    pub(super) fill: Arc<Fill>,
+    part: Arc<Part>,
+    /// Those that have not landed, in order.
+    pub(super) flights: VecDeque<Arc<Flight>>,
+    /// The chunk that the first of them is.
+    next: u32,
+    terms: Terms,
+    /// The first flight, when its tail has arrived and its head is still to be fetched.
+    headless: Option<Arc<Flight>>,
+    /// Body bytes still to come, and how many of them before the end the next request may start.
+    pub(super) coming: u64,
+    lead: u64,
+}
+
+/// Why a fetch ended early.
+enum End {
+    Failed(Error),
+    /// Its flights are forgotten already.
+    Unwanted,
+}
+
+impl Fetch {
+    pub(super) fn new(
+        fill: Arc<Fill>,
+        part: Arc<Part>,
+        flights: Vec<Arc<Flight>>,
+        terms: Terms,
+    ) -> Self {
+        let next = part.chunks.start;
+        let coming = flights.iter().map(|flight| flight.missing() as u64).sum();
+        let lead = fill.pace.lead();
+        Self {
+            fill,
+            part,
+            flights: flights.into(),
+            next,
+            terms,
+            headless: None,
+            coming,
+            lead,
+        }
+    }
+
+    /// Reads the part's one chunk from disk, and fetches it where the disk does not deliver.
+    pub(super) async fn read_disk(mut self, charge: Option<Charge>) {
+        let had_charge = charge.is_some();
+        let result = async {
+            self.pay(charge).await?;
+            let key = self.fill.key(self.next);
+            let core = self.fill.core.clone();
+            match core.chunks.get(&key, self.fill.chunk_len(self.next)).await {
+                Some((bytes, _)) => self.land(bytes),
+                // Read ahead, and nobody waits: the reader will ask if it ever gets there.
+                None if had_charge && self.fill.forget_unwanted(&self.part) => {
+                    return Err(End::Unwanted);
+                }
+                None => self.request(Priority::Demand).await?,
+            }
+            Ok(())
+        };
+        let result = result.await;
+        self.end(result).await;
+    }
+
+    /// Asks the origin for the part.
+    pub(super) async fn ask_origin(mut self, charge: Option<Charge>, priority: Priority) {
+        let result = async {
+            self.pay(charge).await?;
+            self.request(priority).await
+        };
+        let result = result.await;
+        self.end(result).await;
+    }
+
+    /// Takes the part out of an answer that is there already.
+    pub(super) async fn take_answer(mut self, charge: Option<Charge>, content: Content) {
+        let result = async {
+            self.pay(charge).await?;
+            self.receive(content.body).await
+        };
+        let result = result.await;
+        self.end(result).await;
+    }
+
+    /// Charges the memory that the flights will take, waiting in turn where nothing is reserved.
+    async fn pay(&mut self, charge: Option<Charge>) -> Result<(), End> {
+        let mut charge = match charge {
+            Some(charge) => charge,
+            None => {
+                let bytes = self.fill.span_len(&self.part.chunks);
+                let demand = self.fill.core.budget.demand(bytes);
+                tokio::select! {
+                    charge = demand => charge.map_err(End::Failed)?,
+                    end = unwanted(&self.fill, &self.part) => return Err(end),
+                }
+            }
+        };
+        for (flight, index) in self.flights.iter().zip(self.part.chunks.clone()) {
+            flight.charge(charge.split(self.fill.chunk_len(index) as u64));
+        }
+        Ok(())
+    }
+
+    /// One request for the whole part, and a second one where the first began behind its head.
+    async fn request(&mut self, priority: Priority) -> Result<(), End> {
+        let base = self.flights.front().map_or(0, |flight| flight.base as u64);
+        let start = self.fill.core.geometry.start(self.part.chunks.start);
+        let end = self.end_byte();
+        let body = self
+            .ask(
+                ByteRange {
+                    start: start + base,
+                    end,
+                },
+                priority,
+            )
+            .await?;
+        self.receive(body).await?;
+        match self.headless.take() {
+            Some(flight) => {
+                self.fetch_head(
+                    &flight,
+                    ByteRange {
+                        start,
+                        end: start + base,
+                    },
+                )
+                .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for a range of this version or nothing, for as long as somebody wants the part.
+    async fn ask(&self, range: ByteRange, priority: Priority) -> Result<Body, End> {
+        tokio::select! {
+            body = self.ask_anyway(range, priority) => body,
+            end = unwanted(&self.fill, &self.part) => Err(end),
+        }
+    }
+
+    /// The same, whether or not anybody wants it still.
+    async fn ask_anyway(&self, range: ByteRange, priority: Priority) -> Result<Body, End> {
+        let answer = self.ask_twice(self.question(range, priority)).await;
+        match answer {
+            Ok(Answer::Content(content)) if content.range == range => Ok(content.body),
+            Ok(_) => Err(End::Failed(Error::BadOrigin(
+                "not the range that was asked for",
+            ))),
+            Err(error) => Err(End::Failed(self.failure(error))),
+        }
+    }
+
+    /// The request for a range of this version or nothing.
+    pub(super) fn question(&self, range: ByteRange, priority: Priority) -> Get {
+        self.fill.core.metrics.parts.inc();
+        let version = &self.fill.version;
+        Get {
+            key: self.fill.id.key.clone(),
+            range: Some(RangeSpec::Bounded {
+                first: range.start,
+                last: range.end - 1,
+            }),
+            condition: Condition::Match {
+                etag: version.etag.clone(),
+                version_id: version.version_id.clone(),
+            },
+            priority,
+        }
+    }
+
+    /// The byte after the part's last.
+    pub(super) fn end_byte(&self) -> u64 {
+        let (geometry, size) = (self.fill.core.geometry, self.fill.version.size);
+        geometry.bytes(self.part.chunks.end - 1, size).end
+    }
+
+    /// Deals a body out to the flights, until the last has landed.
+    async fn receive(&mut self, mut body: Body) -> Result<(), End> {
+        let (began, length) = (Instant::now(), self.coming);
+        while !self.flights.is_empty() {
+            let frame = if self.coming <= NEARLY_DONE {
+                self.next_frame(&mut body).await
+            } else {
+                tokio::select! {
+                    biased;
+                    frame = self.next_frame(&mut body) => frame,
+                    end = unwanted(&self.fill, &self.part) => return Err(end),
+                }
+            };
+            match frame {
+                Some(Ok(frame)) => self.deal(frame),
+                Some(Err(error)) => return Err(End::Failed(self.failure(error))),
+                None => return Err(End::Failed(Error::BadOrigin("the body is too short"))),
+            }
+            if self.coming <= self.lead {
+                self.leave_stream();
+            }
+        }
+        self.fill.pace.delivered(length, began.elapsed());
+        Ok(())
+    }
+
+    /// Lets the cursor that fetches ahead start its next part.
+    fn leave_stream(&self) {
+        if self.part.leave_stream()
+            && let Some(cursor) = self.part.cursor.upgrade()
+        {
+            cursor.pump(&self.fill, self.terms);
+        }
+    }
+
+    fn deal(&mut self, mut frame: Bytes) {
+        self.fill.core.metrics.fetched.inc_by(frame.len() as u64);
+        while let (false, Some(flight)) = (frame.is_empty(), self.flights.front()) {
+            let piece = frame.split_to(flight.missing().min(frame.len()));
+            self.coming -= piece.len() as u64;
+            flight.push(piece);
+            if flight.missing() > 0 {
+                continue;
+            }
+            if flight.base > 0 {
+                self.headless = Some(flight.clone());
+            } else {
+                let whole = flight.complete(&[]);
+                self.store(self.next, whole);
+            }
+            self.advance();
+        }
+    }
+
+    /// Completes the chunk that a seek began in the middle of, so that it can be kept. Its reader
+    /// has what it came for; whether it still waits does not matter.
+    async fn fetch_head(&mut self, flight: &Arc<Flight>, range: ByteRange) -> Result<(), End> {
+        let head = async {
+            let mut body = self.ask_anyway(range, Priority::Ahead).await?;
+            let (mut frames, mut arrived) = (Vec::new(), 0);
+            while let Some(frame) = body.next().await {
+                let frame = frame.map_err(|error| End::Failed(self.failure(error)))?;
+                self.fill.core.metrics.fetched.inc_by(frame.len() as u64);
+                arrived += frame.len() as u64;
+                frames.push(frame);
+            }
+            if arrived == range.len() {
+                Ok(frames)
+            } else {
+                Err(End::Failed(Error::BadOrigin("the head has another length")))
+            }
+        };
+        let stop = self.fill.core.stop.clone();
+        let head = tokio::select! {
+            head = head => head,
+            () = stop.cancelled() => Err(End::Failed(Error::Unavailable)),
+        };
+        match head {
+            Ok(frames) => {
+                let whole = flight.complete(&frames);
+                self.store(self.part.chunks.start, whole);
+                Ok(())
+            }
+            Err(end) => {
+                self.flights.push_front(flight.clone());
+                Err(end)
+            }
+        }
+    }
+
+    fn store(&self, index: u32, bytes: Bytes) {
+        if let Some(admit) = self.fill.admission(index, self.terms) {
+            self.fill
+                .core
+                .chunks
+                .insert(self.fill.key(index), bytes, admit);
+        }
+    }
+
+    fn land(&mut self, bytes: Bytes) {
+        if let Some(flight) = self.flights.front() {
+            flight.finish(Ok(bytes));
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        self.flights.pop_front();
+        self.next += 1;
+    }
+
+    /// What an origin's failure in the middle of a version means: an object that is gone, shorter
+    /// or another is a changed object, and what is remembered of its key is no longer believed.
+    fn failure(&self, error: OriginError) -> Error {
+        let error = match error {
+            OriginError::NotFound => Error::Changed,
+            error => Error::from(error),
+        };
+        if error == Error::Changed {
+            self.doubt();
+        }
+        error
+    }
+
+    fn doubt(&self) {
+        let (meta, id) = (&self.fill.core.meta, &self.fill.id);
+        if let Some(Entry::Present(record)) = meta.peek(id)
+            && record.id == self.fill.vid
+        {
+            let doubted = Record {
+                must_confirm: true,
+                ..Record::clone(&record)
+            };
+            meta.put(id, Entry::Present(Arc::new(doubted)));
+        }
+    }
+
+    /// Clears up: failures are told, and the flights leave the fill once no lease holds them. Until
+    /// then they stay, so that what was fetched ahead cannot be lost to eviction before its reader
+    /// comes by.
+    async fn end(self, result: Result<(), End>) {
+        self.part.land();
+        self.leave_stream();
+        match result {
+            // What a reader asked for and memory has is charged to memory from now on: a reader
+            // that stands still keeps the chunk it is in, and not the whole part.
+            Ok(()) if self.part.cursor.strong_count() == 0 && self.is_in_memory() => {
+                self.fill.forget(&self.part);
+            }
+            Ok(()) => loop {
+                tokio::select! {
+                    () = self.part.unwanted() => {}
+                    () = self.fill.core.stop.cancelled() => return self.fill.forget(&self.part),
+                }
+                if self.fill.forget_unwanted(&self.part) {
+                    return;
+                }
+            },
+            Err(End::Unwanted) => {
+                self.fill.core.metrics.abandoned.inc();
+            }
+            Err(End::Failed(error)) => {
+                self.fill.forget(&self.part);
+                for flight in &self.flights {
+                    flight.finish(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl Fetch {
+    fn is_in_memory(&self) -> bool {
+        let locate = |index| self.fill.core.chunks.locate(&self.fill.key(index));
+        self.part
+            .chunks
+            .clone()
+            .all(|index| locate(index) == Some(Tier::Memory))
+    }
+}
+
+/// Returns when nobody wants the part any more, and then its flights are forgotten already; or when
+/// the engine closes.
+async fn unwanted(fill: &Fill, part: &Arc<Part>) -> End {
+    loop {
+        tokio::select! {
+            () = part.unwanted() => {}
+            () = fill.core.stop.cancelled() => return End::Failed(Error::Unavailable),
+        }
+        if fill.forget_unwanted(part) {
+            return End::Unwanted;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A flight: one chunk on its way, which any number of readers wait on and read while it is still
+//! arriving.
+//!
+//! A flight belongs to a [`Part`], the one fetch that brings it and perhaps its neighbours. Readers
+//! hold a [`Lease`] on the part; when the last lease is gone nobody wants the rest of it any more,
+//! and the fetch is stopped.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+use super::budget::Charge;
+use super::cursor::Cursor;
+
+/// One fetch of one or more neighbouring chunks, and who still wants it.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) chunks: Range<u32>,
+    /// Who fetched it ahead, to be told when a stream becomes free.
+    pub(super) cursor: Weak<Cursor>,
+    /// Whether its request still occupies a stream; over a little before the last byte comes.
+    busy: AtomicBool,
+    leases: AtomicUsize,
+    unwanted: Notify,
+    landed: CancellationToken,
+}
+
+/// Keeps a part wanted for as long as it is held.
+#[derive(Debug)]
+pub(super) struct Lease(Arc<Part>);
+
+impl Part {
+    pub(super) fn new(chunks: Range<u32>, cursor: Weak<Cursor>) -> Arc<Self> {
+        Arc::new(Self {
+            chunks,
+            cursor,
+            busy: AtomicBool::new(true),
+            leases: AtomicUsize::new(0),
+            unwanted: Notify::new(),
+            landed: CancellationToken::new(),
+        })
+    }
+
+    /// Declares interest. Call it under the lock of the fill's flights, so that it cannot cross
+    /// with the fetch giving up.
+    pub(super) fn lease(self: &Arc<Self>) -> Lease {
+        self.leases.fetch_add(1, Ordering::Relaxed);
+        Lease(self.clone())
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.leases.load(Ordering::Acquire) > 0
+    }
+
+    /// The stream is free, or about to be. Says whether it was busy until now.
+    pub(super) fn leave_stream(&self) -> bool {
+        self.busy.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// The fetch is over: all chunks are there, or the rest never will be.
+    pub(super) fn land(&self) {
+        self.landed.cancel();
+    }
+
+    pub(super) fn has_landed(&self) -> bool {
+        self.landed.is_cancelled()
+    }
+
+    /// Returns when the fetch is over.
+    pub(super) async fn landed(&self) {
+        self.landed.cancelled().await;
+    }
+
+    /// Returns when the last lease was dropped; look at [`Part::is_wanted`] again under the lock.
+    pub(super) async fn unwanted(&self) {
+        while self.is_wanted() {
+            self.unwanted.notified().await;
+        }
+    }
+}
+
+impl Lease {
+    pub(super) fn part(&self) -> &Part {
+        &self.0
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.0.leases.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.unwanted.notify_one();
+        }
+    }
+}
+
+/// One chunk on its way. See the module's head.
+///
+/// A reader that seeks into the middle of a chunk is served from the byte it wants: such a flight
+/// carries the chunk's tail first, from `base` on, and its head behind it.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) part: Arc<Part>,
+    /// Length of the whole chunk.
+    len: usize,
+    /// The chunk's byte that arrives first.
+    pub(super) base: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What has arrived from `base` on, in order, as it came.
+    frames: Vec<Bytes>,
+    arrived: usize,
+    outcome: Option<Result<Bytes, Error>>,
+    /// By reader, so that one that is polled twice waits once.
+    waiting: HashMap<u64, Waker>,
+    charge: Option<Charge>,
+}
+
+/// Where a reader stands in a flight's frames, so that each poll goes on without a search.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Place {
+    frame: usize,
+    /// Bytes that arrived before that frame.
+    before: usize,
+}
+
+impl Flight {
+    pub(super) fn new(part: Arc<Part>, len: usize, base: usize) -> Self {
+        Self {
+            part,
+            len,
+            base,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    /// The memory that this chunk takes is charged until the flight is dropped.
+    pub(super) fn charge(&self, charge: Charge) {
+        self.state().charge = Some(charge);
+    }
+
+    /// Bytes from `base` on that have not arrived yet.
+    pub(super) fn missing(&self) -> usize {
+        self.len - self.base - self.state().arrived
+    }
+
+    /// Takes what arrived and wakes who waits. The caller cuts at chunk boundaries.
+    pub(super) fn push(&self, frame: Bytes) {
+        let mut state = self.state();
+        state.arrived += frame.len();
+        debug_assert!(
+            self.base + state.arrived <= self.len,
+            "frames are cut at the chunk's end"
+        );
+        state.frames.push(frame);
+        wake(state);
+    }
+
+    /// Joins the head, if the flight began behind it, and the frames into one piece that owns its
+    /// memory, and makes that the outcome.
+    pub(super) fn complete(&self, head: &[Bytes]) -> Bytes {
+        // The frames stay where they are until the outcome replaces them, for who reads meanwhile.
+        let frames = self.state().frames.clone();
+        let mut whole = BytesMut::with_capacity(self.len);
+        for frame in head.iter().chain(&frames) {
+            whole.extend_from_slice(frame);
+        }
+        let whole = whole.freeze();
+        self.finish(Ok(whole.clone()));
+        whole
+    }
+
+    /// Ends the flight, for everyone who waits on it. What arrived before a failure can be read all
+    /// the same.
+    pub(super) fn finish(&self, outcome: Result<Bytes, Error>) {
+        let mut state = self.state();
+        if outcome.is_ok() {
+            state.frames = Vec::new();
+        }
+        state.outcome = Some(outcome);
+        wake(state);
+    }
+
+    /// The bytes from `offset` on that are at hand, in one piece of whatever length.
+    pub(super) fn poll_at(
+        &self,
+        reader: u64,
+        offset: usize,
+        place: &mut Place,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, Error>> {
+        let mut state = self.state();
+        if let Some(Ok(whole)) = &state.outcome {
+            return Poll::Ready(Ok(whole.slice(offset..)));
+        }
+        if (self.base..self.base + state.arrived).contains(&offset) {
+            let wanted = offset - self.base;
+            while wanted >= place.before + state.frames[place.frame].len() {
+                place.before += state.frames[place.frame].len();
+                place.frame += 1;
+            }
+            return Poll::Ready(Ok(state.frames[place.frame].slice(wanted - place.before..)));
+        }
+        if let Some(Err(error)) = &state.outcome {
+            return Poll::Ready(Err(error.clone()));
+        }
+        state.waiting.insert(reader, cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether a reader waits for bytes that have not arrived.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+}
+
+/// Wakes after the lock is released: a woken reader wants it at once.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waiting = std::mem::take(&mut state.waiting);
+    drop(state);
+    waiting.into_values().for_each(Waker::wake);
+}

@@ -1,0 +1,42 @@
+//! What the engine counts.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+
+use crate::telemetry::names;
+
+/// Handles are plain atomics: counting costs no look-up.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Metrics {
+    /// Bytes that the origin sent.
+    pub(super) fetched: Counter<u64, AtomicU64>,
+    /// Bytes that readers took.
+    pub(super) delivered: Counter<u64, AtomicU64>,
+    /// Requests that asked which version a key has.
+    pub(super) resolves: Counter,
+    /// Requests for further parts of a known version.
+    pub(super) parts: Counter,
+    /// Second requests for parts that were late.
+    pub(super) hedges: Counter,
+    /// Readers that joined a chunk already on its way.
+    pub(super) joined: Counter,
+    /// Fetches stopped because nobody wanted them any more.
+    pub(super) abandoned: Counter,
+    /// Stale answers given because the origin failed.
+    pub(super) stale_on_error: Counter,
+}
+
+impl Metrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        names::ENGINE_FETCHED.register(registry, self.fetched.clone());
+        names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
+        names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
+        names::ENGINE_PARTS.register(registry, self.parts.clone());
+        names::ENGINE_HEDGES.register(registry, self.hedges.clone());
+        names::ENGINE_JOINED.register(registry, self.joined.clone());
+        names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());
+        names::ENGINE_STALE_ON_ERROR.register(registry, self.stale_on_error.clone());
+    }
+}

@@ -1,0 +1,379 @@
+//! Finds out which version a key has, asking the origin at most once for all who want to know.
+//!
+//! The first ranged GET answers that too, so a cold open costs one request. Whoever opens a key
+//! while it is being resolved waits for the same answer; when all of them leave, the request is
+//! dropped. A purge or a write takes the place of what was begun before it, which then installs
+//! nothing.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
+use tokio::time::Instant;
+
+use super::core::Core;
+use super::fill::{Fill, PART, Terms};
+use super::flight::Lease;
+use super::{Error, Forward, Source};
+use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};
+use crate::plan::freshness::Policy;
+use crate::plan::{Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
+use crate::store::{Entry, Record};
+
+/// What a first open GET asks for, before the size is known: enough for pictures and documents to
+/// come whole in this one request; of a large object a reader who comes to stay needs these bytes
+/// anyway. ADR 0005 has the figures.
+pub(super) const FIRST: u64 = 1 << 20;
+
+type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
+
+/// A resolve that is under way, kept alive by those who wait for it and not by the table.
+pub(super) struct Pending {
+    token: u64,
+    shared: WeakShared<Resolving>,
+}
+
+/// What a resolve found.
+#[derive(Debug, Clone)]
+pub(super) struct Resolution {
+    pub(super) record: Arc<Record>,
+    pub(super) forward: Forward,
+    /// Keeps the bytes coming that came with the answer, until a reader has boarded.
+    pub(super) first: Option<Arc<Lease>>,
+}
+
+/// What is to be resolved.
+#[derive(Clone)]
+pub(super) struct Question {
+    pub(super) core: Arc<Core>,
+    pub(super) source: Arc<Source>,
+    pub(super) id: ObjectId,
+    /// What was known of the key when the question came up: a version at hand, to be confirmed or
+    /// replaced; or that it was missing, or nothing.
+    pub(super) seen: Option<Entry>,
+    /// The bytes that are wanted first.
+    pub(super) first: Option<RangeSpec>,
+    /// The client itself asks for confirmation: what was begun before it does not count.
+    pub(super) forced: bool,
+}
+
+impl Question {
+    /// The version at hand.
+    fn known(&self) -> Option<&Arc<Record>> {
+        match &self.seen {
+            Some(Entry::Present(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// What a resolve found that ended after this question came up, and before it could join. To
+    /// be asked under the lock of the table, which a resolve leaves after it has installed.
+    fn answered(&self) -> Option<Result<Resolution, Error>> {
+        let entry = self.core.meta.peek(&self.id);
+        match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
+            Entry::Present(record) if record.must_confirm => None,
+            Entry::Present(record) => Some(Ok(Resolution {
+                forward: forward(false, self.known().map(Arc::as_ref), &record),
+                record,
+                first: None,
+            })),
+            Entry::Missing { .. } => Some(Err(Error::NotFound)),
+        }
+    }
+}
+
+/// Joins the resolve of the key that is under way, or begins one. Says whether it joined.
+pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
+    let core = question.core.clone();
+    let mut resolves = core.resolves();
+    if !question.forced {
+        let pending = resolves.get(&question.id);
+        if let Some(shared) = pending.and_then(|pending| pending.shared.upgrade()) {
+            return (shared, true);
+        }
+        if let Some(answer) = question.answered() {
+            return (ready(answer).boxed().shared(), true);
+        }
+    }
+    let token = core.number();
+    let id = question.id.clone();
+    let place = Place {
+        core: core.clone(),
+        id: id.clone(),
+        token,
+    };
+    let shared = run(question, place).boxed().shared();
+    let weak = shared
+        .downgrade()
+        .expect("it has not been polled to its end");
+    resolves.insert(
+        id,
+        Pending {
+            token,
+            shared: weak,
+        },
+    );
+    (shared, false)
+}
+
+/// Whether somebody is asking already.
+pub(super) fn is_under_way(core: &Core, id: &ObjectId) -> bool {
+    // Dropped after the lock is released: it may be the last one, whose end takes the lock.
+    let shared = core
+        .resolves()
+        .get(id)
+        .and_then(|pending| pending.shared.upgrade());
+    shared.is_some()
+}
+
+/// Takes the place of every resolve begun so far that matches: they will install nothing.
+pub(super) fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
+    core.resolves().retain(|id, _| !matches(id));
+}
+
+/// A resolve's place in the table; given up when it ends or is dropped.
+struct Place {
+    core: Arc<Core>,
+    id: ObjectId,
+    token: u64,
+}
+
+impl Place {
+    /// Remembers what was found, unless a purge or a write came in between.
+    fn install(&self, entry: Option<Entry>) {
+        let resolves = self.core.resolves();
+        if resolves
+            .get(&self.id)
+            .is_some_and(|pending| pending.token == self.token)
+        {
+            match entry {
+                Some(entry) => self.core.meta.put(&self.id, entry),
+                None => self.core.meta.remove(&self.id),
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut resolves = self.core.resolves();
+        if resolves
+            .get(&self.id)
+            .is_some_and(|pending| pending.token == self.token)
+        {
+            resolves.remove(&self.id);
+        }
+    }
+}
+
+async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
+    let known = question.known().cloned();
+    let Question {
+        core,
+        source,
+        id,
+        first,
+        forced,
+        ..
+    } = question;
+    let generation = core.meta.generation(&id).await;
+    // A version from before a purge is not confirmed into the time after it.
+    let known = known.filter(|record| is_of(record, &id, generation));
+    let asked = core.now();
+    let found = match ask(&core, &source, &id, known.as_deref(), first).await {
+        Ok(found) => found,
+        Err(error) => {
+            if error == OriginError::NotFound {
+                place.install(Some(Entry::Missing { since: asked }));
+            }
+            return Err(error.into());
+        }
+    };
+    let (version, content) = match found {
+        Found::Same(record) => {
+            let record = Arc::new(Record {
+                confirmed: asked,
+                must_confirm: false,
+                ..*record
+            });
+            place.install(Some(Entry::Present(record.clone())));
+            return Ok(Resolution {
+                record,
+                forward: Forward::Revalidated,
+                first: None,
+            });
+        }
+        Found::Version(version, content) => (version, content),
+    };
+    let vid = VersionId::new(&id, &version, generation);
+    let record = Arc::new(Record {
+        version: version.clone(),
+        id: vid,
+        confirmed: asked,
+        must_confirm: false,
+    });
+    let profile = source.profile.load();
+    let storable = Policy::new(&version, &profile, asked).storable;
+    let forward = forward(forced, known.as_deref(), &record);
+    // Before the version is known to all: who finds it then finds its first bytes on their way.
+    let first = content.and_then(|content| {
+        let fill = Fill::of(&core, &source.origin, &id, &version, vid);
+        fill.adopt(content, Terms::new(&profile, storable))
+            .map(Arc::new)
+    });
+    place.install(storable.then(|| Entry::Present(record.clone())));
+    Ok(Resolution {
+        record,
+        forward,
+        first,
+    })
+}
+
+/// Whether no purge covers the key since the record was made.
+pub(super) fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
+    record.id == VersionId::new(id, &record.version, generation)
+}
+
+fn forward(forced: bool, known: Option<&Record>, now: &Record) -> Forward {
+    match known {
+        Some(known) if known.id == now.id => Forward::Revalidated,
+        _ if forced => Forward::Request,
+        Some(_) => Forward::Stale,
+        None => Forward::Miss,
+    }
+}
+
+enum Found {
+    /// The version at hand still stands.
+    Same(Box<Record>),
+    /// This one, perhaps with some of its bytes.
+    Version(Arc<Version>, Option<Content>),
+}
+
+async fn ask(
+    core: &Core,
+    source: &Source,
+    id: &ObjectId,
+    known: Option<&Record>,
+    first: Option<RangeSpec>,
+) -> Result<Found, OriginError> {
+    let Some(first) = first else {
+        return head(source, id, known).await;
+    };
+    let get = Get {
+        key: id.key.clone(),
+        range: Some(widen(first, core.geometry)),
+        condition: known.map_or(Condition::None, |record| {
+            Condition::NoneMatch(record.version.etag.clone())
+        }),
+        priority: Priority::Demand,
+    };
+    core.metrics.resolves.inc();
+    let sent = Instant::now();
+    let answer = source.origin.get(get).await;
+    core.pace(id.origin).answered(sent.elapsed());
+    match answer {
+        Ok(Answer::Content(content)) => Ok(Found::Version(content.version.clone(), Some(content))),
+        Ok(Answer::NotModified { last_modified }) => match known {
+            Some(record) if is_mended(record, last_modified) => head(source, id, None).await,
+            Some(record) => Ok(Found::Same(Box::new(record.clone()))),
+            None => Err(OriginError::BadAnswer("304 to an unconditional request")),
+        },
+        // Shorter than the range: empty, or the client asks beyond the end. S3 sends neither ETag
+        // nor headers with a 416, so the version costs a second request.
+        Err(OriginError::Unsatisfiable { .. }) => head(source, id, known).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// A copy of the object onto itself keeps the ETag, and moves only `Last-Modified`.
+fn is_mended(record: &Record, last_modified: Option<Timestamp>) -> bool {
+    last_modified.is_some() && record.version.last_modified != last_modified
+}
+
+async fn head(
+    source: &Source,
+    id: &ObjectId,
+    known: Option<&Record>,
+) -> Result<Found, OriginError> {
+    let version = source.origin.head(&id.key).await?;
+    Ok(match known {
+        Some(record) if *record.version == version => Found::Same(Box::new(record.clone())),
+        _ => Found::Version(Arc::new(version), None),
+    })
+}
+
+/// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.
+///
+/// A suffix is widened by a chunk less a byte, so that the chunks that hold it come whole wherever
+/// the unknown end may lie.
+fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
+    let chunk = geometry.chunk();
+    let down = |at: u64| at - at % chunk;
+    let bounded = |first: u64, length: u64| RangeSpec::Bounded {
+        first,
+        last: first.saturating_add(length - 1),
+    };
+    match first {
+        RangeSpec::From(from) => bounded(down(from), FIRST.max(chunk)),
+        RangeSpec::Bounded { first, last } => {
+            let first = down(first);
+            let length = (last.max(first) - first).saturating_add(1);
+            let length = length.checked_next_multiple_of(chunk).unwrap_or(PART);
+            bounded(first, length.min(PART.max(chunk)))
+        }
+        RangeSpec::Suffix(length) if length <= PART => RangeSpec::Suffix(length + chunk - 1),
+        // Too much for one part: learn the size first, with the last chunk.
+        RangeSpec::Suffix(_) => RangeSpec::Suffix(2 * chunk - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec() -> impl Strategy<Value = RangeSpec> {
+        prop_oneof![
+            (0u64..20 << 20, 0u64..20 << 20).prop_map(|(first, more)| RangeSpec::Bounded {
+                first,
+                last: first + more
+            }),
+            (0u64..20 << 20).prop_map(RangeSpec::From),
+            (1u64..20 << 20).prop_map(RangeSpec::Suffix),
+            Just(RangeSpec::Bounded {
+                first: 0,
+                last: u64::MAX
+            }),
+            Just(RangeSpec::Bounded {
+                first: u64::MAX,
+                last: u64::MAX
+            }),
+            Just(RangeSpec::From(u64::MAX)),
+        ]
+    }
+
+    proptest! {
+        /// Whole chunks cover at least the first wanted byte, or the last ones of a large suffix.
+        #[test]
+        fn what_is_asked_holds_the_first_byte_in_whole_chunks(spec in spec(), size in 1u64..30 << 20) {
+            let geometry = Geometry::default();
+            let chunk = geometry.chunk();
+            if let (Some(wanted), Some(asked)) =
+                (spec.resolve(size), widen(spec, geometry).resolve(size))
+            {
+                let whole = asked.start.next_multiple_of(chunk)..asked.end;
+                let first = if matches!(spec, RangeSpec::Suffix(n) if n > PART) {
+                    size - 1
+                } else {
+                    wanted.start
+                };
+                prop_assert!(whole.contains(&first));
+                prop_assert!(asked.end == size || asked.end.is_multiple_of(chunk));
+                prop_assert!(asked.len() <= PART + chunk);
+            } else {
+                prop_assert!(spec.resolve(size).is_none());
+            }
+        }
+    }
+}

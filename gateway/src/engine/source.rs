@@ -1,0 +1,18 @@
+//! What a route or a mount lends the engine.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::origin::Origin;
+use crate::plan::Profile;
+
+/// An origin, and how its objects are treated here. Routes with the same origin share its cache
+/// whatever their profiles.
+#[derive(Debug)]
+pub struct Source {
+    /// The bucket.
+    pub origin: Arc<dyn Origin>,
+    /// The rules; may be exchanged at run time.
+    pub profile: ArcSwap<Profile>,
+}

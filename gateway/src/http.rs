@@ -1,0 +1,167 @@
+//! Serves objects over HTTP: a thin frontend over the engine.
+//!
+//! The life of a request. `serve` accepts a connection and `connection` runs hyper on it, with
+//! a watchdog (`pulse`) beside it. `handler` finds the route, opens the object through the
+//! engine, decides by the rules in [`crate::plan`] what of it is sent, and waits for the first
+//! bytes. Its headers are mostly ready-made (`block`); `delivery` carries the engine's bytes to the
+//! client uncopied, unless the client is so slow that they would pin memory (`pace`). What goes
+//! wrong before the first byte is looked up in one table (`rescue`); what goes wrong after it cuts
+//! the connection. `exchange` keeps the books of each request to its last byte.
+//!
+//! What is answered is described in `docs/HTTP.md`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ::http::{Request, Response, Version};
+use hyper::body::Incoming;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Engine, Source};
+use crate::plan::route::{RouteTable, Rule};
+use crate::socket::Listener;
+
+mod ask;
+mod block;
+mod body;
+pub mod client;
+mod compress;
+mod connection;
+mod cors;
+mod delivery;
+mod exchange;
+mod handler;
+pub mod metrics;
+mod multipart;
+pub mod pace;
+mod pulse;
+mod reply;
+mod rescue;
+mod serve;
+pub mod settings;
+mod status;
+
+pub use metrics::Metrics;
+pub use pace::{Allowance, Ceiling};
+pub use settings::{Cors, RouteSettings, Settings};
+
+use block::Blocks;
+use body::Body;
+use connection::{Ending, Handler};
+use exchange::Exchange;
+use pulse::Pulse;
+use serve::Server;
+
+/// A route as the frontend needs it.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// What it matches, and how it answers.
+    pub settings: RouteSettings,
+    /// Where its objects are.
+    pub source: Arc<Source>,
+}
+
+/// The frontend: answers requests out of the engine.
+pub struct Frontend {
+    engine: Engine,
+    table: RouteTable,
+    routes: Vec<RouteState>,
+    settings: Arc<Settings>,
+    metrics: Arc<Metrics>,
+    allowance: Arc<dyn Allowance>,
+}
+
+/// A route, and what is remembered for it.
+struct RouteState {
+    settings: RouteSettings,
+    source: Arc<Source>,
+    blocks: Blocks,
+}
+
+impl fmt::Debug for Frontend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frontend")
+            .field("settings", &self.settings)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Frontend {
+    /// A frontend for `routes`. What clients keep alive of the engine's memory is charged to
+    /// `allowance`.
+    #[must_use]
+    pub fn new(
+        engine: Engine,
+        routes: Vec<Route>,
+        settings: Settings,
+        metrics: Arc<Metrics>,
+        allowance: Arc<dyn Allowance>,
+    ) -> Self {
+        let table = RouteTable::new(routes.iter().map(|route| Rule {
+            host: route.settings.host.clone(),
+            path: route.settings.path.clone(),
+        }));
+        let state = |route: Route| RouteState {
+            settings: route.settings,
+            source: route.source,
+            blocks: Blocks::new(),
+        };
+        Self {
+            engine,
+            table,
+            routes: routes.into_iter().map(state).collect(),
+            settings: Arc::new(settings),
+            metrics,
+            allowance,
+        }
+    }
+
+    /// Serves `listeners` until `stop` is cancelled. Then it accepts nothing more, finishes the
+    /// answers under way, for [`Settings::drain`] at most, and returns.
+    pub async fn serve(self, listeners: Vec<Listener>, stop: CancellationToken) {
+        self.server().run(listeners, stop).await;
+    }
+
+    /// Serves one connection that came in some other way, until its client ends it or a deadline
+    /// passes.
+    pub async fn serve_stream<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        connection::run(self.server(), stream, None, Ending::default()).await;
+    }
+
+    fn server(self) -> Arc<Server<Self>> {
+        let (settings, metrics) = (self.settings.clone(), self.metrics.clone());
+        Arc::new(Server::new(Arc::new(self), settings, metrics))
+    }
+}
+
+impl Handler for Frontend {
+    type Body = Body;
+
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        pulse: Arc<Pulse>,
+        peer: Option<IpAddr>,
+    ) -> Response<Body> {
+        // A request's body means nothing here; hyper discards it.
+        let (parts, _) = request.into_parts();
+        let trusted = &self.settings.trusted_proxies;
+        let mut exchange = Exchange::begin(
+            self.metrics.clone(),
+            pulse,
+            client::address(peer, &parts.headers, trusted),
+            parts.method.clone(),
+            parts.uri.clone(),
+            parts.version == Version::HTTP_2,
+        );
+        let reply = self.reply(&parts, exchange.started()).await;
+        exchange.answers(reply.answer.status(), reply.cache);
+        reply.answer.map(|content| Body::new(content, exchange))
+    }
+}

@@ -1,0 +1,55 @@
+//! What a request asks for, as far as its head tells.
+
+use http::header::{CACHE_CONTROL, HOST, PRAGMA};
+use http::request::Parts;
+use http::{HeaderMap, Version};
+
+use super::rescue::Cause;
+use super::settings::RouteSettings;
+use crate::plan::{KeyError, ObjectKey};
+
+/// The host asked for: of the target where it names one (RFC 9112, 3.2.2), else of `Host`, which
+/// HTTP/1.1 demands exactly once.
+pub(super) fn host(parts: &Parts) -> Result<&str, Cause> {
+    let mut lines = parts.headers.get_all(HOST).iter();
+    let first = lines.next();
+    if lines.next().is_some() || (parts.version == Version::HTTP_11 && first.is_none()) {
+        return Err(Cause::Host);
+    }
+    let own = first.and_then(|value| value.to_str().ok());
+    Ok(parts.uri.host().or(own).unwrap_or_default())
+}
+
+/// The key below a route; for a folder that of its index, where the route has one.
+pub(super) fn key(settings: &RouteSettings, below: &str) -> Result<ObjectKey, KeyError> {
+    match &settings.index {
+        Some(index) if below.is_empty() || below.ends_with('/') => {
+            ObjectKey::from_path(&settings.key_prefix, &format!("{below}{index}"))
+        }
+        _ if below.is_empty() => Err(KeyError::Empty),
+        _ => ObjectKey::from_path(&settings.key_prefix, below),
+    }
+}
+
+/// The directives of the request's `Cache-Control`, without their values.
+pub(super) fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let lines = headers.get_all(CACHE_CONTROL).iter();
+    lines
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(|item| item.trim().to_ascii_lowercase())
+}
+
+/// Whether the client wants the origin to be asked (RFC 9111, 5.2.1 and 5.4).
+pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
+    if headers.contains_key(CACHE_CONTROL) {
+        return directives(headers).any(|own| own == "no-cache" || own == "max-age=0");
+    }
+    headers
+        .get(PRAGMA)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"no-cache"))
+}
+
+#[cfg(test)]
+#[path = "ask/tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+use http::Request;
+
+fn parts(version: Version, uri: &str, rows: &[(&'static str, &str)]) -> Parts {
+    let mut request = Request::builder().version(version).uri(uri);
+    for (name, value) in rows {
+        request = request.header(*name, *value);
+    }
+    request.body(()).expect("a request").into_parts().0
+}
+
+#[test]
+fn the_host_is_named_once() {
+    let rows = [
+        (Version::HTTP_11, "/k", vec![("host", "a:80")], Ok("a:80")),
+        (Version::HTTP_11, "/k", vec![], Err(Cause::Host)),
+        (
+            Version::HTTP_11,
+            "/k",
+            vec![("host", "a"), ("host", "b")],
+            Err(Cause::Host),
+        ),
+        (Version::HTTP_11, "http://b/k", vec![("host", "a")], Ok("b")),
+        (Version::HTTP_10, "/k", vec![], Ok("")),
+        (Version::HTTP_2, "http://a/k", vec![], Ok("a")),
+    ];
+    for (version, uri, headers, expected) in rows {
+        let parts = parts(version, uri, &headers);
+        assert_eq!(host(&parts), expected, "{uri} {headers:?}");
+    }
+}
+
+#[test]
+fn clients_may_ask_for_fresh_answers() {
+    let rows = [
+        (vec![("cache-control", "no-cache")], true),
+        (vec![("cache-control", "x=1, Max-Age=0")], true),
+        (vec![("cache-control", "max-age=10")], false),
+        (vec![("pragma", "no-cache")], true),
+        (
+            vec![("pragma", "no-cache"), ("cache-control", "max-stale")],
+            false,
+        ),
+        (vec![], false),
+    ];
+    for (headers, expected) in rows {
+        let parts = parts(Version::HTTP_11, "/", &headers);
+        assert_eq!(wants_fresh(&parts.headers), expected, "{headers:?}");
+    }
+}
+
+#[test]
+fn a_path_names_a_key_or_an_index() {
+    let plain = RouteSettings {
+        key_prefix: "p/".into(),
+        ..RouteSettings::default()
+    };
+    let index = RouteSettings {
+        index: Some("index.html".into()),
+        ..RouteSettings::default()
+    };
+    let rows = [
+        (&plain, "a%20b", Ok("p/a b")),
+        (&plain, "dir/", Ok("p/dir/")),
+        (&plain, "", Err(KeyError::Empty)),
+        (&plain, "a/%2e%2e/b", Err(KeyError::DotSegment)),
+        (&index, "", Ok("index.html")),
+        (&index, "dir/", Ok("dir/index.html")),
+        (&index, "dir", Ok("dir")),
+    ];
+    for (settings, below, expected) in rows {
+        let found = key(settings, below);
+        assert_eq!(
+            found.as_ref().map(ObjectKey::as_str),
+            expected.as_ref().copied(),
+            "{below}"
+        );
+    }
+}

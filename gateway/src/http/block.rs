@@ -1,0 +1,205 @@
+//! The headers that all answers of one version on one route share, made once.
+//!
+//! A hot object's answer then costs a copy of the block (its values are counted references) and the
+//! three headers that differ. Blocks are kept by the address of their version, which they hold
+//! alive, so that an address never means another version.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use http::header::{
+    ACCEPT_RANGES, AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
+    EXPIRES, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::settings::RouteSettings;
+use super::status::CACHE_STATUS;
+use crate::plan::{ObjectKey, Version};
+
+/// Blocks kept of one route: what is asked for at the same time, not all there is. About 1 KiB
+/// each.
+const SLOTS: usize = 1024;
+
+/// The smallest object worth compressing: below, it fits one packet either way.
+const COMPRESS_FROM: u64 = 512;
+
+/// What the answers of one version have in common.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// For 200 and 206; `Content-Length`, `Cache-Status` and `Age` are yet to be set.
+    pub(super) full: HeaderMap,
+    /// For 304 (RFC 9110, 15.4.5).
+    pub(super) bare: HeaderMap,
+    /// The tag of a variant compressed on the way: the same text, marked weak.
+    pub(super) weak_etag: HeaderValue,
+    /// Whether answers may be compressed, and therefore vary.
+    pub(super) compressible: bool,
+}
+
+impl Block {
+    fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
+        let mut full = HeaderMap::with_capacity(16);
+        full.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        for (name, value) in &version.headers {
+            full.append(name, value.clone());
+        }
+        if let Some(kind) = content_type(version, key) {
+            full.insert(CONTENT_TYPE, kind);
+        }
+        if let Some(own) = &route.cache_control {
+            full.insert(CACHE_CONTROL, own.clone());
+            full.remove(EXPIRES);
+        }
+        for (name, value) in &route.headers {
+            full.insert(name, value.clone());
+        }
+        // Nothing above may take the place of what the protocol depends on.
+        let tag = value(version.etag.as_str());
+        full.insert(ETAG, tag);
+        full.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        if let Some(time) = version.last_modified {
+            full.insert(LAST_MODIFIED, value(&httpdate::fmt_http_date(time.into())));
+        }
+        let compressible = route.compress && is_compressible(version, &full);
+        if compressible {
+            full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        // These differ from answer to answer. They have their places, so that a copy need not grow.
+        full.insert(CONTENT_LENGTH, version.size.into());
+        full.insert(CACHE_STATUS, HeaderValue::from_static(""));
+        full.insert(AGE, HeaderValue::from(0));
+        let opaque = version.etag.as_str().trim_start_matches("W/");
+        Self {
+            bare: for_not_modified(&full, route),
+            weak_etag: value(&format!("W/{opaque}")),
+            full,
+            compressible,
+        }
+    }
+}
+
+/// A header value out of text that came as one; an entity tag or a date.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_bytes(text.as_bytes()).expect("tags and dates have no control characters")
+}
+
+fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
+    let mut bare = HeaderMap::with_capacity(8);
+    let own = route.headers.iter().map(|(name, _)| name);
+    for name in [ETAG, LAST_MODIFIED, CACHE_CONTROL, EXPIRES, VARY]
+        .iter()
+        .chain(own)
+    {
+        if !bare.contains_key(name) {
+            for value in full.get_all(name) {
+                bare.append(name, value.clone());
+            }
+        }
+    }
+    bare
+}
+
+/// The object's own type, or a guess by the key's ending where that one says nothing.
+fn content_type(version: &Version, key: &ObjectKey) -> Option<HeaderValue> {
+    let own = version.header(&CONTENT_TYPE).map(str::trim);
+    let says_nothing = |kind: &str| {
+        let kind = essence(kind);
+        kind.is_empty()
+            || kind.eq_ignore_ascii_case("application/octet-stream")
+            || kind.eq_ignore_ascii_case("binary/octet-stream")
+    };
+    if own.is_some_and(|kind| !says_nothing(kind)) {
+        return None;
+    }
+    let guess = mime_guess::from_path(key.as_str()).first_raw();
+    match (guess, own) {
+        (Some(guess), _) => Some(HeaderValue::from_static(guess)),
+        (None, Some(_)) => None,
+        (None, None) => Some(HeaderValue::from_static("application/octet-stream")),
+    }
+}
+
+fn essence(kind: &str) -> &str {
+    kind.split(';').next().unwrap_or_default().trim()
+}
+
+/// Text of a size worth it, not encoded yet, and whose owner did not forbid it (RFC 9110, 7.7).
+fn is_compressible(version: &Version, headers: &HeaderMap) -> bool {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");
+    version.size >= COMPRESS_FROM
+        && !headers.contains_key(CONTENT_ENCODING)
+        && !text(&CACHE_CONTROL).is_some_and(forbidden)
+        && text(&CONTENT_TYPE).is_some_and(|kind| is_text(essence(kind)))
+}
+
+fn is_text(kind: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        "application/javascript",
+        "application/json",
+        "application/manifest+json",
+        "application/wasm",
+        "application/x-javascript",
+        "application/xml",
+        "application/vnd.apple.mpegurl",
+        "application/x-mpegurl",
+        "image/svg+xml",
+    ];
+    let kind = kind.to_ascii_lowercase();
+    kind.starts_with("text/")
+        || kind.ends_with("+json")
+        || kind.ends_with("+xml")
+        || OTHERS.contains(&kind.as_str())
+}
+
+/// The blocks of one route.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    slots: Box<[ArcSwapOption<Slot>]>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    version: Arc<Version>,
+    block: Arc<Block>,
+}
+
+impl Blocks {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: (0..SLOTS).map(|_| ArcSwapOption::empty()).collect(),
+        }
+    }
+
+    /// The block of `version`, which is the one of `key`.
+    pub(super) fn get(
+        &self,
+        version: &Arc<Version>,
+        key: &ObjectKey,
+        route: &RouteSettings,
+    ) -> Arc<Block> {
+        let slot = &self.slots[place(version)];
+        if let Some(kept) = &*slot.load()
+            && Arc::ptr_eq(&kept.version, version)
+        {
+            return kept.block.clone();
+        }
+        let block = Arc::new(Block::new(version, key, route));
+        slot.store(Some(Arc::new(Slot {
+            version: version.clone(),
+            block: block.clone(),
+        })));
+        block
+    }
+}
+
+/// Spreads addresses, whose low bits are alike, over the slots.
+fn place(version: &Arc<Version>) -> usize {
+    let address = Arc::as_ptr(version).addr();
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> (usize::BITS - 10)
+}
+
+#[cfg(test)]
+#[path = "block/tests.rs"]
+mod tests;

@@ -1,0 +1,139 @@
+use super::*;
+use crate::plan::{ETag, Timestamp};
+
+fn version(size: u64, rows: &[(&'static str, &'static str)]) -> Arc<Version> {
+    let header = |&(name, value): &(&'static str, &'static str)| {
+        let value = HeaderValue::from_static(value);
+        (HeaderName::from_static(name), value)
+    };
+    Arc::new(Version {
+        etag: ETag::parse("\"abc\"").expect("a tag"),
+        size,
+        last_modified: Some(Timestamp(784_111_777_000)),
+        version_id: None,
+        headers: rows.iter().map(header).collect(),
+    })
+}
+
+fn block(key: &str, size: u64, rows: &[(&'static str, &'static str)]) -> Block {
+    let key = ObjectKey::new(key).expect("a key");
+    Block::new(&version(size, rows), &key, &RouteSettings::default())
+}
+
+fn get<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().expect("text"))
+}
+
+#[test]
+fn guesses_only_where_the_object_says_nothing() {
+    let rows = [
+        ("a.jpg", None, "image/jpeg"),
+        ("a.jpg", Some("application/octet-stream"), "image/jpeg"),
+        ("a.mp3", Some("binary/octet-stream"), "audio/mpeg"),
+        ("a.jpg", Some("image/webp"), "image/webp"),
+        ("a.jpg", Some("Application/Octet-Stream; x=y"), "image/jpeg"),
+        ("unknown", None, "application/octet-stream"),
+        (
+            "unknown",
+            Some("binary/octet-stream"),
+            "binary/octet-stream",
+        ),
+        ("dir.d/x", Some(""), ""),
+    ];
+    for (key, own, expected) in rows {
+        let headers: Vec<_> = own.map(|kind| ("content-type", kind)).into_iter().collect();
+        let block = block(key, 9, &headers);
+        assert_eq!(
+            get(&block.full, "content-type"),
+            Some(expected),
+            "{key} {own:?}"
+        );
+        assert_eq!(get(&block.full, "x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[test]
+fn compresses_text_and_no_media() {
+    let text = ("content-type", "text/css; charset=utf-8");
+    let rows = [
+        (600, vec![text], true),
+        (511, vec![text], false),
+        (600, vec![text, ("content-encoding", "gzip")], false),
+        (
+            600,
+            vec![text, ("cache-control", "public, No-Transform")],
+            false,
+        ),
+        (600, vec![("content-type", "image/svg+xml")], true),
+        (600, vec![("content-type", "application/ld+json")], true),
+        (600, vec![("content-type", "image/png")], false),
+        (600, vec![("content-type", "video/mp4")], false),
+        (600, vec![("content-type", "application/pdf")], false),
+    ];
+    for (size, headers, expected) in rows {
+        let block = block("k", size, &headers);
+        assert_eq!(block.compressible, expected, "{headers:?}");
+        let vary = expected.then_some("Accept-Encoding");
+        assert_eq!(get(&block.full, "vary"), vary);
+        assert_eq!(get(&block.bare, "vary"), vary);
+        assert_eq!(block.weak_etag, "W/\"abc\"");
+    }
+}
+
+#[test]
+fn a_route_overrides_but_not_what_the_protocol_needs() {
+    let route = RouteSettings {
+        cache_control: Some(HeaderValue::from_static("max-age=7")),
+        headers: vec![
+            (
+                HeaderName::from_static("x-own"),
+                HeaderValue::from_static("1"),
+            ),
+            (ETAG, HeaderValue::from_static("\"forged\"")),
+        ],
+        ..RouteSettings::default()
+    };
+    let own = [
+        ("cache-control", "private"),
+        ("expires", "0"),
+        ("x-amz-meta-a", "b"),
+        ("content-disposition", "inline"),
+    ];
+    let key = ObjectKey::new("k.png").expect("a key");
+    let block = Block::new(&version(9, &own), &key, &route);
+    let full = [
+        ("cache-control", Some("max-age=7")),
+        ("expires", None),
+        ("x-own", Some("1")),
+        ("etag", Some("\"abc\"")),
+        ("last-modified", Some("Sun, 06 Nov 1994 08:49:37 GMT")),
+        ("accept-ranges", Some("bytes")),
+        ("x-amz-meta-a", Some("b")),
+        ("content-disposition", Some("inline")),
+        ("content-type", Some("image/png")),
+    ];
+    for (name, expected) in full {
+        assert_eq!(get(&block.full, name), expected, "{name}");
+    }
+    // RFC 9110, 15.4.5: what a 304 must repeat, and nothing about the content.
+    for (name, expected) in &full[..5] {
+        assert_eq!(get(&block.bare, name), *expected, "{name}");
+    }
+    for name in ["content-type", "content-disposition", "accept-ranges"] {
+        assert_eq!(get(&block.bare, name), None, "{name}");
+    }
+}
+
+#[test]
+fn blocks_are_made_once_a_version() {
+    let blocks = Blocks::new();
+    let route = RouteSettings::default();
+    let key = ObjectKey::new("k").expect("a key");
+    let versions: Vec<_> = (1..5000).map(|size| version(size, &[])).collect();
+    for version in &versions {
+        let block = blocks.get(version, &key, &route);
+        assert!(Arc::ptr_eq(&block, &blocks.get(version, &key, &route)));
+    }
+    let used = blocks.slots.iter().filter(|slot| slot.load().is_some());
+    assert!(used.count() > SLOTS / 2, "addresses are spread");
+}

@@ -1,0 +1,137 @@
+//! The one body that every answer has: its length known to the byte, its frames the engine's own.
+//!
+//! A body that ends early or breaks yields an error, upon which the server cuts the connection (or
+//! resets the stream), so that the client sees that its copy is not whole.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+
+use super::delivery::{Broken, Delivery, Readable};
+use super::exchange::Exchange;
+use crate::engine::Object;
+
+/// The body of an answer, which also keeps the books of its [`Exchange`].
+pub(super) struct Body<O: Readable = Object> {
+    content: Content<O>,
+    exchange: Option<Exchange>,
+}
+
+/// What a body is made of.
+pub(super) enum Content<O: Readable = Object> {
+    /// Nothing, or nothing any more.
+    Nothing,
+    /// A short text.
+    Text(Bytes),
+    /// Bytes of an object as they are.
+    Object(Box<Delivery<O>>),
+    /// Bytes of an object, encoded on the way.
+    Encoded(UnsyncBoxBody<Bytes, Broken>),
+}
+
+impl<O: Readable> Body<O> {
+    pub(super) fn new(content: Content<O>, exchange: Exchange) -> Self {
+        Self {
+            content,
+            exchange: Some(exchange),
+        }
+    }
+}
+
+impl<O: Readable> HttpBody for Body<O> {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = &mut *self;
+        let polled = Pin::new(&mut this.content).poll_frame(cx);
+        if let Some(exchange) = &mut this.exchange {
+            match &polled {
+                Poll::Pending => exchange.waits(),
+                Poll::Ready(Some(Ok(frame))) => {
+                    exchange.hands(frame.data_ref().map_or(0, Bytes::len));
+                }
+                Poll::Ready(Some(Err(error))) => exchange.breaks(error),
+                Poll::Ready(None) => {}
+            }
+        }
+        if this.content.is_end_stream()
+            && matches!(&polled, Poll::Ready(None | Some(Ok(_))))
+            && let Some(mut exchange) = this.exchange.take()
+        {
+            exchange.completes();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.content.size_hint()
+    }
+}
+
+impl<O: Readable> Drop for Body<O> {
+    fn drop(&mut self) {
+        // An empty body (HEAD, 304) is never polled, and whole all the same.
+        if self.content.is_end_stream()
+            && let Some(exchange) = &mut self.exchange
+        {
+            exchange.completes();
+        }
+    }
+}
+
+impl<O: Readable> HttpBody for Content<O> {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let next = match &mut *self {
+            Self::Nothing => return Poll::Ready(None),
+            Self::Text(text) => Some(Ok(std::mem::take(text))),
+            Self::Object(delivery) => {
+                let next = ready!(delivery.poll_next(cx));
+                if next.as_ref().is_some_and(Result::is_ok) && delivery.left() > 0 {
+                    return Poll::Ready(next.map(|bytes| bytes.map(Frame::data)));
+                }
+                next
+            }
+            Self::Encoded(body) => {
+                let next = ready!(Pin::new(body).poll_frame(cx));
+                if next.is_none() {
+                    *self = Self::Nothing;
+                }
+                return Poll::Ready(next);
+            }
+        };
+        if !matches!(next, Some(Err(_))) {
+            *self = Self::Nothing;
+        }
+        Poll::Ready(next.map(|bytes| bytes.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Nothing => SizeHint::with_exact(0),
+            Self::Text(text) => SizeHint::with_exact(text.len() as u64),
+            Self::Object(delivery) => SizeHint::with_exact(delivery.left()),
+            Self::Encoded(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One connection: hyper over a watched socket, and the watchdog beside it.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::pulse::{Limits, Pulse};
+use super::serve::Server;
+use super::settings::Settings;
+
+/// How a process ends: first politely, then not.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ending {
+    /// Finish what is under way, begin nothing.
+    pub(super) drain: CancellationToken,
+    /// Stop.
+    pub(super) abort: CancellationToken,
+}
+
+/// The protocol's parameters, which all connections share.
+pub(super) fn protocol(settings: &Settings) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    if !settings.http2 {
+        builder = builder.http1_only();
+    }
+    let most = settings.max_header_bytes.max(MIN_BUFFER);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The watchdog sees slow heads, and costs no timer a request.
+        .header_read_timeout(None)
+        .max_buf_size(most);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(most).unwrap_or(u32::MAX))
+        .max_concurrent_streams(128)
+        .max_send_buf_size(most)
+        .keep_alive_interval(settings.idle_timeout / 2)
+        .keep_alive_timeout(settings.stall_timeout);
+    builder
+}
+
+/// hyper takes no smaller one.
+const MIN_BUFFER: usize = 8192;
+
+/// What answers requests; the frontend is one.
+pub(super) trait Handler: Send + Sync + 'static {
+    /// Its answers' body.
+    type Body: HttpBody<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static;
+
+    /// Answers one request of the connection whose notes `pulse` keeps.
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        pulse: Arc<Pulse>,
+        peer: Option<IpAddr>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+/// Serves one connection until it ends, a deadline passes, or the process ends.
+pub(super) async fn run<H: Handler, S>(
+    server: Arc<Server<H>>,
+    stream: S,
+    peer: Option<IpAddr>,
+    ending: Ending,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let pulse = Arc::new(Pulse::new());
+    let watched = Watched {
+        stream,
+        pulse: pulse.clone(),
+    };
+    let service = service_fn(|request| {
+        let answer = server.handler.clone().answer(request, pulse.clone(), peer);
+        async { Ok::<_, Infallible>(answer.await) }
+    });
+    let io = TokioIo::new(watched);
+    let mut connection = pin!(server.protocol.serve_connection(io, service));
+    let limits = Limits::from(&*server.settings);
+    let mut look = limits.shortest();
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            result = &mut connection => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = ending.abort.cancelled() => return,
+            () = ending.drain.cancelled(), if !draining => {
+                draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = sleep(look) => match pulse.check(limits) {
+                Ok(again) => look = again,
+                Err(why) => {
+                    server.metrics.expired.inc();
+                    tracing::debug!(?why, "connection expired");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A socket that notes what moves.
+struct Watched<S> {
+    stream: S,
+    pulse: Arc<Pulse>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.pulse.arrived();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Watched<S> {
+    fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
+            self.pulse.moved();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.noted(polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.noted(polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading from scripts of other sites (Fetch standard, "CORS protocol").
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
+    VARY,
+};
+use http::{HeaderMap, HeaderValue};
+
+use super::rescue::METHODS;
+use super::settings::Cors;
+
+const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, ETag, Accept-Ranges");
+
+/// What a reader of ranges sends, apart from the headers that need no leave.
+const ALLOWED: HeaderValue = HeaderValue::from_static(
+    "Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
+     Cache-Control",
+);
+
+/// Adds to an answer what lets a script read it. No credentials are ever allowed: nothing here
+/// depends on them.
+pub(super) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
+    if let Some(allowed) = allowed_origin(cors, request, answer) {
+        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}
+
+/// The same for the answer to a preflight.
+pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
+    if !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return;
+    }
+    if let Some(allowed) = allowed_origin(cors, request, answer) {
+        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED);
+        answer.insert(ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
+    }
+}
+
+fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> Option<HeaderValue> {
+    if cors.origins.iter().any(|own| own == "*") {
+        return Some(HeaderValue::from_static("*"));
+    }
+    // The answer differs by who asks, also where it allows nothing.
+    answer.append(VARY, HeaderValue::from_static("Origin"));
+    let origin = request.get(ORIGIN)?;
+    let listed = |own: &String| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes());
+    cors.origins.iter().any(listed).then(|| origin.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(origin: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(ORIGIN, HeaderValue::from_static(origin));
+        headers.insert(
+            ACCESS_CONTROL_REQUEST_METHOD,
+            HeaderValue::from_static("GET"),
+        );
+        headers
+    }
+
+    #[test]
+    fn allows_all_or_those_listed() {
+        let all = Cors::default();
+        let one = Cors {
+            origins: vec!["https://a.example".into()],
+            ..Cors::default()
+        };
+        let rows = [
+            (&all, "https://a.example", Some("*"), None),
+            (
+                &one,
+                "https://a.example",
+                Some("https://a.example"),
+                Some("Origin"),
+            ),
+            (&one, "https://b.example", None, Some("Origin")),
+            (&one, "null", None, Some("Origin")),
+        ];
+        for (cors, origin, allowed, vary) in rows {
+            for act in [apply, preflight] {
+                let mut answer = HeaderMap::new();
+                act(cors, &asked(origin), &mut answer);
+                let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
+                let found = answer.get(ACCESS_CONTROL_ALLOW_ORIGIN).map(text);
+                assert_eq!(found.as_deref(), allowed, "{origin}");
+                assert_eq!(answer.get(VARY).map(text).as_deref(), vary, "{origin}");
+            }
+        }
+        let mut answer = HeaderMap::new();
+        apply(&all, &asked("https://a.example"), &mut answer);
+        assert_eq!(answer[ACCESS_CONTROL_EXPOSE_HEADERS], EXPOSED);
+        preflight(&all, &asked("https://a.example"), &mut answer);
+        assert_eq!(answer[ACCESS_CONTROL_MAX_AGE], "86400");
+    }
+
+    #[test]
+    fn an_options_request_that_is_no_preflight_gets_nothing() {
+        let mut answer = HeaderMap::new();
+        preflight(&Cors::default(), &HeaderMap::new(), &mut answer);
+        assert!(answer.is_empty());
+    }
+}

@@ -1,0 +1,259 @@
+use super::*;
+use crate::http::body::Content;
+use crate::http::pace::Ceiling;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http_body::Body;
+use http_body_util::BodyExt;
+use proptest::prelude::*;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// An object in memory whose reader can be told to misbehave.
+#[derive(Clone)]
+pub(crate) struct Fake {
+    pub(crate) bytes: Bytes,
+    /// Length of frames.
+    pub(crate) frame: usize,
+    pub(crate) cached: bool,
+    /// What the reader yields after this many bytes, instead of the rest.
+    pub(crate) fault: Option<(usize, Fault)>,
+    pub(crate) reads: Arc<Mutex<Vec<ByteRange>>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Fault {
+    Ends,
+    Fails,
+    Overflows,
+    Hangs,
+}
+
+impl Fake {
+    pub(crate) fn new(size: usize, frame: usize) -> Self {
+        let bytes: Vec<u8> = (0..size).map(|at| (at * 31 % 251) as u8).collect();
+        Self {
+            bytes: bytes.into(),
+            frame,
+            cached: true,
+            fault: None,
+            reads: Arc::default(),
+        }
+    }
+
+    pub(crate) fn all(&self) -> ByteRange {
+        ByteRange::new(0, self.bytes.len() as u64)
+    }
+}
+
+impl Readable for Fake {
+    type Reader = BoxStream<'static, Result<Bytes, Error>>;
+
+    fn read_at(&self, range: ByteRange) -> Self::Reader {
+        self.reads.lock().expect("not poisoned").push(range);
+        let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).expect("small"));
+        let wanted = self.bytes.slice(start..end);
+        let (kept, fault) = match self.fault {
+            Some((at, fault)) => (wanted.slice(..at.min(wanted.len())), Some(fault)),
+            None => (wanted, None),
+        };
+        let frames: Vec<_> = (0..kept.len())
+            .step_by(self.frame)
+            .map(|at| Ok(kept.slice(at..(at + self.frame).min(kept.len()))))
+            .collect();
+        let tail = match fault {
+            None | Some(Fault::Ends) => stream::empty().boxed(),
+            Some(Fault::Fails) => stream::iter([Err(Error::Unavailable)]).boxed(),
+            Some(Fault::Overflows) => stream::iter([Ok(Bytes::from(vec![0; 1 << 20]))]).boxed(),
+            Some(Fault::Hangs) => stream::pending().boxed(),
+        };
+        stream::iter(frames).chain(tail).boxed()
+    }
+
+    fn is_cached(&self, _: ByteRange) -> bool {
+        self.cached
+    }
+}
+
+fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Content<Fake>, Arc<Ceiling>) {
+    let ceiling = Arc::new(Ceiling::new(limit));
+    let reader = fake.read_at(range);
+    let delivery = Delivery::single(fake.clone(), reader, range, ceiling.clone());
+    (Content::Object(delivery.into()), ceiling)
+}
+
+async fn frames(mut content: Content<Fake>) -> Result<Vec<Bytes>, Broken> {
+    let mut frames = Vec::new();
+    let mut left = content.size_hint().exact().expect("known");
+    while let Some(frame) = content.frame().await {
+        let bytes = frame?.into_data().expect("only data");
+        left -= bytes.len() as u64;
+        assert_eq!(
+            content.size_hint().exact(),
+            Some(left),
+            "exact at each step"
+        );
+        frames.push(bytes);
+    }
+    assert!(content.is_end_stream() && left == 0);
+    Ok(frames)
+}
+
+#[tokio::test]
+async fn hands_the_engines_bytes_on_uncopied() {
+    let fake = Fake::new(600_000, 256 << 10);
+    let (content, ceiling) = single(&fake, ByteRange::new(10, 600_000), usize::MAX);
+    let frames = frames(content).await.expect("whole");
+    assert_eq!(frames.concat(), fake.bytes[10..]);
+    assert_eq!(frames[1].as_ptr(), fake.bytes[10 + (256 << 10)..].as_ptr());
+    assert_eq!(
+        ceiling.used(),
+        599_990,
+        "charged while the server holds them"
+    );
+    drop(frames);
+    assert_eq!(ceiling.used(), 0);
+}
+
+#[tokio::test]
+async fn a_reader_that_breaks_its_word_breaks_the_body() {
+    for (fault, expected) in [
+        (Fault::Ends, "the object's length is not what was said"),
+        (Fault::Overflows, "the object's length is not what was said"),
+        (Fault::Fails, "the origin is unavailable"),
+    ] {
+        let mut fake = Fake::new(100_000, 30_000);
+        fake.fault = Some((50_000, fault));
+        let (content, _) = single(&fake, fake.all(), usize::MAX);
+        let error = frames(content).await.expect_err("cut off");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn several_ranges_have_headings_and_an_exact_length() {
+    let fake = Fake::new(9000, 1000);
+    let pieces = [
+        ByteRange::new(8000, 9000),
+        ByteRange::new(0, 1),
+        ByteRange::new(5, 4000),
+    ];
+    let mut plan = Multipart::new(&pieces, 9000, None, 7);
+    let parts = Multipart::new(&pieces, 9000, None, 7);
+    let mut expected = Vec::new();
+    while let Some((text, range)) = plan.next() {
+        expected.extend_from_slice(&text);
+        if let Some(range) = range {
+            let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).expect("ok"));
+            expected.extend_from_slice(&fake.bytes[start..end]);
+        }
+    }
+    let reader = fake.read_at(pieces[0]);
+    let allowance = Arc::new(Ceiling::new(usize::MAX));
+    let delivery = Delivery::several(fake.clone(), reader, parts, allowance);
+    let content = Content::Object(delivery.into());
+    assert_eq!(content.size_hint().exact(), Some(expected.len() as u64));
+    assert_eq!(frames(content).await.expect("whole").concat(), expected);
+    assert_eq!(
+        *fake.reads.lock().expect("not poisoned"),
+        pieces,
+        "each read once, in order"
+    );
+}
+
+#[tokio::test]
+async fn a_spent_allowance_means_copies() {
+    for cached in [true, false] {
+        let mut fake = Fake::new(100_000, 40_000);
+        fake.cached = cached;
+        let (content, ceiling) = single(&fake, fake.all(), 10);
+        let frames = frames(content).await.expect("whole");
+        assert_eq!(frames.concat(), fake.bytes);
+        assert!(frames.iter().all(|frame| frame.len() <= PIECE));
+        assert_eq!(ceiling.used(), 0, "copies pin nothing");
+        let reads = fake.reads.lock().expect("not poisoned").len();
+        assert_eq!(
+            reads,
+            if cached { 1 + 8 } else { 1 },
+            "held where reading again costs"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_very_slow_client_gets_copies_until_it_is_faster() {
+    let fake = Fake::new(400_000, 100_000);
+    let (mut content, ceiling) = single(&fake, fake.all(), usize::MAX);
+    let mut next = async |wait: u64| {
+        tokio::time::advance(Duration::from_millis(wait)).await;
+        let frame = content.frame().await.expect("more").expect("whole");
+        frame.into_data().expect("data").len()
+    };
+    assert_eq!(next(0).await, 100_000);
+    assert_eq!(next(1000).await, 100_000, "100 kB/s will do");
+    assert_eq!(next(3000).await, PIECE, "33 kB/s is very slow");
+    assert_eq!(ceiling.used(), 0);
+    for _ in 0..5 {
+        assert_eq!(next(100).await, PIECE);
+    }
+    assert_eq!(next(100).await, 100_000 - 6 * PIECE);
+    assert_eq!(next(100).await, 100_000, "fast again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_engine_does_not_make_the_client_slow() {
+    let fake = Fake::new(100_000, 50_000);
+    let pause = || async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    };
+    let slow = fake.read_at(fake.all()).then(move |frame| async move {
+        pause().await;
+        frame
+    });
+    let delivery = Delivery::single(
+        fake.clone(),
+        slow.boxed(),
+        fake.all(),
+        Arc::new(Ceiling::new(usize::MAX)),
+    );
+    let frames = frames(Content::Object(delivery.into()))
+        .await
+        .expect("whole");
+    assert_eq!(
+        frames.iter().map(Bytes::len).collect::<Vec<_>>(),
+        [50_000, 50_000]
+    );
+}
+
+proptest! {
+    #[test]
+    fn bytes_arrive_whole_whatever_the_weather(
+        size in 1usize..200_000,
+        frame in 1usize..90_000,
+        limit in 0usize..100_000,
+        cached: bool,
+        waits in prop::collection::vec(0u64..4000, 1..20),
+        ends in (0.0..1.0, 0.0..1.0),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let mut fake = Fake::new(size, frame.max(size / 50));
+        fake.cached = cached;
+        let cut = |part: f64| ((size as f64) * part) as u64;
+        let range = ByteRange::new(cut(ends.0).min(cut(ends.1)), cut(ends.0).max(cut(ends.1)) + 1);
+        let (mut content, ceiling) = single(&fake, range, limit);
+        let sent = runtime.block_on(async {
+            let (mut sent, mut waits) = (Vec::new(), waits.iter().cycle());
+            while let Some(frame) = content.frame().await {
+                sent.extend_from_slice(frame.expect("whole").data_ref().expect("data"));
+                let wait = waits.next().copied().unwrap_or(0);
+                tokio::time::advance(Duration::from_millis(wait)).await;
+            }
+            sent
+        });
+        prop_assert_eq!(ceiling.used(), 0);
+        prop_assert_eq!(&sent[..], &fake.bytes[range.start as usize..range.end as usize]);
+    }
+}

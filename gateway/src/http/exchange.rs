@@ -1,0 +1,141 @@
+//! The books of one request: what its connection, the metrics and the access log learn of it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode, Uri};
+use tokio::time::Instant;
+
+use super::delivery::Broken;
+use super::metrics::Metrics;
+use super::pulse::Pulse;
+use super::status::CacheResult;
+
+/// One request from its head to the last byte of its answer. Dropping it closes the books: what is
+/// not complete by then, the client or the origin cut off.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
+    client: Option<IpAddr>,
+    method: Method,
+    uri: Uri,
+    started: Instant,
+    first_byte: Option<Duration>,
+    /// `None` until an answer begins: a client that left before that has none.
+    status: Option<StatusCode>,
+    cache: CacheResult,
+    sent: u64,
+    waits: bool,
+    complete: bool,
+}
+
+impl Exchange {
+    /// A request whose head has arrived.
+    pub(super) fn begin(
+        metrics: Arc<Metrics>,
+        pulse: Arc<Pulse>,
+        client: Option<IpAddr>,
+        method: Method,
+        uri: Uri,
+        multiplexed: bool,
+    ) -> Self {
+        pulse.begins(multiplexed);
+        metrics.in_flight.inc();
+        Self {
+            metrics,
+            pulse,
+            client,
+            method,
+            uri,
+            started: Instant::now(),
+            first_byte: None,
+            status: None,
+            cache: CacheResult::None,
+            sent: 0,
+            waits: true,
+            complete: false,
+        }
+    }
+
+    /// When the request's head arrived.
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The answer is decided, its first bytes are at hand.
+    pub(super) fn answers(&mut self, status: StatusCode, cache: CacheResult) {
+        self.first_byte = Some(self.started.elapsed());
+        self.status = Some(status);
+        self.cache = cache;
+    }
+
+    /// The next bytes are not there yet.
+    pub(super) fn waits(&mut self) {
+        if !self.waits {
+            self.waits = true;
+            self.pulse.waits_for_us(true);
+        }
+    }
+
+    /// Bytes go to the client.
+    pub(super) fn hands(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.pulse.moved();
+        if self.waits {
+            self.waits = false;
+            self.pulse.waits_for_us(false);
+        }
+    }
+
+    /// The answer is cut off by us. Its cause is known to nobody but the log.
+    pub(super) fn breaks(&self, error: &Broken) {
+        tracing::warn!(
+            path = self.uri.path(),
+            sent = self.sent,
+            %error,
+            "answer cut off"
+        );
+    }
+
+    /// The answer is whole.
+    pub(super) fn completes(&mut self) {
+        self.complete = true;
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.pulse.ends(self.waits);
+        self.metrics.in_flight.dec();
+        self.metrics.ended(
+            &self.method,
+            self.status,
+            self.cache,
+            self.sent,
+            self.complete,
+        );
+        if let Some(first_byte) = self.first_byte {
+            self.metrics.first_byte.observe(first_byte.as_secs_f64());
+        }
+        // 499 as nginx has it: the client went before there was an answer.
+        tracing::info!(
+            target: "tidegate::access",
+            method = self.method.as_str(),
+            path = self.uri.path(),
+            status = self.status.map_or(499, |status| status.as_u16()),
+            bytes = self.sent,
+            cache = self.cache.as_str(),
+            first_byte_ms = self.first_byte.map(millis),
+            duration_ms = millis(self.started.elapsed()),
+            client = self.client.map(tracing::field::display),
+            complete = self.complete,
+        );
+    }
+}
+
+/// Milliseconds, to the microsecond.
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

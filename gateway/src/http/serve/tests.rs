@@ -1,0 +1,434 @@
+use super::*;
+use crate::http::body::{Body, Content};
+use crate::http::delivery::tests::{Fake, Fault};
+use crate::http::delivery::{Delivery, Readable};
+use crate::http::exchange::Exchange;
+use crate::http::pace::{Allowance, Ceiling};
+use crate::http::pulse::Pulse;
+use crate::http::status::CacheResult;
+use crate::plan::Listen;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use std::net::IpAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(30);
+/// A deadline that a test wants to see pass.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// Far enough that the head and some bytes are on their way.
+const BREAKS_AT: usize = 600_000;
+
+/// Answers every path with the same bytes, some of them in an odd way.
+struct Shelf {
+    fake: Fake,
+    ceiling: Arc<Ceiling>,
+    metrics: Arc<Metrics>,
+    arrived: Notify,
+    go: Notify,
+}
+
+impl Handler for Shelf {
+    type Body = Body<Fake>;
+
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        pulse: Arc<Pulse>,
+        peer: Option<IpAddr>,
+    ) -> Response<Body<Fake>> {
+        let (parts, _) = request.into_parts();
+        let mut exchange = Exchange::begin(
+            self.metrics.clone(),
+            pulse,
+            peer,
+            parts.method,
+            parts.uri.clone(),
+            parts.version == Version::HTTP_2,
+        );
+        let mut fake = self.fake.clone();
+        match parts.uri.path() {
+            "/wait" => {
+                self.arrived.notify_one();
+                self.go.notified().await;
+            }
+            "/hang" => fake.fault = Some((10, Fault::Hangs)),
+            "/break" => fake.fault = Some((BREAKS_AT, Fault::Fails)),
+            _ => {}
+        }
+        let all = fake.all();
+        let allowance: Arc<dyn Allowance> = self.ceiling.clone();
+        let delivery = Delivery::single(fake.clone(), fake.read_at(all), all, allowance);
+        exchange.answers(StatusCode::OK, CacheResult::None);
+        Response::new(Body::new(Content::Object(delivery.into()), exchange))
+    }
+}
+
+/// A server on a port of its own.
+struct Running {
+    shelf: Arc<Shelf>,
+    address: Listen,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(size: usize, settings: Settings) -> Self {
+        Self::at(Listen::Tcp(([127, 0, 0, 1], 0).into()), size, settings).await
+    }
+
+    async fn at(address: Listen, size: usize, settings: Settings) -> Self {
+        let metrics = Arc::new(Metrics::default());
+        let shelf = Arc::new(Shelf {
+            fake: Fake::new(size, 256 << 10),
+            ceiling: Arc::new(Ceiling::new(usize::MAX)),
+            metrics: metrics.clone(),
+            arrived: Notify::new(),
+            go: Notify::new(),
+        });
+        let listener = Listener::bind(&address, 0o600)
+            .await
+            .expect("a free address");
+        let address = listener.address().expect("bound");
+        let stop = CancellationToken::new();
+        let server = Server::new(shelf.clone(), Arc::new(settings), metrics);
+        let task = tokio::spawn(Arc::new(server).run(vec![listener], stop.clone()));
+        Self {
+            shelf,
+            address,
+            stop,
+            task,
+        }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        let Listen::Tcp(address) = &self.address else {
+            panic!("not on TCP")
+        };
+        TcpStream::connect(address).await.expect("listening")
+    }
+
+    /// Connects and asks for `path`.
+    async fn ask(&self, path: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        stream
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(LONG, self.task)
+            .await
+            .expect("in time")
+            .expect("no panic");
+    }
+}
+
+/// Reads an answer's head.
+async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        let byte = timeout(LONG, stream.read_u8()).await.expect("in time");
+        text.push(byte.expect("more of the head"));
+    }
+    String::from_utf8(text).expect("text").to_ascii_lowercase()
+}
+
+/// Reads until the server closes, however it does that.
+async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A reset is an end as well.
+    let _ = timeout(LONG, stream.read_to_end(&mut bytes))
+        .await
+        .expect("in time");
+    bytes
+}
+
+async fn body(stream: &mut (impl AsyncReadExt + Unpin), length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    timeout(LONG, stream.read_exact(&mut bytes))
+        .await
+        .expect("in time")
+        .expect("whole");
+    bytes
+}
+
+#[tokio::test]
+async fn keeps_connections_alive_and_never_chunks() {
+    let server = Running::start(700_000, Settings::default()).await;
+    let mut stream = server.ask("/").await;
+    for _ in 0..3 {
+        let head = head(&mut stream).await;
+        assert!(head.starts_with("http/1.1 200 ok\r\n"), "{head}");
+        assert!(head.contains("content-length: 700000\r\n"), "{head}");
+        assert!(!head.contains("transfer-encoding"), "{head}");
+        assert_eq!(body(&mut stream, 700_000).await, server.shelf.fake.bytes);
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            .await
+            .expect("alive");
+    }
+    assert_eq!(server.shelf.metrics.accepted.get(), 1);
+    drop(stream);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn speaks_http2_with_prior_knowledge() {
+    let server = Running::start(700_000, Settings::default()).await;
+    let io = TokioIo::new(server.connect().await);
+    let executor = TokioExecutor::new();
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io)
+        .await
+        .expect("a preface");
+    let connection = tokio::spawn(connection);
+    let request = || {
+        let request = Request::get("http://h/").body(Empty::<Bytes>::new());
+        request.expect("a request")
+    };
+    let answers = [
+        sender.send_request(request()),
+        sender.send_request(request()),
+    ];
+    for answer in answers {
+        let answer = answer.await.expect("answered");
+        assert_eq!(answer.version(), Version::HTTP_2);
+        assert_eq!(answer.headers()["content-length"], "700000");
+        let bytes = answer
+            .into_body()
+            .collect()
+            .await
+            .expect("whole")
+            .to_bytes();
+        assert_eq!(bytes, server.shelf.fake.bytes);
+    }
+    drop(sender);
+    connection.await.expect("no panic").expect("orderly");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn http2_can_be_refused() {
+    let settings = Settings {
+        http2: false,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut stream = server.connect().await;
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .expect("written");
+    let answer = rest(&mut stream).await;
+    assert!(
+        !answer.windows(3).any(|bytes| bytes == b"200"),
+        "{answer:?}"
+    );
+    server.end().await;
+}
+
+#[tokio::test]
+async fn listens_on_a_unix_socket() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("t.sock");
+    let server = Running::at(Listen::Unix(path.clone()), 10, Settings::default()).await;
+    let mut stream = UnixStream::connect(&path).await.expect("listening");
+    stream
+        .write_all(b"GET / HTTP/1.0\r\n\r\n")
+        .await
+        .expect("written");
+    let answer = rest(&mut stream).await;
+    assert!(answer.ends_with(&server.shelf.fake.bytes));
+    server.end().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_is_seen_to_be_broken() {
+    let server = Running::start(1 << 20, Settings::default()).await;
+    let mut stream = server.ask("/break").await;
+    let head = head(&mut stream).await;
+    assert!(head.contains("content-length: 1048576\r\n"), "{head}");
+    let bytes = rest(&mut stream).await;
+    assert!(bytes.len() <= BREAKS_AT, "closed short of the length");
+    assert!(server.shelf.fake.bytes.starts_with(&bytes));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn bounds_heads() {
+    let settings = Settings {
+        max_header_bytes: 8192,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut stream = server.connect().await;
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
+        "x".repeat(9000)
+    );
+    stream.write_all(long.as_bytes()).await.expect("written");
+    assert!(head(&mut stream).await.starts_with("http/1.1 431 "));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn ends_silent_slow_and_idle_connections() {
+    let settings = Settings {
+        header_timeout: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut silent = server.connect().await;
+    assert_eq!(rest(&mut silent).await, b"");
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET / HTTP/1.1\r\nHo")
+        .await
+        .expect("written");
+    assert_eq!(rest(&mut slow).await, b"");
+    assert_eq!(server.shelf.metrics.expired.get(), 2);
+    server.end().await;
+
+    let settings = Settings {
+        idle_timeout: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut idle = server.ask("/").await;
+    assert!(rest(&mut idle).await.ends_with(&server.shelf.fake.bytes));
+    assert_eq!(server.shelf.metrics.expired.get(), 1);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn ends_a_client_that_takes_nothing_and_frees_what_it_held() {
+    let settings = Settings {
+        stall_timeout: SHORT,
+        ..Settings::default()
+    };
+    // More than the kernel's buffers on both sides take in.
+    let server = Running::start(64 << 20, settings).await;
+    let stream = server.ask("/").await;
+    let gone = async {
+        while server.shelf.metrics.expired.get() == 0 {
+            tokio::task::yield_now().await;
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, gone).await.expect("expired");
+    assert_eq!(server.shelf.metrics.expired.get(), 1);
+    let shelf = server.shelf.clone();
+    server.end().await;
+    assert_eq!(shelf.ceiling.used(), 0);
+    drop(stream);
+}
+
+#[tokio::test]
+async fn an_http2_client_that_opens_no_window_stalls_too() {
+    let settings = Settings {
+        stall_timeout: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(1 << 20, settings).await;
+    let io = TokioIo::new(server.connect().await);
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1000)
+        .handshake(io)
+        .await
+        .expect("a preface");
+    let connection = tokio::spawn(connection);
+    let request = Request::get("http://h/").body(Empty::<Bytes>::new());
+    let answer = sender
+        .send_request(request.expect("a request"))
+        .await
+        .expect("begun");
+    // Nothing is read of it, so that its window stays shut.
+    let ended = timeout(LONG, connection).await.expect("expired");
+    drop(ended);
+    assert_eq!(server.shelf.metrics.expired.get(), 1);
+    assert!(answer.into_body().collect().await.is_err());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_slow_origin_is_no_reason_to_end_a_connection() {
+    let settings = Settings {
+        stall_timeout: SHORT,
+        idle_timeout: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(1000, settings).await;
+    let mut stream = server.ask("/hang").await;
+    head(&mut stream).await;
+    assert_eq!(body(&mut stream, 10).await, server.shelf.fake.bytes[..10]);
+    let more = timeout(4 * SHORT, stream.read_u8()).await;
+    assert!(more.is_err(), "neither more nor closed");
+    drop(stream);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn holds_connections_beyond_the_limit_back() {
+    let settings = Settings {
+        connections: 1,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut first = server.ask("/").await;
+    head(&mut first).await;
+    let mut second = server.ask("/").await;
+    let early = timeout(SHORT, second.read_u8()).await;
+    assert!(early.is_err(), "waits for a place");
+    drop(first);
+    head(&mut second).await;
+    drop(second);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn drains_what_is_under_way_and_refuses_the_rest() {
+    let server = Running::start(10, Settings::default()).await;
+    let mut idle = server.ask("/").await;
+    head(&mut idle).await;
+    let mut busy = server.ask("/wait").await;
+    server.shelf.arrived.notified().await;
+    server.stop.cancel();
+    assert_eq!(
+        rest(&mut idle).await,
+        server.shelf.fake.bytes,
+        "idle ones close at once"
+    );
+    let Listen::Tcp(address) = &server.address else {
+        panic!("not on TCP")
+    };
+    TcpStream::connect(address).await.expect_err("refused");
+    server.shelf.go.notify_one();
+    let head = head(&mut busy).await;
+    assert!(head.contains("connection: close\r\n"), "{head}");
+    assert_eq!(rest(&mut busy).await, server.shelf.fake.bytes);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_drain_has_a_deadline() {
+    let settings = Settings {
+        drain: SHORT,
+        ..Settings::default()
+    };
+    let server = Running::start(10, settings).await;
+    let mut busy = server.ask("/wait").await;
+    server.shelf.arrived.notified().await;
+    let shelf = server.shelf.clone();
+    server.end().await;
+    assert_eq!(rest(&mut busy).await, b"");
+    assert_eq!(shelf.metrics.in_flight.get(), 0);
+    assert_eq!(shelf.metrics.connections.get(), 0);
+}

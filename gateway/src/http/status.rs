@@ -1,0 +1,194 @@
+//! `Cache-Status` (RFC 9211): how the cache handled a request.
+
+use std::fmt::Write;
+
+use http::{HeaderName, HeaderValue};
+
+use crate::engine::{Forward, Found, Object, Outcome};
+use crate::plan::ByteRange;
+
+/// RFC 9211.
+pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// How much of the bytes of an answer was cached before it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    /// All; also where an answer has no bytes.
+    All,
+    /// Some.
+    Part,
+    /// None.
+    Nothing,
+}
+
+impl Held {
+    /// How much of `pieces` is cached, all taken together.
+    pub(super) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
+        let mut each = pieces.iter().map(|range| match object.locate(*range) {
+            Found::All(_) => Self::All,
+            Found::Some => Self::Part,
+            Found::Nothing => Self::Nothing,
+        });
+        let first = each.next().unwrap_or(Self::All);
+        each.fold(first, |all, one| if all == one { all } else { Self::Part })
+    }
+}
+
+/// How an answer came about, in one word: for metrics and the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CacheResult {
+    /// Version and bytes were cached, and fresh.
+    Hit,
+    /// They were cached, and no longer fresh.
+    Stale,
+    /// The origin confirmed the version, the bytes were cached.
+    Revalidated,
+    /// The version was cached, some of its bytes were not.
+    Partial,
+    /// The origin sent the bytes.
+    Miss,
+    /// The cache had no part in it.
+    None,
+}
+
+impl CacheResult {
+    /// All of them, in the order of their numbers.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Hit,
+        Self::Stale,
+        Self::Revalidated,
+        Self::Partial,
+        Self::Miss,
+        Self::None,
+    ];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Partial => "partial",
+            Self::Miss => "miss",
+            Self::None => "none",
+        }
+    }
+
+    /// The result for a version found so, and bytes that lay so before they were read.
+    pub(super) fn of(outcome: &Outcome, found: Held) -> Self {
+        match (outcome.forward, found) {
+            (_, Held::All) if outcome.ttl_ms < 0 => Self::Stale,
+            (None, Held::All) => Self::Hit,
+            (Some(Forward::Failed), Held::All) => Self::Stale,
+            (Some(Forward::Revalidated), Held::All) => Self::Revalidated,
+            (None | Some(Forward::Revalidated), Held::Part) => Self::Partial,
+            _ => Self::Miss,
+        }
+    }
+}
+
+/// The header's value. `fwd-status` is given where it is known to be 304; the cache asks for ranges,
+/// so that any other would only say how it does its work.
+pub(super) fn cache_status(outcome: &Outcome, found: Held) -> HeaderValue {
+    let mut text = String::with_capacity(64);
+    text.push_str("tidegate; ");
+    text.push_str(match (outcome.forward, found) {
+        (None, Held::All) => "hit",
+        (None, Held::Part) => "fwd=partial",
+        (None, Held::Nothing) => "fwd=miss",
+        (Some(Forward::Miss), _) => "fwd=uri-miss",
+        (Some(Forward::Stale), _) => "fwd=stale",
+        (Some(Forward::Revalidated), _) => "fwd=stale; fwd-status=304",
+        (Some(Forward::Request), _) => "fwd=request",
+        (Some(Forward::Failed), _) => "fwd=stale; detail=stale-if-error",
+    });
+    let forwarded = !matches!((outcome.forward, found), (None, Held::All));
+    if forwarded && outcome.stored {
+        text.push_str("; stored");
+    }
+    if forwarded && outcome.collapsed {
+        text.push_str("; collapsed");
+    }
+    // Rounded down, also below zero: an answer that is stale by a moment has no 0 s left.
+    let ttl = outcome.ttl_ms.div_euclid(1000);
+    write!(text, "; ttl={ttl}").expect("a string takes any text");
+    HeaderValue::try_from(text).expect("plain ASCII is a valid header value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn outcome(forward: Option<Forward>, ttl_ms: i64) -> Outcome {
+        Outcome {
+            forward,
+            collapsed: false,
+            stored: true,
+            age: Duration::ZERO,
+            ttl_ms,
+        }
+    }
+
+    #[test]
+    fn says_what_happened() {
+        let all = Held::All;
+        let rows = [
+            (None, all, 59_999, "hit; ttl=59", CacheResult::Hit),
+            (None, all, -1, "hit; ttl=-1", CacheResult::Stale),
+            (
+                None,
+                Held::Part,
+                5000,
+                "fwd=partial; stored; ttl=5",
+                CacheResult::Partial,
+            ),
+            (
+                None,
+                Held::Nothing,
+                0,
+                "fwd=miss; stored; ttl=0",
+                CacheResult::Miss,
+            ),
+            (
+                Some(Forward::Miss),
+                Held::Nothing,
+                9000,
+                "fwd=uri-miss; stored; ttl=9",
+                CacheResult::Miss,
+            ),
+            (
+                Some(Forward::Stale),
+                Held::Nothing,
+                9000,
+                "fwd=stale; stored; ttl=9",
+                CacheResult::Miss,
+            ),
+            (
+                Some(Forward::Revalidated),
+                all,
+                9000,
+                "fwd=stale; fwd-status=304; stored; ttl=9",
+                CacheResult::Revalidated,
+            ),
+            (
+                Some(Forward::Request),
+                Held::Part,
+                9000,
+                "fwd=request; stored; ttl=9",
+                CacheResult::Miss,
+            ),
+        ];
+        for (forward, found, ttl, text, result) in rows {
+            let outcome = outcome(forward, ttl);
+            assert_eq!(cache_status(&outcome, found), format!("tidegate; {text}"));
+            assert_eq!(CacheResult::of(&outcome, found), result, "{text}");
+        }
+        let collapsed = Outcome {
+            collapsed: true,
+            stored: false,
+            ..outcome(Some(Forward::Miss), 0)
+        };
+        let value = cache_status(&collapsed, Held::Nothing);
+        assert_eq!(value, "tidegate; fwd=uri-miss; collapsed; ttl=0");
+    }
+}

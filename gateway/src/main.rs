@@ -1,0 +1,10 @@
+//! The `tidegate` command: see `tidegate --help`.
+
+use std::process::ExitCode;
+
+use tidegate::app::App;
+use tidegate::cli;
+
+fn main() -> ExitCode {
+    cli::main(&App)
+}

@@ -1,0 +1,269 @@
+//! Asks the bucket, checks what it answers, and gives up in bounded time.
+//!
+//! [`Origin`] is what the engine sees. `s3` speaks to a real bucket; `fake` is an ordinary
+//! implementation with faults on demand; the other modules each wrap any origin with one concern,
+//! stacked by [`stack`]:
+//!
+//! ```text
+//! resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) )
+//! ```
+//!
+//! `deadline` bounds every wait, `checked` believes no answer before it has compared status,
+//! `Content-Range`, length and ETag with the question, `metered` counts, `limit` bounds concurrency
+//! and lets what a reader waits for go first, `breaker` answers at once while the origin is known
+//! to be down, and `resume` retries and carries a broken body on from the byte it reached.
+//!
+//! `resume` is outermost so that its pauses hold no place in `limit`, and so that each of its tries
+//! counts in `breaker`, which lies above `limit` because what it refuses need not queue.
+
+pub mod breaker;
+pub mod checked;
+pub mod deadline;
+pub mod fake;
+pub mod limit;
+pub mod metered;
+pub mod metrics;
+mod random;
+pub mod resume;
+pub mod s3;
+pub mod settings;
+#[cfg(test)]
+mod testing;
+
+pub use fake::FakeOrigin;
+pub use metrics::Metrics;
+pub use s3::SetupError;
+pub use settings::Settings;
+
+pub mod embedded;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+
+use crate::plan::{ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
+
+/// The bucket that `settings` describe, with every decorator around it.
+///
+/// # Errors
+/// The settings describe no bucket that could be asked.
+pub async fn connect(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<Arc<dyn Origin>, SetupError> {
+    let bucket = Arc::new(s3::S3::new(settings).await?);
+    Ok(stack(bucket, settings, metrics))
+}
+
+/// Any origin with every decorator around it, in the order that the head of this module explains.
+#[must_use]
+pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
+    let meter = metrics.of(&settings.name);
+    let origin = Arc::new(deadline::Deadline::new(origin, settings.deadlines));
+    let origin = Arc::new(checked::Checked::new(origin));
+    let origin = Arc::new(metered::Metered::new(origin, meter.clone()));
+    let origin = Arc::new(limit::Limit::new(
+        origin,
+        settings.max_requests,
+        settings.max_queue,
+        settings.deadlines.queue,
+        meter.clone(),
+    ));
+    let origin = Arc::new(breaker::Breaker::new(
+        origin,
+        settings.breaker,
+        meter.clone(),
+    ));
+    Arc::new(resume::Resume::new(origin, settings.retry, meter))
+}
+
+/// The bytes of an answer, in order, as they arrive. After an error there is nothing more.
+pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, OriginError>> + Send>>;
+
+/// A bucket that objects are read from.
+///
+/// Implementations hold no cache, and may be asked any number of things at once. Nothing is sent
+/// before a future is first polled; dropping it, or a [`Body`], abandons the request behind it.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// The identity under which this bucket's objects are cached.
+    fn id(&self) -> OriginId;
+
+    /// Asks for bytes of an object, and with them for its version: one request.
+    ///
+    /// The answer's range is what the origin said it sends, which may be less than was asked for
+    /// only where the object ends.
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>>;
+
+    /// Asks for the version alone. A missing object is [`OriginError::NotFound`] only where the
+    /// origin said so in words (`NoSuchKey`); a HEAD's bare 404 is confirmed by a GET first.
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>>;
+
+    /// Whether the bucket answers at all: the cheapest signed request there is. Backs `/readyz`.
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;
+}
+
+/// One ranged GET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Get {
+    /// The object.
+    pub key: ObjectKey,
+    /// The bytes; `None` asks for the whole without a `Range` header (needed for empty objects,
+    /// whose every range S3 answers with 416).
+    pub range: Option<RangeSpec>,
+    /// What the answer depends on.
+    pub condition: Condition,
+    /// Whether a reader waits for it.
+    pub priority: Priority,
+}
+
+/// What a GET's answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// Any version will do.
+    #[default]
+    None,
+    /// This version or nothing: `If-Match`, and by `versionId` where the bucket has one.
+    Match {
+        /// The version's validator.
+        etag: ETag,
+        /// The bucket's id of the version, if it keeps versions.
+        version_id: Option<String>,
+    },
+    /// Anything but this version, which is at hand: `If-None-Match`.
+    NoneMatch(ETag),
+}
+
+/// Who waits for a request. Lower goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// A reader waits for these bytes now.
+    Demand,
+    /// Fetched ahead of a reader.
+    Ahead,
+}
+
+/// What a GET brought.
+pub enum Answer {
+    /// Bytes of a version.
+    Content(Content),
+    /// 304: the version named in [`Condition::NoneMatch`] still stands.
+    NotModified {
+        /// `Last-Modified` of the answer; another one than remembered means that the headers were
+        /// mended by a copy of the object onto itself, which keeps the ETag.
+        last_modified: Option<Timestamp>,
+    },
+}
+
+/// Bytes of one version, on their way.
+pub struct Content {
+    /// The version they belong to.
+    pub version: Arc<Version>,
+    /// Which of its bytes.
+    pub range: ByteRange,
+    /// The bytes; exactly `range.len()` of them, or an error.
+    pub body: Body,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Content(content) => content.fmt(f),
+            Self::NotModified { last_modified } => f
+                .debug_struct("NotModified")
+                .field("last_modified", last_modified)
+                .finish(),
+        }
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Content")
+            .field("version", &self.version)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an origin did not deliver; named by what the caller can do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OriginError {
+    /// The object does not exist, and the origin said so in words (404 `NoSuchKey`; 403 where
+    /// `missing_is_403`; a delete marker).
+    #[error("no such key")]
+    NotFound,
+    /// The bucket does not exist, or is not where we look: our configuration is wrong, no object
+    /// is missing.
+    #[error("no such bucket")]
+    NoSuchBucket,
+    /// 401 or 403: our credentials do not reach this object.
+    #[error("the origin refused access")]
+    Forbidden,
+    /// 412: the version asked for with [`Condition::Match`] is no longer the current one.
+    #[error("the object changed")]
+    Changed,
+    /// 416: the object is shorter than the range, or empty.
+    #[error("the range lies outside of the object")]
+    Unsatisfiable {
+        /// The object's size, where the answer's `Content-Range: bytes */N` told it.
+        size: Option<u64>,
+    },
+    /// 429, 503 `SlowDown`, or our own limit's queue is full.
+    #[error("the origin asks us to slow down")]
+    Throttled {
+        /// When it wants to be asked again (`Retry-After`).
+        retry_after: Option<Duration>,
+    },
+    /// A deadline passed.
+    #[error("the origin took too long ({0})")]
+    Timeout(Phase),
+    /// Not reached, cut off, or a 5xx.
+    #[error("the origin is unavailable ({0})")]
+    Unavailable(&'static str),
+    /// An answer that contradicts the question: never believed, never passed on.
+    #[error("the origin's answer is wrong ({0})")]
+    BadAnswer(&'static str),
+}
+
+/// Which wait a deadline ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Establishing a connection.
+    Connect,
+    /// From the request to the first byte of its answer.
+    FirstByte,
+    /// Between two pieces of a body.
+    Stall,
+    /// The request as a whole.
+    Total,
+    /// Waiting for a place among the bounded concurrent requests.
+    Queue,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect",
+            Self::FirstByte => "first byte",
+            Self::Stall => "stall",
+            Self::Total => "total",
+            Self::Queue => "queue",
+        })
+    }
+}
+
+impl OriginError {
+    /// Whether the same question may be answered if it is asked again soon.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Throttled { .. } | Self::Timeout(_) | Self::Unavailable(_) | Self::BadAnswer(_)
+        )
+    }
+}

@@ -1,0 +1,178 @@
+//! Believes no answer before it has been compared with its question.
+//!
+//! A wrong byte in a cache is served for as long as the cache lives. So an answer of another range
+//! or another version than asked for never gets past this wrapper, and neither does a body of
+//! another length than announced.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+
+use super::{Answer, Body, Condition, Content, Get, Origin, OriginError};
+use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+
+/// An origin whose answers fit their questions.
+#[derive(Debug)]
+pub struct Checked {
+    inner: Arc<dyn Origin>,
+}
+
+impl Checked {
+    /// Checks the answers of `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Origin>) -> Self {
+        Self { inner }
+    }
+}
+
+impl Origin for Checked {
+    fn id(&self) -> OriginId {
+        self.inner.id()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(async move {
+            let (range, condition) = (request.range, request.condition.clone());
+            match self.inner.get(request).await {
+                Ok(Answer::Content(content)) => fit(range, &condition, content),
+                Ok(Answer::NotModified { .. }) if !matches!(condition, Condition::NoneMatch(_)) => {
+                    Err(OriginError::BadAnswer("304 to an unconditional request"))
+                }
+                Ok(answer) => Ok(answer),
+                Err(error) => Err(plausible(range, &condition, error)),
+            }
+        })
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        self.inner.head(key)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        self.inner.probe()
+    }
+}
+
+/// Compares bytes on offer with what was asked for.
+fn fit(
+    asked: Option<RangeSpec>,
+    condition: &Condition,
+    content: Content,
+) -> Result<Answer, OriginError> {
+    let Content {
+        version,
+        range: sent,
+        body,
+    } = content;
+    if let Condition::Match { etag, .. } = condition
+        && version.etag != *etag
+    {
+        // Not every store honours `If-Match`; the truth is the same as behind a 412.
+        return Err(OriginError::Changed);
+    }
+    let whole = ByteRange::new(0, version.size);
+    let meant = match asked {
+        // No range of an empty object can be satisfied; a store that still answers sends nothing.
+        Some(_) if version.size == 0 => whole,
+        Some(spec) => spec.resolve(version.size).ok_or(OriginError::BadAnswer(
+            "content for a range outside of the object",
+        ))?,
+        None => whole,
+    };
+    // A store that ignores `Range` sends everything (RFC 9110, 14.2). Where that begins with the
+    // bytes asked for, they are taken and the rest is left.
+    let surplus = sent != meant && sent == whole && meant.start == 0;
+    if sent != meant && !surplus {
+        return Err(OriginError::BadAnswer("another range than asked for"));
+    }
+    Ok(Answer::Content(Content {
+        version,
+        range: meant,
+        body: Box::pin(Measured {
+            body: Some(body),
+            left: meant.len(),
+            surplus,
+            verdict: None,
+        }),
+    }))
+}
+
+/// Whether a refusal can be meant for this question.
+fn plausible(asked: Option<RangeSpec>, condition: &Condition, error: OriginError) -> OriginError {
+    match (&error, asked) {
+        (OriginError::Changed, _) if !matches!(condition, Condition::Match { .. }) => {
+            OriginError::BadAnswer("412 to an unconditional request")
+        }
+        (OriginError::Unsatisfiable { .. }, None) => {
+            OriginError::BadAnswer("416 to a request without a range")
+        }
+        (OriginError::Unsatisfiable { size: Some(size) }, Some(spec))
+            if spec.resolve(*size).is_some() =>
+        {
+            OriginError::BadAnswer("416 for a range inside of the object")
+        }
+        _ => error,
+    }
+}
+
+/// A body of exactly so many bytes.
+struct Measured {
+    /// `None` once it ended, well or not.
+    body: Option<Body>,
+    /// Bytes still to come.
+    left: u64,
+    /// More follow that nobody asked for, and that is no error.
+    surplus: bool,
+    /// What is told after the good bytes.
+    verdict: Option<OriginError>,
+}
+
+impl Measured {
+    /// Takes what belongs to the answer out of a frame.
+    fn take(&mut self, mut frame: Bytes) -> Bytes {
+        let length = frame.len() as u64;
+        if length > self.left {
+            frame.truncate(usize::try_from(self.left).expect("less than a frame's length"));
+            if !self.surplus {
+                self.verdict = Some(OriginError::BadAnswer("more bytes than announced"));
+            }
+        }
+        self.left -= frame.len() as u64;
+        if self.verdict.is_some() || (self.left == 0 && self.surplus) {
+            self.body = None;
+        }
+        frame
+    }
+}
+
+impl Stream for Measured {
+    type Item = Result<Bytes, OriginError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let Some(body) = &mut self.body else {
+                return Poll::Ready(self.verdict.take().map(Err));
+            };
+            let end = match ready!(body.as_mut().poll_next(cx)) {
+                Some(Ok(frame)) => {
+                    let frame = self.take(frame);
+                    if frame.is_empty() {
+                        continue;
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                None if self.left > 0 => Some(Err(OriginError::Unavailable("cut short"))),
+                end => end,
+            };
+            self.body = None;
+            return Poll::Ready(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

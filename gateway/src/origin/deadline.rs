@@ -1,0 +1,147 @@
+//! Bounds every wait for an answer: its head, each piece of its body, and all of it.
+//!
+//! Only time in which somebody waits counts. A reader that pauses between two pieces holds the
+//! origin up, not the other way round.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::settings::Deadlines;
+use super::{Answer, Body, Content, Get, Origin, OriginError, Phase};
+use crate::plan::{ObjectKey, OriginId, Version};
+
+/// An origin whose every wait ends. The connection's own deadline is the client's (`s3`).
+#[derive(Debug)]
+pub struct Deadline {
+    inner: Arc<dyn Origin>,
+    deadlines: Deadlines,
+}
+
+impl Deadline {
+    /// Bounds the waits of `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Origin>, deadlines: Deadlines) -> Self {
+        Self { inner, deadlines }
+    }
+
+    async fn head_of<T>(
+        &self,
+        answer: impl Future<Output = Result<T, OriginError>>,
+    ) -> Result<T, OriginError> {
+        let bound = self.deadlines.first_byte.min(self.deadlines.total);
+        timeout(bound, answer)
+            .await
+            .unwrap_or(Err(OriginError::Timeout(Phase::FirstByte)))
+    }
+}
+
+impl Origin for Deadline {
+    fn id(&self) -> OriginId {
+        self.inner.id()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let answer = self.head_of(self.inner.get(request)).await?;
+            let Answer::Content(content) = answer else {
+                return Ok(answer);
+            };
+            let left = self.deadlines.total.saturating_sub(begun.elapsed());
+            Ok(Answer::Content(Content {
+                body: Box::pin(Watched::new(content.body, self.deadlines.stall, left)),
+                ..content
+            }))
+        })
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        Box::pin(self.head_of(self.inner.head(key)))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        Box::pin(self.head_of(self.inner.probe()))
+    }
+}
+
+/// A body under watch.
+struct Watched {
+    /// `None` once it ended, well or not.
+    body: Option<Body>,
+    stall: Duration,
+    /// What is left of the total.
+    left: Duration,
+    /// Since when the reader waits for the next piece.
+    waiting: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    fn new(body: Body, stall: Duration, left: Duration) -> Self {
+        Self {
+            body: Some(body),
+            stall,
+            left,
+            waiting: None,
+            timer: None,
+        }
+    }
+
+    /// The wait is over: charges it to the total.
+    fn arrived(&mut self) {
+        if let Some(since) = self.waiting.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+    }
+
+    /// Completes when the current wait has taken too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Phase> {
+        if self.waiting.is_none() {
+            let now = Instant::now();
+            let until = now + self.stall.min(self.left);
+            self.waiting = Some(now);
+            match &mut self.timer {
+                Some(timer) => timer.as_mut().reset(until),
+                None => self.timer = Some(Box::pin(sleep_until(until))),
+            }
+        }
+        let timer = self.timer.as_mut().expect("set just above");
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(if self.left < self.stall {
+            Phase::Total
+        } else {
+            Phase::Stall
+        })
+    }
+}
+
+impl Stream for Watched {
+    type Item = Result<Bytes, OriginError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        // The body is asked before the clock: a piece that is there is never too late.
+        if let Poll::Ready(item) = body.as_mut().poll_next(cx) {
+            self.arrived();
+            if !matches!(item, Some(Ok(_))) {
+                self.body = None;
+            }
+            return Poll::Ready(item);
+        }
+        let phase = ready!(self.poll_late(cx));
+        self.body = None;
+        Poll::Ready(Some(Err(OriginError::Timeout(phase))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

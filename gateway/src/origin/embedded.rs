@@ -1,0 +1,196 @@
+//! A real S3 with nothing to install: s3s over a folder, on a loopback port of its own.
+//!
+//! The demo shows itself on it, and tests speak to it as to any bucket: over HTTP, signed. The
+//! folder keeps the objects as plain files under `<folder>/media`, and beside them what S3 knows
+//! about each. [`bucket`] mends what s3s-fs leaves open; here is the server around it.
+//!
+//! It is no origin for measurements: it reads in small pieces, through a thread pool.
+
+mod bucket;
+mod condition;
+mod operations;
+mod seal;
+
+use std::fmt;
+use std::io::{self, Read as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::{Builder, Connection};
+use s3s::auth::SimpleAuth;
+use s3s::dto::StreamingBlob;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use bucket::Bucket;
+
+/// How long connections may take to end after a stop.
+const STOP: Duration = Duration::from_secs(5);
+
+/// The one bucket of an embedded origin.
+const BUCKET: &str = "media";
+
+/// A running S3 origin. Dropping it stops it: nothing new is accepted, what is under way may end
+/// within five seconds.
+#[derive(Debug)]
+pub struct Embedded {
+    address: SocketAddr,
+    credentials: Credentials,
+    bucket: Arc<Bucket>,
+    _stop: DropGuard,
+}
+
+/// What requests to an [`Embedded`] origin are signed with; made anew at each start, and shown by
+/// no `Debug`.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The access key id.
+    pub access_key_id: String,
+    /// The secret access key.
+    pub secret_access_key: String,
+}
+
+/// Why an embedded origin does not start, or does not take an object.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// The folder or the loopback port cannot be used.
+    #[error("the embedded origin has no folder or port: {0}")]
+    Io(#[from] io::Error),
+    /// The object was refused.
+    #[error("the embedded origin refused an object: {0}")]
+    Refused(String),
+}
+
+impl Embedded {
+    /// Serves `folder`, which is made if it is missing and kept as it is if it is not.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made or read, or no loopback port can be had.
+    pub async fn start(folder: &Path) -> Result<Self, EmbeddedError> {
+        tokio::fs::create_dir_all(folder.join(BUCKET)).await?;
+        let bucket = Arc::new(Bucket::open(folder)?);
+        let credentials = Credentials::random()?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let service = service(Arc::clone(&bucket), &credentials);
+        let stop = CancellationToken::new();
+        tokio::spawn(serve(listener, service, stop.clone()));
+        Ok(Self {
+            address,
+            credentials,
+            bucket,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// Where it listens, as S3 clients take it: `http://127.0.0.1:PORT`. Buckets are addressed by
+    /// path.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What requests must be signed with.
+    #[must_use]
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn bucket(&self) -> &'static str {
+        BUCKET
+    }
+
+    /// Whether the bucket has an object of this key.
+    #[must_use]
+    pub async fn has(&self, key: &str) -> bool {
+        self.bucket.has(BUCKET, key).await
+    }
+
+    /// Puts an object without going through HTTP. It appears whole or not at all.
+    ///
+    /// # Errors
+    /// Where the body fails, the disk does, or the key is none that a folder can hold.
+    pub async fn put(
+        &self,
+        key: &str,
+        content_type: &str,
+        body: impl Stream<Item = io::Result<Bytes>> + Send + Sync + 'static,
+    ) -> Result<(), EmbeddedError> {
+        self.bucket
+            .store(BUCKET, key, content_type, StreamingBlob::wrap(body))
+            .await
+            .map_err(|error| EmbeddedError::Refused(error.to_string()))
+    }
+}
+
+impl Credentials {
+    fn random() -> io::Result<Self> {
+        Ok(Self {
+            access_key_id: random_hex::<10>()?,
+            secret_access_key: random_hex::<20>()?,
+        })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(…)")
+    }
+}
+
+/// `N` bytes from the system's random source, in hexadecimal.
+pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn service(bucket: Arc<Bucket>, credentials: &Credentials) -> S3Service {
+    let mut builder = S3ServiceBuilder::new(operations::Shared(bucket));
+    builder.set_auth(SimpleAuth::from_single(
+        credentials.access_key_id.as_str(),
+        credentials.secret_access_key.as_str(),
+    ));
+    builder.build()
+}
+
+async fn serve(listener: TcpListener, service: S3Service, stop: CancellationToken) {
+    let http = Builder::new(TokioExecutor::new());
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((socket, _)) => {
+                let connection = http
+                    .serve_connection(TokioIo::new(socket), service.clone())
+                    .into_owned();
+                tokio::spawn(finish(connection, stop.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the embedded origin cannot accept a connection");
+                // Out of descriptors: without a pause this would spin until some are free.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Sees one connection to its end, or to a graceful one after the stop.
+async fn finish(
+    connection: Connection<'static, TokioIo<TcpStream>, S3Service, TokioExecutor>,
+    stop: CancellationToken,
+) {
+    let mut connection = std::pin::pin!(connection);
+    // How a connection ended is its client's affair.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = tokio::time::timeout(STOP, connection).await;
+}

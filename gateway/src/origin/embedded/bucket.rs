@@ -1,0 +1,307 @@
+//! s3s-fs, with what a gateway relies on put right.
+//!
+//! As it comes (0.14.1), s3s-fs ignores conditions on GET and HEAD, trips over suffixes longer than
+//! the object and over ranges of empty objects, answers for folders as if they were objects, and
+//! keeps bytes and ETag in two files that change one after the other. So here
+//!
+//! - each key has a lock: reading it and replacing it exclude each other, until the file is open;
+//! - conditions are judged first, then the range, on the one version that the lock holds still;
+//! - a file that was dropped in or changed by hand (see [`Seals`]) is put anew, once, so that its
+//!   ETag is that of its bytes.
+//!
+//! What stays: a key must be one that a file system can hold (no empty segments, at most about 160
+//! bytes, for s3s-fs names a file after it in base64).
+
+use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http::{HeaderMap, Method, Uri};
+use s3s::dto::{
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput,
+    CopySource, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput,
+    DeleteObjectOutput, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
+    PutObjectInput, PutObjectOutput, StreamingBlob,
+};
+use s3s::{S3 as _, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
+use s3s_fs::FileSystem;
+use tokio::sync::{RwLock, RwLockReadGuard};
+
+use super::condition::{Conditions, satisfy, unsatisfiable};
+use super::seal::Seals;
+
+/// Keys share this many locks: enough that they seldom meet.
+const LOCKS: usize = 64;
+
+/// A folder of buckets.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    files: FileSystem,
+    root: PathBuf,
+    seals: Seals,
+    locks: [RwLock<()>; LOCKS],
+}
+
+impl Bucket {
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        Ok(Self {
+            seals: Seals::open(root)?,
+            files: FileSystem::new(root).map_err(|error| io::Error::other(format!("{error:?}")))?,
+            root: root.to_owned(),
+            locks: std::array::from_fn(|_| RwLock::new(())),
+        })
+    }
+
+    /// s3s-fs itself, for the operations that need nothing from here.
+    pub(super) fn files(&self) -> &FileSystem {
+        &self.files
+    }
+
+    pub(super) async fn has(&self, bucket: &str, key: &str) -> bool {
+        self.file(bucket, key).await.is_ok()
+    }
+
+    /// Puts an object from inside the process, unsigned.
+    pub(super) async fn store(
+        &self,
+        bucket: &str,
+        key: &str,
+        content_type: &str,
+        body: StreamingBlob,
+    ) -> S3Result<()> {
+        let input = PutObjectInput {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            content_type: Some(content_type.to_owned()),
+            body: Some(body),
+            ..PutObjectInput::default()
+        };
+        self.put(local(input)).await.map(drop)
+    }
+
+    pub(super) async fn get(
+        &self,
+        mut request: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        let (_held, file) = self
+            .settled(&request.input.bucket, &request.input.key)
+            .await?;
+        let conditions = Conditions::from(&request.input);
+        let asked = request.input.range.take();
+        let range = asked.and_then(|range| satisfy(range, file.len()));
+        request.input.range = range;
+        let response = self.files.get_object(request).await?;
+        conditions.check(response.output.e_tag.as_ref(), &file)?;
+        if asked.is_some() && range.is_none() {
+            return Err(unsatisfiable(file.len()));
+        }
+        Ok(response)
+    }
+
+    pub(super) async fn head(
+        &self,
+        request: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        let (_held, file) = self
+            .settled(&request.input.bucket, &request.input.key)
+            .await?;
+        let conditions = Conditions::from(&request.input);
+        let response = self.files.head_object(request).await?;
+        conditions.check(response.output.e_tag.as_ref(), &file)?;
+        Ok(response)
+    }
+
+    pub(super) async fn put(
+        &self,
+        request: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        let input = &request.input;
+        must_be_plain(input.key.trim_end_matches('/'))?;
+        let _held = self.lock(&input.bucket, &input.key).write().await;
+        let (bucket, key) = (input.bucket.clone(), input.key.clone());
+        let response = self.files.put_object(request).await?;
+        if !key.ends_with('/') {
+            self.seal(&bucket, &key).await?;
+        }
+        Ok(response)
+    }
+
+    pub(super) async fn delete(
+        &self,
+        request: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let input = &request.input;
+        let _held = self.lock(&input.bucket, &input.key).write().await;
+        if let Err(error) = self.file(&input.bucket, &input.key).await {
+            return match error.code() {
+                S3ErrorCode::NoSuchKey => Ok(S3Response::new(DeleteObjectOutput::default())),
+                _ => Err(error),
+            };
+        }
+        self.files.delete_object(request).await
+    }
+
+    pub(super) async fn create(
+        &self,
+        request: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        must_be_plain(&request.input.key)?;
+        self.files.create_multipart_upload(request).await
+    }
+
+    pub(super) async fn complete(
+        &self,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let input = &request.input;
+        must_be_plain(&input.key)?;
+        let _held = self.lock(&input.bucket, &input.key).write().await;
+        let (bucket, key) = (input.bucket.clone(), input.key.clone());
+        let response = self.files.complete_multipart_upload(request).await?;
+        self.seal(&bucket, &key).await?;
+        Ok(response)
+    }
+
+    pub(super) async fn copy(
+        &self,
+        request: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
+        let CopySource::Bucket { bucket, key, .. } = &request.input.copy_source else {
+            return Err(s3_error!(NotImplemented));
+        };
+        must_be_plain(&request.input.key)?;
+        let (from, to) = (
+            self.path(bucket, key),
+            self.path(&request.input.bucket, &request.input.key),
+        );
+        let source = self.stripe(bucket, key);
+        let target = self.stripe(&request.input.bucket, &request.input.key);
+        // Always in this order, and the same one once, so that two copies cannot wait for each other.
+        let _first = self.locks[source.min(target)].write().await;
+        let _second = match source == target {
+            true => None,
+            false => Some(self.locks[source.max(target)].write().await),
+        };
+        let file = self.file(bucket, key).await?;
+        if !self.seals.holds(bucket, key, &file).await {
+            self.adopt(bucket, key).await?;
+        }
+        // s3s-fs writes a copy into the file that is there: whoever reads it now would get a mixture.
+        if from != to && to.is_file() {
+            tokio::fs::remove_file(&to)
+                .await
+                .map_err(S3Error::internal_error)?;
+        }
+        let (bucket, key) = (request.input.bucket.clone(), request.input.key.clone());
+        let response = self.files.copy_object(request).await?;
+        self.seal(&bucket, &key).await?;
+        Ok(response)
+    }
+
+    /// Holds an object still, and sees to it that its ETag is that of its bytes.
+    async fn settled(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> S3Result<(RwLockReadGuard<'_, ()>, Metadata)> {
+        let lock = self.lock(bucket, key);
+        let held = lock.read().await;
+        let file = self.file(bucket, key).await?;
+        if self.seals.holds(bucket, key, &file).await {
+            return Ok((held, file));
+        }
+        drop(held);
+        let held = lock.write().await;
+        let mut file = self.file(bucket, key).await?;
+        if !self.seals.holds(bucket, key, &file).await {
+            self.adopt(bucket, key).await?;
+            file = self.file(bucket, key).await?;
+        }
+        Ok((held.downgrade(), file))
+    }
+
+    /// Takes a file as it is now for the object, and keeps the headers the object has.
+    async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
+        let get = GetObjectInput::builder()
+            .bucket(bucket.to_owned())
+            .key(key.to_owned())
+            .build()
+            .map_err(S3Error::internal_error)?;
+        let now = self.files.get_object(local(get)).await?.output;
+        let put = PutObjectInput {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            body: now.body,
+            cache_control: now.cache_control,
+            content_disposition: now.content_disposition,
+            content_encoding: now.content_encoding,
+            content_language: now.content_language,
+            content_type: now.content_type,
+            metadata: now.metadata,
+            ..PutObjectInput::default()
+        };
+        self.files.put_object(local(put)).await?;
+        self.seal(bucket, key).await
+    }
+
+    /// Notes that the object's file came through S3 as it is now.
+    async fn seal(&self, bucket: &str, key: &str) -> S3Result<()> {
+        let file = self.file(bucket, key).await?;
+        self.seals
+            .set(bucket, key, &file)
+            .await
+            .map_err(S3Error::internal_error)
+    }
+
+    /// The file behind an object.
+    async fn file(&self, bucket: &str, key: &str) -> S3Result<Metadata> {
+        match tokio::fs::metadata(self.path(bucket, key)).await {
+            Ok(file) if file.is_file() && is_plain(key) => Ok(file),
+            _ if !self.root.join(bucket).is_dir() => Err(s3_error!(NoSuchBucket)),
+            _ => Err(s3_error!(NoSuchKey)),
+        }
+    }
+
+    fn path(&self, bucket: &str, key: &str) -> PathBuf {
+        self.root.join(bucket).join(key)
+    }
+
+    fn lock(&self, bucket: &str, key: &str) -> &RwLock<()> {
+        &self.locks[self.stripe(bucket, key)]
+    }
+
+    fn stripe(&self, bucket: &str, key: &str) -> usize {
+        let mut hasher = DefaultHasher::new();
+        (bucket, key).hash(&mut hasher);
+        usize::try_from(hasher.finish() % LOCKS as u64).expect("less than the number of locks")
+    }
+}
+
+/// Whether a key names a file as it stands: other ones would be resolved to another key's file.
+fn is_plain(key: &str) -> bool {
+    !key.contains('\0') && key.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn must_be_plain(key: &str) -> S3Result<()> {
+    if is_plain(key) {
+        Ok(())
+    } else {
+        Err(s3_error!(InvalidArgument, "no file can have this key"))
+    }
+}
+
+/// A request that did not come over HTTP.
+fn local<T>(input: T) -> S3Request<T> {
+    S3Request {
+        input,
+        method: Method::PUT,
+        uri: Uri::from_static("/"),
+        headers: HeaderMap::new(),
+        extensions: http::Extensions::new(),
+        credentials: None,
+        region: None,
+        service: None,
+        trailing_headers: None,
+    }
+}

@@ -1,0 +1,175 @@
+//! What a conditional or ranged GET or HEAD depends on, decided as S3 does (RFC 9110, 13.2.2, 14.2).
+
+use std::fs::Metadata;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderValue, header};
+use s3s::dto::{ETag, ETagCondition, GetObjectInput, HeadObjectInput, Range, Timestamp};
+use s3s::{S3Error, S3Result, s3_error};
+
+/// The conditions of one request.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    if_match: Option<ETagCondition>,
+    if_unmodified_since: Option<Timestamp>,
+    if_none_match: Option<ETagCondition>,
+    if_modified_since: Option<Timestamp>,
+}
+
+/// What the conditions say about an object that exists.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The request is to be carried out.
+    Proceed,
+    /// 304: the client has it already.
+    NotModified,
+    /// 412: it is not what the client takes it for.
+    Failed,
+}
+
+impl Conditions {
+    /// Turns what the conditions say of an object into the answer that ends the request, if one does.
+    pub(super) fn check(&self, etag: Option<&ETag>, file: &Metadata) -> S3Result<()> {
+        let etag = etag.ok_or_else(|| s3_error!(InternalError, "an object without an ETag"))?;
+        let modified = whole_seconds(file.modified().map_err(S3Error::internal_error)?);
+        match self.judge(etag, &Timestamp::from(modified)) {
+            Verdict::Proceed => Ok(()),
+            Verdict::Failed => Err(s3_error!(PreconditionFailed)),
+            Verdict::NotModified => {
+                let mut headers = HeaderMap::new();
+                let tag = etag.to_http_header().map_err(S3Error::internal_error)?;
+                headers.insert(header::ETAG, tag);
+                let date = httpdate::fmt_http_date(modified);
+                headers.insert(header::LAST_MODIFIED, value(&date)?);
+                let mut answer = s3_error!(NotModified);
+                answer.set_headers(headers);
+                Err(answer)
+            }
+        }
+    }
+
+    /// `modified` is in whole seconds, like the dates it is compared with.
+    fn judge(&self, etag: &ETag, modified: &Timestamp) -> Verdict {
+        let failed = match (&self.if_match, &self.if_unmodified_since) {
+            (Some(ETagCondition::ETag(wanted)), _) => !wanted.strong_cmp(etag),
+            (Some(ETagCondition::Any), _) | (None, None) => false,
+            (None, Some(date)) => modified > date,
+        };
+        if failed {
+            return Verdict::Failed;
+        }
+        let at_hand = match (&self.if_none_match, &self.if_modified_since) {
+            (Some(ETagCondition::ETag(held)), _) => held.weak_cmp(etag),
+            (Some(ETagCondition::Any), _) => true,
+            (None, Some(date)) => modified <= date,
+            (None, None) => false,
+        };
+        if at_hand {
+            Verdict::NotModified
+        } else {
+            Verdict::Proceed
+        }
+    }
+}
+
+/// The bytes that a range means in an object of `size` bytes; of an empty one, as S3 says, none.
+pub(super) fn satisfy(range: Range, size: u64) -> Option<Range> {
+    let bytes = range.check(size).ok().filter(|bytes| !bytes.is_empty())?;
+    Some(Range::Int {
+        first: bytes.start,
+        last: Some(bytes.end - 1),
+    })
+}
+
+/// 416, with the size that RFC 9110, 14.4 asks for.
+pub(super) fn unsatisfiable(size: u64) -> S3Error {
+    let mut error = s3_error!(InvalidRange);
+    if let Ok(size) = value(&format!("bytes */{size}")) {
+        error.set_headers(HeaderMap::from_iter([(header::CONTENT_RANGE, size)]));
+    }
+    error
+}
+
+fn value(text: &str) -> S3Result<HeaderValue> {
+    HeaderValue::from_str(text).map_err(S3Error::internal_error)
+}
+
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    UNIX_EPOCH + Duration::from_secs(since.as_secs())
+}
+
+impl From<&GetObjectInput> for Conditions {
+    fn from(input: &GetObjectInput) -> Self {
+        Self {
+            if_match: input.if_match.clone(),
+            if_unmodified_since: input.if_unmodified_since.clone(),
+            if_none_match: input.if_none_match.clone(),
+            if_modified_since: input.if_modified_since.clone(),
+        }
+    }
+}
+
+impl From<&HeadObjectInput> for Conditions {
+    fn from(input: &HeadObjectInput) -> Self {
+        Self {
+            if_match: input.if_match.clone(),
+            if_unmodified_since: input.if_unmodified_since.clone(),
+            if_none_match: input.if_none_match.clone(),
+            if_modified_since: input.if_modified_since.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Option<Timestamp> {
+        Some(Timestamp::from(UNIX_EPOCH + Duration::from_secs(seconds)))
+    }
+
+    fn tag(value: &str) -> Option<ETagCondition> {
+        Some(ETagCondition::ETag(ETag::Strong(value.into())))
+    }
+
+    /// The object is `"a"`, modified at 100.
+    fn judge(conditions: &Conditions) -> Verdict {
+        conditions.judge(&ETag::Strong("a".into()), &at(100).expect("a time"))
+    }
+
+    #[test]
+    fn tags_go_before_dates_and_if_match_before_if_none_match() {
+        use Verdict::{Failed, NotModified, Proceed};
+        let weak = Some(ETagCondition::ETag(ETag::Weak("a".into())));
+        let any = Some(ETagCondition::Any);
+        // If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since
+        let rows = [
+            (None, None, None, None, Proceed),
+            (tag("a"), None, None, None, Proceed),
+            (tag("b"), None, None, None, Failed),
+            (weak.clone(), None, None, None, Failed),
+            (any.clone(), None, None, None, Proceed),
+            (tag("a"), at(99), None, None, Proceed),
+            (None, at(99), None, None, Failed),
+            (None, at(100), None, None, Proceed),
+            (None, None, tag("a"), None, NotModified),
+            (None, None, weak, None, NotModified),
+            (None, None, any, None, NotModified),
+            (None, None, tag("b"), at(200), Proceed),
+            (None, None, None, at(100), NotModified),
+            (None, None, None, at(99), Proceed),
+            (tag("b"), None, tag("a"), None, Failed),
+            (tag("a"), None, tag("a"), None, NotModified),
+        ];
+        for (if_match, if_unmodified_since, if_none_match, if_modified_since, verdict) in rows {
+            let conditions = Conditions {
+                if_match,
+                if_unmodified_since,
+                if_none_match,
+                if_modified_since,
+            };
+            assert_eq!(judge(&conditions), verdict, "{conditions:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Which S3 operations there are, and who carries each out.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateMultipartUploadInput,
+    CreateMultipartUploadOutput, DeleteObjectInput, DeleteObjectOutput, GetBucketLocationInput,
+    GetBucketLocationOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
+    HeadObjectInput, HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
+    ListPartsOutput, PutObjectInput, PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput,
+    UploadPartInput, UploadPartOutput,
+};
+use s3s::{S3, S3Request, S3Response, S3Result};
+
+use super::bucket::Bucket;
+
+/// A [`Bucket`] that the service and its owner share.
+#[derive(Debug)]
+pub(super) struct Shared(pub(super) Arc<Bucket>);
+
+/// Implements [`S3`] by handing each operation on: to the bucket, or to s3s-fs as it is.
+macro_rules! operations {
+    ($($name:ident($input:ident) -> $output:ident: $this:ident => $target:expr;)*) => {
+        impl S3 for Shared {
+            $(fn $name<'s, 'f>(
+                &'s self,
+                request: S3Request<$input>,
+            ) -> BoxFuture<'f, S3Result<S3Response<$output>>>
+            where
+                's: 'f,
+                Self: 'f,
+            {
+                let $this = &*self.0;
+                Box::pin($target(request))
+            })*
+        }
+    };
+}
+
+operations! {
+    get_object(GetObjectInput) -> GetObjectOutput: b => |r| b.get(r);
+    head_object(HeadObjectInput) -> HeadObjectOutput: b => |r| b.head(r);
+    put_object(PutObjectInput) -> PutObjectOutput: b => |r| b.put(r);
+    delete_object(DeleteObjectInput) -> DeleteObjectOutput: b => |r| b.delete(r);
+    copy_object(CopyObjectInput) -> CopyObjectOutput: b => |r| b.copy(r);
+    complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput:
+        b => |r| b.complete(r);
+    create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput:
+        b => |r| b.create(r);
+    upload_part(UploadPartInput) -> UploadPartOutput: b => |r| b.files().upload_part(r);
+    upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput:
+        b => |r| b.files().upload_part_copy(r);
+    abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput:
+        b => |r| b.files().abort_multipart_upload(r);
+    list_parts(ListPartsInput) -> ListPartsOutput: b => |r| b.files().list_parts(r);
+    list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output: b => |r| b.files().list_objects_v2(r);
+    head_bucket(HeadBucketInput) -> HeadBucketOutput: b => |r| b.files().head_bucket(r);
+    get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput:
+        b => |r| b.files().get_bucket_location(r);
+}

@@ -1,0 +1,260 @@
+//! An origin in memory, with faults on demand: an ordinary implementation, for tests of whatever
+//! stands on an origin.
+//!
+//! It behaves as S3 does (conditions before ranges, 416 for every range of an empty object,
+//! versions where they are switched on), counts and remembers what it is asked, and misbehaves as
+//! told: see [`Fault`]. Its answers are raw; wrap it in `checked` where that matters.
+
+mod body;
+mod fault;
+mod write;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+
+use self::body::{Flow, Running};
+pub use self::fault::Fault;
+use super::{Answer, Condition, Content, Get, Origin, OriginError};
+use crate::plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
+
+/// A bucket in memory. Clones are the same bucket.
+#[derive(Debug, Clone, Default)]
+pub struct FakeOrigin(Arc<Bucket>);
+
+#[derive(Debug, Default)]
+struct Bucket {
+    state: Mutex<State>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: HashMap<ObjectKey, Vec<Stored>>,
+    /// Whether replaced versions stay reachable by their id.
+    versions: bool,
+    /// Bytes in a frame of a body; 0 stands for the default.
+    frame: usize,
+    /// Writes so far: the clock of `Last-Modified` and the source of version ids.
+    writes: u64,
+    standing: Vec<Fault>,
+    queued: VecDeque<Vec<Fault>>,
+    log: Vec<Get>,
+}
+
+/// One version of an object; without bytes, a delete marker.
+#[derive(Debug, Clone)]
+struct Stored {
+    version: Arc<Version>,
+    bytes: Option<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    gets: AtomicU64,
+    heads: AtomicU64,
+    probes: AtomicU64,
+    bytes: Arc<AtomicU64>,
+    running: Arc<AtomicUsize>,
+}
+
+/// 64 KiB, about what a connection delivers at a time.
+const FRAME: usize = 64 << 10;
+
+/// What was asked.
+impl FakeOrigin {
+    /// GETs asked so far.
+    #[must_use]
+    pub fn gets(&self) -> u64 {
+        self.0.counts.gets.load(Ordering::SeqCst)
+    }
+
+    /// HEADs asked so far.
+    #[must_use]
+    pub fn heads(&self) -> u64 {
+        self.0.counts.heads.load(Ordering::SeqCst)
+    }
+
+    /// Probes asked so far.
+    #[must_use]
+    pub fn probes(&self) -> u64 {
+        self.0.counts.probes.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of bodies sent so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.counts.bytes.load(Ordering::SeqCst)
+    }
+
+    /// GETs whose answer or body is neither finished nor dropped.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.0.counts.running.load(Ordering::SeqCst)
+    }
+
+    /// Every GET asked so far, in order.
+    #[must_use]
+    pub fn log(&self) -> Vec<Get> {
+        self.state().log.clone()
+    }
+}
+
+/// Faults.
+impl FakeOrigin {
+    /// The next request, of whatever kind, suffers these instead of the standing ones. Called
+    /// several times: the next several, one each.
+    pub fn fail_next(&self, faults: impl Into<Vec<Fault>>) {
+        self.state().queued.push_back(faults.into());
+    }
+
+    /// Every request suffers these, until other ones are set (none: a healthy origin).
+    pub fn set_faults(&self, faults: impl Into<Vec<Fault>>) {
+        self.state().standing = faults.into();
+    }
+
+    /// The faults of the request that just came in, after the waits and refusals among them.
+    async fn suffer(&self) -> Result<Vec<Fault>, OriginError> {
+        let faults = {
+            let mut state = self.state();
+            let queued = state.queued.pop_front();
+            queued.unwrap_or_else(|| state.standing.clone())
+        };
+        for fault in &faults {
+            match fault {
+                Fault::Latency(time) => tokio::time::sleep(*time).await,
+                Fault::Refuse(error) => return Err(error.clone()),
+                _ => {}
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// Reading.
+impl FakeOrigin {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("no holder panics")
+    }
+
+    fn current(&self, key: &ObjectKey) -> Option<Stored> {
+        let stored = self.state().objects.get(key)?.last()?.clone();
+        stored.bytes.is_some().then_some(stored)
+    }
+
+    /// The version that a request means, whose conditions hold.
+    fn select(&self, request: &Get, ignore: bool) -> Result<Stored, Refusal> {
+        let current = || self.current(&request.key).ok_or(OriginError::NotFound);
+        match &request.condition {
+            Condition::Match { etag, version_id } if !ignore => {
+                let stored = match version_id {
+                    Some(id) => self.by_id(&request.key, id).ok_or(OriginError::Changed)?,
+                    None => current()?,
+                };
+                if !stored.version.etag.strong_eq(etag) {
+                    return Err(OriginError::Changed.into());
+                }
+                Ok(stored)
+            }
+            Condition::NoneMatch(etag) if !ignore => {
+                let stored = current()?;
+                if stored.version.etag.weak_eq(etag) {
+                    return Err(Refusal::NotModified(stored.version.last_modified));
+                }
+                Ok(stored)
+            }
+            _ => Ok(current()?),
+        }
+    }
+
+    fn by_id(&self, key: &ObjectKey, id: &str) -> Option<Stored> {
+        let state = self.state();
+        let mut history = state.objects.get(key)?.iter();
+        history
+            .find(|s| s.bytes.is_some() && s.version.version_id.as_deref() == Some(id))
+            .cloned()
+    }
+
+    async fn answer(&self, request: Get) -> Result<Answer, OriginError> {
+        let running = Running::new(self.0.counts.running.clone());
+        let faults = self.suffer().await?;
+        let stored = match self.select(&request, faults.contains(&Fault::IgnoreConditions)) {
+            Ok(stored) => stored,
+            Err(Refusal::NotModified(last_modified)) => {
+                return Ok(Answer::NotModified { last_modified });
+            }
+            Err(Refusal::Error(error)) => return Err(error),
+        };
+        let spec = request
+            .range
+            .filter(|_| !faults.contains(&Fault::IgnoreRange));
+        let size = stored.version.size;
+        let range = match spec {
+            Some(spec) => spec
+                .resolve(size)
+                .ok_or(OriginError::Unsatisfiable { size: Some(size) })?,
+            None => ByteRange::new(0, size),
+        };
+        let frame = match self.state().frame {
+            0 => FRAME,
+            frame => frame,
+        };
+        let bytes = stored.bytes.expect("a delete marker is never selected");
+        let start = usize::try_from(range.start).expect("within memory");
+        let end = usize::try_from(range.end).expect("within memory");
+        let flow = Flow::new(bytes.slice(start..end), frame, &faults)
+            .counted(self.0.counts.bytes.clone(), running);
+        Ok(Answer::Content(Content {
+            version: fault::version(&faults, stored.version),
+            range: fault::range(&faults, range),
+            body: flow.into_body(),
+        }))
+    }
+}
+
+/// Why [`FakeOrigin::select`] selects nothing.
+enum Refusal {
+    NotModified(Option<Timestamp>),
+    Error(OriginError),
+}
+
+impl From<OriginError> for Refusal {
+    fn from(error: OriginError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Origin for FakeOrigin {
+    fn id(&self) -> OriginId {
+        OriginId::new("fake", "fake")
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(async move {
+            self.0.counts.gets.fetch_add(1, Ordering::SeqCst);
+            self.state().log.push(request.clone());
+            self.answer(request).await
+        })
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            self.0.counts.heads.fetch_add(1, Ordering::SeqCst);
+            let faults = self.suffer().await?;
+            let stored = self.current(&key).ok_or(OriginError::NotFound)?;
+            let version = fault::version(&faults, stored.version);
+            Ok(Arc::unwrap_or_clone(version))
+        })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        Box::pin(async move {
+            self.0.counts.probes.fetch_add(1, Ordering::SeqCst);
+            self.suffer().await.map(drop)
+        })
+    }
+}

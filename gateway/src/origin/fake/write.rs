@@ -1,0 +1,114 @@
+//! Filling and changing a bucket in memory.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{FakeOrigin, Stored};
+use crate::plan::{ETag, ObjectKey, Timestamp, Version};
+
+/// Writing.
+impl FakeOrigin {
+    /// An empty bucket without versions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps replaced versions, each under an id of its own.
+    #[must_use]
+    pub fn with_versions(self) -> Self {
+        self.state().versions = true;
+        self
+    }
+
+    /// Sends bodies in frames of so many bytes.
+    #[must_use]
+    pub fn with_frames(self, bytes: usize) -> Self {
+        self.state().frame = bytes;
+        self
+    }
+
+    /// Writes an object without headers of its own; replaces the one that was there.
+    pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
+        self.put_with(key, bytes, &[])
+    }
+
+    /// Writes an object with headers. As in S3 the ETag follows from the bytes alone.
+    ///
+    /// # Panics
+    /// If the key or a header is invalid: a test's own mistake.
+    pub fn put_with(
+        &self,
+        key: &str,
+        bytes: impl Into<Bytes>,
+        headers: &[(&str, &str)],
+    ) -> Arc<Version> {
+        let bytes = bytes.into();
+        let etag = format!("\"{:032x}\"", xxh3_128(&bytes));
+        let version = Version {
+            etag: ETag::parse(&etag).expect("hexadecimal digits in quotes"),
+            size: bytes.len() as u64,
+            last_modified: None,
+            version_id: None,
+            headers: headers.iter().map(|(n, v)| header(n, v)).collect(),
+        };
+        self.store(key, version, Some(bytes))
+    }
+
+    /// Copies an object onto itself with other headers: the ETag stays, `Last-Modified` moves.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn mend(&self, key: &str, headers: &[(&str, &str)]) -> Arc<Version> {
+        let now = self.current(&valid(key)).expect("an object to mend");
+        self.put_with(key, now.bytes.expect("not a delete marker"), headers)
+    }
+
+    /// Removes an object. With versions, a delete marker takes its place.
+    pub fn delete(&self, key: &str) {
+        let key = valid(key);
+        let mut state = self.state();
+        if !state.versions {
+            state.objects.remove(&key);
+        } else if let Some(history) = state.objects.get_mut(&key)
+            && let Some(last) = history.last().cloned()
+        {
+            history.push(Stored {
+                bytes: None,
+                ..last
+            });
+        }
+    }
+
+    fn store(&self, key: &str, mut version: Version, bytes: Option<Bytes>) -> Arc<Version> {
+        let mut state = self.state();
+        state.writes += 1;
+        version.last_modified = Some(Timestamp(state.writes * 1000));
+        version.version_id = state.versions.then(|| format!("v{}", state.writes));
+        let version = Arc::new(version);
+        let keep = state.versions;
+        let history = state.objects.entry(valid(key)).or_default();
+        if !keep {
+            history.clear();
+        }
+        history.push(Stored {
+            version: version.clone(),
+            bytes,
+        });
+        version
+    }
+}
+
+fn valid(key: &str) -> ObjectKey {
+    ObjectKey::new(key).expect("a valid key")
+}
+
+fn header(name: &str, value: &str) -> (HeaderName, HeaderValue) {
+    (
+        HeaderName::try_from(name).expect("a valid header name"),
+        HeaderValue::try_from(value).expect("a valid header value"),
+    )
+}

@@ -1,0 +1,244 @@
+//! Bounds the requests that an origin carries at once, and lets what a reader waits for go first.
+//!
+//! A request holds its place until its body ends or is dropped. Of the places a quarter is kept
+//! free of what is fetched ahead: bodies fetched ahead may be long, and a reader that comes while
+//! they run should find a place. Who finds none waits, readers before the rest, each in the order
+//! of arrival; when too many wait, the one that matters least is turned away.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::metrics::Meter;
+use super::{Answer, Body, Content, Get, Origin, OriginError, Phase, Priority};
+use crate::plan::{ObjectKey, OriginId, Version};
+
+/// An origin with a bounded number of requests at once.
+#[derive(Debug)]
+pub struct Limit {
+    inner: Arc<dyn Origin>,
+    places: Arc<Places>,
+    patience: Duration,
+}
+
+impl Limit {
+    /// Lets at most `max_requests` (at least one) at `inner` at once; `max_queue` more wait, each
+    /// for `patience` at most.
+    #[must_use]
+    pub fn new(
+        inner: Arc<dyn Origin>,
+        max_requests: usize,
+        max_queue: usize,
+        patience: Duration,
+        meter: Meter,
+    ) -> Self {
+        let max = max_requests.max(1);
+        Self {
+            inner,
+            places: Arc::new(Places {
+                max,
+                max_ahead: max - max / 4,
+                max_queue,
+                meter,
+                state: Mutex::default(),
+            }),
+            patience,
+        }
+    }
+
+    async fn place(&self, priority: Priority) -> Result<Place, OriginError> {
+        let place = match self.places.enter(priority)? {
+            Entrance::Place(place) => return Ok(place),
+            Entrance::Queue(place) => place,
+        };
+        match timeout(self.patience, place).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) => Err(FULL),
+            Err(_) => Err(OriginError::Timeout(Phase::Queue)),
+        }
+    }
+}
+
+/// What is said to those that are turned away.
+const FULL: OriginError = OriginError::Throttled { retry_after: None };
+
+impl Origin for Limit {
+    fn id(&self) -> OriginId {
+        self.inner.id()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(async move {
+            let place = self.place(request.priority).await?;
+            Ok(match self.inner.get(request).await? {
+                Answer::Content(content) => Answer::Content(Content {
+                    body: Box::pin(Placed {
+                        flow: Some((content.body, place)),
+                    }),
+                    ..content
+                }),
+                answer => answer,
+            })
+        })
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            let _place = self.place(Priority::Demand).await?;
+            self.inner.head(&key).await
+        })
+    }
+
+    /// Takes no place: readiness tells how the origin is, not how busy we are.
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        self.inner.probe()
+    }
+}
+
+/// A body that holds its place until it ends.
+struct Placed {
+    flow: Option<(Body, Place)>,
+}
+
+impl Stream for Placed {
+    type Item = Result<Bytes, OriginError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some((body, _)) = &mut self.flow else {
+            return Poll::Ready(None);
+        };
+        let item = ready!(body.as_mut().poll_next(cx));
+        if !matches!(item, Some(Ok(_))) {
+            self.flow = None;
+        }
+        Poll::Ready(item)
+    }
+}
+
+/// The places of an origin, and who waits for one.
+#[derive(Debug)]
+struct Places {
+    max: usize,
+    max_ahead: usize,
+    max_queue: usize,
+    meter: Meter,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: [usize; 2],
+    queued: [VecDeque<oneshot::Sender<Place>>; 2],
+}
+
+/// What [`Places::enter`] gives.
+enum Entrance {
+    Place(Place),
+    Queue(oneshot::Receiver<Place>),
+}
+
+const DEMAND: usize = 0;
+const AHEAD: usize = 1;
+
+fn class(priority: Priority) -> usize {
+    match priority {
+        Priority::Demand => DEMAND,
+        Priority::Ahead => AHEAD,
+    }
+}
+
+impl Places {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn enter(self: &Arc<Self>, priority: Priority) -> Result<Entrance, OriginError> {
+        let class = class(priority);
+        let mut state = self.state();
+        for queue in &mut state.queued {
+            queue.retain(|waiter| !waiter.is_closed());
+        }
+        // A place that is free while somebody of this class waits is not free for this class.
+        if state.queued[class].is_empty() && self.has_room(&state, class) {
+            state.running[class] += 1;
+            self.show(&state);
+            drop(state);
+            return Ok(Entrance::Place(Place::new(self.clone(), class)));
+        }
+        if state.queued.iter().map(VecDeque::len).sum::<usize>() >= self.max_queue
+            && (class == AHEAD || state.queued[AHEAD].pop_back().is_none())
+        {
+            return Err(FULL);
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.queued[class].push_back(sender);
+        self.show(&state);
+        Ok(Entrance::Queue(receiver))
+    }
+
+    fn has_room(&self, state: &State, class: usize) -> bool {
+        let room = state.running.iter().sum::<usize>() < self.max;
+        room && (class == DEMAND || state.running[AHEAD] < self.max_ahead)
+    }
+
+    /// Gives a place back, and hands on what became free.
+    fn leave(self: &Arc<Self>, class: usize) {
+        let mut handed = Vec::new();
+        let mut state = self.state();
+        state.running[class] -= 1;
+        for class in [DEMAND, AHEAD] {
+            while self.has_room(&state, class) {
+                let Some(waiter) = state.queued[class].pop_front() else {
+                    break;
+                };
+                if !waiter.is_closed() {
+                    state.running[class] += 1;
+                    handed.push((waiter, class));
+                }
+            }
+        }
+        self.show(&state);
+        drop(state);
+        for (waiter, class) in handed {
+            // A waiter that left this moment drops the place, which hands it on again.
+            drop(waiter.send(Place::new(self.clone(), class)));
+        }
+    }
+
+    fn show(&self, state: &State) {
+        self.meter.running(state.running);
+        self.meter
+            .queued([state.queued[DEMAND].len(), state.queued[AHEAD].len()]);
+    }
+}
+
+/// The right to have one request at the origin.
+#[derive(Debug)]
+struct Place {
+    places: Arc<Places>,
+    class: usize,
+}
+
+impl Place {
+    fn new(places: Arc<Places>, class: usize) -> Self {
+        Self { places, class }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.leave(self.class);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Places are bounded, given to readers first, and never lost.
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use tokio::time::Instant;
+
+use super::*;
+use crate::origin::fake::{FakeOrigin, Fault};
+use crate::origin::metrics::Metrics;
+use crate::origin::testing::{content, drain, get, key, sample};
+
+const S: fn(u64) -> Duration = Duration::from_secs;
+
+fn setup(max: usize, queue: usize) -> (FakeOrigin, Arc<Limit>) {
+    let fake = FakeOrigin::new();
+    fake.put("k", sample(100));
+    let meter = Metrics::default().of("test");
+    let limit = Limit::new(Arc::new(fake.clone()), max, queue, S(10), meter);
+    (fake, Arc::new(limit))
+}
+
+fn ahead() -> Get {
+    Get {
+        priority: Priority::Ahead,
+        ..get(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_more_at_once_and_all_are_served() {
+    let (fake, limit) = setup(3, 100);
+    fake.set_faults([Fault::Latency(S(1)), Fault::Rate(100)]);
+    let begun = Instant::now();
+    let all = join_all((0..12).map(|_| async {
+        let answer = content(&*limit, get(None)).await.expect("content");
+        assert!(fake.running() <= 3);
+        drain(answer.body).await.0.len()
+    }));
+    assert_eq!(all.await, [100; 12]);
+    assert_eq!(
+        begun.elapsed(),
+        S(8),
+        "four rounds of three, two seconds each"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_until_the_body_ends_or_is_dropped() {
+    let (fake, limit) = setup(1, 10);
+    let first = content(&*limit, get(None)).await.expect("content");
+    let mut second = Box::pin(limit.get(get(None)));
+    assert!(poll!(&mut second).is_pending());
+    assert_eq!(fake.gets(), 1);
+    drop(first.body);
+    let Ok(Answer::Content(second)) = second.await else {
+        panic!("no content");
+    };
+    let mut third = Box::pin(limit.get(get(None)));
+    assert!(poll!(&mut third).is_pending());
+    assert_eq!(drain(second.body).await.1, None);
+    assert!(third.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_go_first_each_in_turn() {
+    let (fake, limit) = setup(1, 10);
+    let running = content(&*limit, get(None)).await.expect("content");
+    let named = |name: &str, priority| Get {
+        key: key(name),
+        priority,
+        ..get(None)
+    };
+    let mut waiting = Vec::new();
+    for (name, priority) in [
+        ("a1", Priority::Ahead),
+        ("d1", Priority::Demand),
+        ("a2", Priority::Ahead),
+        ("d2", Priority::Demand),
+    ] {
+        let mut request = limit.get(named(name, priority));
+        assert!(poll!(&mut request).is_pending());
+        waiting.push(request);
+    }
+    drop(running);
+    join_all(waiting).await;
+    let order: Vec<_> = fake.log()[1..].iter().map(|get| get.key.clone()).collect();
+    assert_eq!(order, ["d1", "d2", "a1", "a2"].map(key));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarter_is_kept_free_of_what_is_fetched_ahead() {
+    let (fake, limit) = setup(4, 10);
+    let mut requests: Vec<_> = (0..4).map(|_| limit.get(ahead())).collect();
+    let mut answers = Vec::new();
+    for request in &mut requests {
+        if let Poll::Ready(answer) = poll!(request) {
+            answers.push(answer);
+        }
+    }
+    assert_eq!(answers.len(), 3);
+    assert!(
+        poll!(limit.get(get(None))).is_ready(),
+        "a reader finds a place"
+    );
+    assert_eq!(fake.gets(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_turns_the_least_important_away() {
+    let (_, limit) = setup(1, 2);
+    let running = content(&*limit, get(None)).await.expect("content");
+    let mut ahead_1 = limit.get(ahead());
+    let mut ahead_2 = limit.get(ahead());
+    assert!(poll!(&mut ahead_1).is_pending() && poll!(&mut ahead_2).is_pending());
+    assert_eq!(limit.get(ahead()).await.expect_err("full"), FULL);
+    let mut demand_1 = limit.get(get(None));
+    assert!(poll!(&mut demand_1).is_pending());
+    assert_eq!(ahead_2.await.expect_err("makes room for a reader"), FULL);
+    let mut demand_2 = limit.get(get(None));
+    assert!(poll!(&mut demand_2).is_pending());
+    assert_eq!(
+        limit.get(get(None)).await.expect_err("only readers wait"),
+        FULL
+    );
+    assert_eq!(ahead_1.await.expect_err("makes room for a reader"), FULL);
+    drop(running);
+    assert!(demand_1.await.is_ok() && demand_2.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_and_probes_do_not_wait() {
+    let (fake, limit) = setup(1, 10);
+    let _running = content(&*limit, get(None)).await.expect("content");
+    let begun = Instant::now();
+    let late = limit.get(get(None)).await.expect_err("no place");
+    assert_eq!(late, OriginError::Timeout(Phase::Queue));
+    assert_eq!(begun.elapsed(), S(10));
+    assert_eq!(limit.probe().await, Ok(()));
+    assert_eq!((fake.gets(), fake.probes()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_leave_take_no_place_with_them() {
+    let (_, limit) = setup(2, 100);
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        running.push(content(&*limit, get(None)).await.expect("content"));
+    }
+    let mut waiting: Vec<_> = (0..10).map(|_| limit.get(get(None))).collect();
+    for request in &mut waiting {
+        assert!(poll!(request).is_pending());
+    }
+    // Half leave while they wait, two after a place was handed to them and before they saw it.
+    waiting.truncate(5);
+    running.clear();
+    waiting.drain(..2);
+    for request in waiting {
+        assert!(request.await.is_ok());
+    }
+    assert_eq!(limit.places.state().running, [0, 0]);
+    assert!(content(&*limit, get(None)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_request_gives_its_place_back() {
+    let (fake, limit) = setup(1, 10);
+    fake.fail_next([Fault::Refuse(OriginError::NotFound)]);
+    assert!(limit.get(get(None)).await.is_err());
+    assert!(limit.head(&key("k")).await.is_ok());
+    assert_eq!(limit.places.state().running, [0, 0]);
+}

@@ -1,0 +1,121 @@
+//! Counts requests, their results and the bytes they bring.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::metrics::{Meter, word};
+use super::{Answer, Body, Content, Get, Origin, OriginError};
+use crate::plan::{ObjectKey, OriginId, Version};
+
+/// Counts what is asked of an origin, and what it brings.
+#[derive(Debug)]
+pub struct Metered {
+    inner: Arc<dyn Origin>,
+    meter: Meter,
+}
+
+impl Metered {
+    /// Counts the requests to `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
+        Self { inner, meter }
+    }
+
+    async fn timed<T>(
+        &self,
+        kind: &'static str,
+        good: impl FnOnce(&T) -> &'static str,
+        ask: impl Future<Output = Result<T, OriginError>>,
+    ) -> Result<T, OriginError> {
+        let mut asked = Asked {
+            meter: &self.meter,
+            kind,
+            result: "abandoned",
+        };
+        let begun = Instant::now();
+        let answer = ask.await;
+        asked.result = answer.as_ref().map_or_else(word, good);
+        if answer.is_ok() {
+            self.meter.answered_after(begun.elapsed());
+        }
+        answer
+    }
+}
+
+/// A request, counted when it is answered or given up.
+struct Asked<'a> {
+    meter: &'a Meter,
+    kind: &'static str,
+    result: &'static str,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.meter.requested(self.kind, self.result);
+    }
+}
+
+impl Origin for Metered {
+    fn id(&self) -> OriginId {
+        self.inner.id()
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        let good = |answer: &Answer| match answer {
+            Answer::Content(_) => "content",
+            Answer::NotModified { .. } => "not_modified",
+        };
+        Box::pin(async move {
+            let answer = self.timed("get", good, self.inner.get(request)).await?;
+            Ok(match answer {
+                Answer::Content(content) => Answer::Content(Content {
+                    body: Box::pin(Counted {
+                        body: content.body,
+                        meter: self.meter.clone(),
+                    }),
+                    ..content
+                }),
+                answer => answer,
+            })
+        })
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        Box::pin(self.timed("head", |_| "content", self.inner.head(key)))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        Box::pin(self.timed("probe", |()| "content", self.inner.probe()))
+    }
+}
+
+/// A body whose bytes are counted.
+struct Counted {
+    body: Body,
+    meter: Meter,
+}
+
+impl Stream for Counted {
+    type Item = Result<Bytes, OriginError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let item = ready!(self.body.as_mut().poll_next(cx));
+        match &item {
+            Some(Ok(frame)) => {
+                self.meter.received(frame.len());
+            }
+            Some(Err(error)) => self.meter.broke(error),
+            None => {}
+        }
+        Poll::Ready(item)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! What `/metrics` shows after a few requests.
+
+use std::time::Duration;
+
+use futures_util::poll;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::origin::fake::{FakeOrigin, Fault};
+use crate::origin::metrics::Metrics;
+use crate::origin::settings::Settings;
+use crate::origin::stack;
+use crate::origin::testing::{bounded, content, drain, get, key, sample};
+
+fn shown(metrics: &Metrics) -> String {
+    let mut registry = Registry::with_prefix("tidegate");
+    metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_bytes_and_troubles_are_counted() {
+    let fake = FakeOrigin::new().with_frames(100);
+    fake.put("k", sample(1000));
+    let metrics = Metrics::default();
+    let mut settings = Settings::new("media", "bucket");
+    settings.breaker.failures = 1;
+    settings.breaker.span = Duration::ZERO;
+    let origin = stack(Arc::new(fake.clone()), &settings, &metrics);
+
+    fake.fail_next([Fault::Reset(300)]);
+    let answer = content(&*origin, get(bounded(0, 899)))
+        .await
+        .expect("a head");
+    assert_eq!(drain(answer.body).await.0.len(), 900);
+    assert!(origin.head(&key("none")).await.is_err());
+    let running = content(&*origin, get(None)).await.expect("a head");
+    fake.fail_next([Fault::Latency(Duration::from_secs(1))]);
+    let mut given_up = origin.get(get(None));
+    assert!(poll!(&mut given_up).is_pending());
+    drop(given_up);
+    fake.fail_next([Fault::Refuse(OriginError::Unavailable("down"))]);
+    assert!(origin.get(get(None)).await.is_err());
+
+    let text = shown(&metrics);
+    for line in [
+        r#"tidegate_origin_requests_total{origin="media",kind="get",result="content"} 3"#,
+        r#"tidegate_origin_requests_total{origin="media",kind="get",result="abandoned"} 1"#,
+        r#"tidegate_origin_requests_total{origin="media",kind="get",result="unavailable"} 1"#,
+        r#"tidegate_origin_requests_total{origin="media",kind="head",result="not_found"} 1"#,
+        r#"tidegate_origin_received_bytes_total{origin="media"} 900"#,
+        r#"tidegate_origin_broken_bodies_total{origin="media",reason="unavailable"} 1"#,
+        r#"tidegate_origin_retries_total{origin="media"} 2"#,
+        r#"tidegate_origin_breaker_open{origin="media"} 1"#,
+        r#"tidegate_origin_requests_running{origin="media",priority="demand"} 1"#,
+        r#"tidegate_origin_requests_queued{origin="media",priority="ahead"} 0"#,
+        r#"tidegate_origin_first_byte_seconds_count{origin="media"} 3"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert_eq!(metrics.received("media"), 900);
+    drop(running);
+    let line = r#"tidegate_origin_requests_running{origin="media",priority="demand"} 0"#;
+    assert!(shown(&metrics).contains(line));
+}

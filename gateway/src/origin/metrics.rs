@@ -1,0 +1,202 @@
+//! What is counted of each origin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::OriginError;
+use crate::telemetry::names;
+
+/// Upper bounds in seconds: from a store in the same rack to the deadline.
+const FIRST_BYTE: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfOrigin {
+    origin: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRequest {
+    origin: Arc<str>,
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfReason {
+    origin: Arc<str>,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPriority {
+    origin: Arc<str>,
+    priority: &'static str,
+}
+
+/// The metrics of all origins of a process. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    requests: Family<OfRequest, Counter>,
+    bytes: Family<OfOrigin, Counter>,
+    first_byte: Family<OfOrigin, Histogram, fn() -> Histogram>,
+    retries: Family<OfOrigin, Counter>,
+    broken: Family<OfReason, Counter>,
+    breaker_open: Family<OfOrigin, Gauge>,
+    running: Family<OfPriority, Gauge>,
+    queued: Family<OfPriority, Gauge>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            bytes: Family::default(),
+            first_byte: Family::new_with_constructor(|| Histogram::new(FIRST_BYTE)),
+            retries: Family::default(),
+            broken: Family::default(),
+            breaker_open: Family::default(),
+            running: Family::default(),
+            queued: Family::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them part of what `/metrics` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        names::ORIGIN_REQUESTS.register(registry, self.requests.clone());
+        names::ORIGIN_BYTES.register(registry, self.bytes.clone());
+        names::ORIGIN_FIRST_BYTE.register(registry, self.first_byte.clone());
+        names::ORIGIN_RETRIES.register(registry, self.retries.clone());
+        names::ORIGIN_BROKEN_BODIES.register(registry, self.broken.clone());
+        names::ORIGIN_BREAKER_OPEN.register(registry, self.breaker_open.clone());
+        names::ORIGIN_RUNNING.register(registry, self.running.clone());
+        names::ORIGIN_QUEUED.register(registry, self.queued.clone());
+    }
+
+    /// The metrics of the origin called `name`.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Meter {
+        let origin: Arc<str> = name.into();
+        let label = OfOrigin {
+            origin: origin.clone(),
+        };
+        let by_priority = |family: &Family<OfPriority, Gauge>| {
+            ["demand", "ahead"].map(|priority| {
+                let origin = origin.clone();
+                family
+                    .get_or_create(&OfPriority { origin, priority })
+                    .clone()
+            })
+        };
+        Meter(Arc::new(Inner {
+            bytes: self.bytes.get_or_create(&label).clone(),
+            first_byte: self.first_byte.get_or_create(&label).clone(),
+            retries: self.retries.get_or_create(&label).clone(),
+            breaker_open: self.breaker_open.get_or_create(&label).clone(),
+            running: by_priority(&self.running),
+            queued: by_priority(&self.queued),
+            requests: self.requests.clone(),
+            broken: self.broken.clone(),
+            origin,
+        }))
+    }
+
+    /// Bytes of bodies received from the origin called `name` so far.
+    #[must_use]
+    pub fn received(&self, name: &str) -> u64 {
+        let origin = name.into();
+        self.bytes.get_or_create(&OfOrigin { origin }).get()
+    }
+}
+
+/// The metrics of one origin.
+#[derive(Debug, Clone)]
+pub struct Meter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    origin: Arc<str>,
+    bytes: Counter,
+    first_byte: Histogram,
+    retries: Counter,
+    breaker_open: Gauge,
+    running: [Gauge; 2],
+    queued: [Gauge; 2],
+    requests: Family<OfRequest, Counter>,
+    broken: Family<OfReason, Counter>,
+}
+
+impl Meter {
+    pub(super) fn retried(&self) {
+        self.0.retries.inc();
+    }
+
+    pub(super) fn breaker_open(&self, open: bool) {
+        self.0.breaker_open.set(open.into());
+    }
+
+    pub(super) fn running(&self, by_priority: [usize; 2]) {
+        show(&self.0.running, by_priority);
+    }
+
+    pub(super) fn queued(&self, by_priority: [usize; 2]) {
+        show(&self.0.queued, by_priority);
+    }
+
+    pub(super) fn received(&self, bytes: usize) {
+        self.0.bytes.inc_by(bytes as u64);
+    }
+
+    pub(super) fn answered_after(&self, time: Duration) {
+        self.0.first_byte.observe(time.as_secs_f64());
+    }
+
+    pub(super) fn requested(&self, kind: &'static str, result: &'static str) {
+        let origin = self.0.origin.clone();
+        let label = OfRequest {
+            origin,
+            kind,
+            result,
+        };
+        self.0.requests.get_or_create(&label).inc();
+    }
+
+    pub(super) fn broke(&self, error: &OriginError) {
+        let (origin, reason) = (self.0.origin.clone(), word(error));
+        self.0
+            .broken
+            .get_or_create(&OfReason { origin, reason })
+            .inc();
+    }
+}
+
+fn show(gauges: &[Gauge; 2], values: [usize; 2]) {
+    for (gauge, value) in gauges.iter().zip(values) {
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+}
+
+/// An error as a label.
+pub(super) fn word(error: &OriginError) -> &'static str {
+    match error {
+        OriginError::NotFound => "not_found",
+        OriginError::NoSuchBucket => "no_such_bucket",
+        OriginError::Forbidden => "forbidden",
+        OriginError::Changed => "changed",
+        OriginError::Unsatisfiable { .. } => "unsatisfiable",
+        OriginError::Throttled { .. } => "throttled",
+        OriginError::Timeout(_) => "timeout",
+        OriginError::Unavailable(_) => "unavailable",
+        OriginError::BadAnswer(_) => "bad_answer",
+    }
+}

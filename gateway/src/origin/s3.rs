@@ -1,0 +1,158 @@
+//! A bucket behind the S3 API, spoken to through the AWS SDK.
+//!
+//! This module only translates: one question becomes one request, and what comes back becomes an
+//! answer or the reason why there is none. Retries, deadlines and checks against the question are
+//! the decorators' business, so the SDK's own retries are off and its timeouts a mere backstop.
+//!
+//! Answers are read from their raw status and headers, not from the SDK's typed output: 304, 412
+//! and 416 are unknown to its model, and the object's own headers are passed on as they came.
+
+mod answer;
+mod client;
+mod failure;
+
+use std::sync::Arc;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+use futures_core::future::BoxFuture;
+use futures_util::StreamExt;
+use http_body_util::BodyDataStream;
+
+use self::answer::{Capture, Head};
+use self::failure::Reader;
+use super::settings::Settings;
+use super::{Answer, Body, Condition, Content, Get, Origin, OriginError};
+use crate::plan::{ObjectKey, OriginId, RangeSpec, Version};
+
+pub use self::client::SetupError;
+
+/// A bucket of an S3 store.
+#[derive(Debug)]
+pub struct S3 {
+    client: Client,
+    bucket: String,
+    id: OriginId,
+    failures: Reader,
+}
+
+impl S3 {
+    /// Prepares a client; connects to nothing yet.
+    ///
+    /// # Errors
+    /// The endpoint is no `http://` or `https://` URL.
+    pub async fn new(settings: &Settings) -> Result<Self, SetupError> {
+        Ok(Self {
+            client: client::build(settings).await?,
+            bucket: settings.bucket.clone(),
+            id: settings.id(),
+            failures: Reader {
+                missing_is_403: settings.missing_is_403,
+            },
+        })
+    }
+
+    async fn fetch(&self, request: Get) -> Result<Answer, OriginError> {
+        let capture = Capture::default();
+        let mut get = self
+            .client
+            .get_object()
+            .bucket(&self.bucket)
+            .key(request.key.as_str())
+            .set_range(request.range.map(|range| format!("bytes={range}")));
+        match request.condition {
+            Condition::None => {}
+            Condition::Match { etag, version_id } => {
+                // `If-Match` compares strongly (RFC 9110, 13.1.1): a weak tag never passes. Such a
+                // store's answer is compared by `checked` alone.
+                let strong = (!etag.is_weak()).then(|| etag.as_str().to_owned());
+                get = get.set_if_match(strong).set_version_id(version_id);
+            }
+            Condition::NoneMatch(etag) => get = get.if_none_match(etag.as_str()),
+        }
+        let sent = get.customize().interceptor(capture.clone()).send().await;
+        match sent {
+            Ok(output) => content(&capture.head()?, output.body),
+            Err(error) => match error.raw_response() {
+                Some(raw) if raw.status().as_u16() == 304 => Ok(Answer::NotModified {
+                    last_modified: Head::of(raw).last_modified(),
+                }),
+                _ => Err(self.failures.read(&error)),
+            },
+        }
+    }
+
+    async fn ask_head(&self, key: &ObjectKey) -> Result<Version, OriginError> {
+        let capture = Capture::default();
+        let head = self.client.head_object().bucket(&self.bucket);
+        let sent = head
+            .key(key.as_str())
+            .customize()
+            .interceptor(capture.clone())
+            .send()
+            .await;
+        match sent {
+            Ok(_) => capture.head()?.whole(),
+            Err(error) if self.failures.is_unclear(&error) => self.confirm(key).await,
+            Err(error) => Err(self.failures.read(&error)),
+        }
+    }
+
+    /// A HEAD's refusal has no body, and so no reason: asks for one byte, whose refusal has.
+    async fn confirm(&self, key: &ObjectKey) -> Result<Version, OriginError> {
+        let request = Get {
+            key: key.clone(),
+            range: Some(RangeSpec::Bounded { first: 0, last: 0 }),
+            condition: Condition::None,
+            priority: super::Priority::Demand,
+        };
+        match self.fetch(request).await? {
+            Answer::Content(content) => Ok(Arc::unwrap_or_clone(content.version)),
+            Answer::NotModified { .. } => Err(OriginError::BadAnswer("304 to a plain GET")),
+        }
+    }
+
+    async fn ask_bucket(&self) -> Result<(), OriginError> {
+        match self.client.head_bucket().bucket(&self.bucket).send().await {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_response().map(|raw| raw.status().as_u16()) {
+                Some(404) => Err(OriginError::NoSuchBucket),
+                // Also where `missing_is_403`: this asks for no object.
+                Some(401 | 403) => Err(OriginError::Forbidden),
+                _ => Err(self.failures.read(&error)),
+            },
+        }
+    }
+}
+
+/// Bytes on their way, as their head describes them.
+fn content(head: &Head, body: ByteStream) -> Result<Answer, OriginError> {
+    let (version, range) = head.part()?;
+    let frames = BodyDataStream::new(body.into_inner())
+        .map(|frame| frame.map_err(|_| OriginError::Unavailable("connection lost")));
+    let body: Body = Box::pin(frames);
+    Ok(Answer::Content(Content {
+        version: Arc::new(version),
+        range,
+        body,
+    }))
+}
+
+impl Origin for S3 {
+    fn id(&self) -> OriginId {
+        self.id
+    }
+
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
+        Box::pin(self.fetch(request))
+    }
+
+    fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move { self.ask_head(&key).await })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
+        Box::pin(self.ask_bucket())
+    }
+}

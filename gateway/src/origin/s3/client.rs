@@ -1,0 +1,201 @@
+//! The SDK's client, set up so that it sends each request once and checks nothing it was not asked
+//! to check.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::{
+    Builder, Credentials as Key, RequestChecksumCalculation, ResponseChecksumValidation,
+    SharedCredentialsProvider, StalledStreamProtectionConfig,
+};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use http::Uri;
+
+use crate::origin::settings::{Credentials, Deadlines, Settings};
+
+/// How much later than our own deadlines the SDK's end a request.
+const BACKSTOP: Duration = Duration::from_secs(5);
+
+/// Why no client could be set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The endpoint is not an absolute URL that we can speak to.
+    #[error("the endpoint `{0}` is no http:// or https:// URL of a host")]
+    Endpoint(String),
+}
+
+/// A client for the bucket that `settings` describe.
+pub(super) async fn build(settings: &Settings) -> Result<Client, SetupError> {
+    build_over(http_client(), settings).await
+}
+
+async fn build_over(http: SharedHttpClient, settings: &Settings) -> Result<Client, SetupError> {
+    let mut config = Builder::new()
+        .behavior_version(behavior())
+        .region(Region::new(settings.region.clone()))
+        .force_path_style(settings.path_style)
+        .http_client(http.clone())
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts(settings.deadlines))
+        // It counts a reader's pauses as the origin's; `deadline` does not.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        // Stores that are not AWS refuse the trailing checksums that the SDK adds by default.
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        // A ranged GET's bytes cannot be held against a checksum of the whole object.
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+    if let Some(endpoint) = &settings.endpoint {
+        config = config.endpoint_url(checked(endpoint)?);
+    }
+    Ok(Client::from_conf(
+        sign(config, settings, http).await.build(),
+    ))
+}
+
+/// One pinned version, so that an update of the SDK changes no default behind our back.
+fn behavior() -> BehaviorVersion {
+    BehaviorVersion::v2026_01_12()
+}
+
+/// One pool of connections per origin, TLS through ring.
+fn http_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build_https()
+}
+
+fn timeouts(deadlines: Deadlines) -> TimeoutConfig {
+    let head = deadlines.first_byte + BACKSTOP;
+    TimeoutConfig::builder()
+        .connect_timeout(deadlines.connect)
+        .read_timeout(head)
+        .operation_attempt_timeout(head)
+        .operation_timeout(head)
+        .build()
+}
+
+fn checked(endpoint: &str) -> Result<&str, SetupError> {
+    let uri: Option<Uri> = endpoint.parse().ok();
+    let ok = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
+    });
+    ok.then_some(endpoint)
+        .ok_or_else(|| SetupError::Endpoint(endpoint.to_owned()))
+}
+
+async fn sign(config: Builder, settings: &Settings, http: SharedHttpClient) -> Builder {
+    match &settings.credentials {
+        Credentials::Anonymous => config.allow_no_auth(),
+        Credentials::Static {
+            access_key_id,
+            secret_access_key,
+            session_token,
+        } => config.credentials_provider(SharedCredentialsProvider::new(Key::new(
+            access_key_id,
+            secret_access_key,
+            session_token.clone(),
+            None,
+            "configuration",
+        ))),
+        Credentials::Chain => {
+            let chain = aws_config::defaults(behavior())
+                .region(Region::new(settings.region.clone()))
+                .http_client(http)
+                .load()
+                .await;
+            match chain.credentials_provider() {
+                Some(provider) => config.credentials_provider(provider),
+                None => config,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use aws_smithy_runtime_api::client::http::{
+        HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+    };
+    use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+    use aws_smithy_runtime_api::client::result::ConnectorError;
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_url_of_a_host() {
+        for good in ["http://127.0.0.1:9000", "https://s3.example.com/sub"] {
+            assert_eq!(checked(good), Ok(good));
+        }
+        for bad in ["", "127.0.0.1:9000", "s3.example.com", "ftp://x", "http://"] {
+            assert!(checked(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// Remembers where requests would have gone.
+    #[derive(Debug, Clone, Default)]
+    struct Nowhere(Arc<Mutex<Vec<String>>>);
+
+    impl HttpConnector for Nowhere {
+        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+            let target = request.uri().split('?').next().unwrap_or_default();
+            self.0.lock().expect("targets").push(target.to_owned());
+            let error = std::io::Error::other("nowhere");
+            HttpConnectorFuture::ready(Err(ConnectorError::io(error.into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_bucket_stands_where_it_is_told_to() {
+        let rows = [
+            (
+                Some("http://127.0.0.1:9000"),
+                true,
+                "http://127.0.0.1:9000/media/a%20b//c",
+            ),
+            (
+                Some("https://s3.example.com"),
+                true,
+                "https://s3.example.com/media/a%20b//c",
+            ),
+            (
+                Some("https://s3.example.com"),
+                false,
+                "https://media.s3.example.com/a%20b//c",
+            ),
+            (
+                None,
+                false,
+                "https://media.s3.eu-west-1.amazonaws.com/a%20b//c",
+            ),
+            (
+                None,
+                true,
+                "https://s3.eu-west-1.amazonaws.com/media/a%20b//c",
+            ),
+        ];
+        for (endpoint, path_style, target) in rows {
+            let nowhere = Nowhere::default();
+            let connector = SharedHttpConnector::new(nowhere.clone());
+            let http = http_client_fn(move |_, _| connector.clone());
+            let mut settings = Settings::new("test", "media");
+            settings.endpoint = endpoint.map(str::to_owned);
+            settings.region = "eu-west-1".to_owned();
+            settings.path_style = path_style;
+            settings.credentials = Credentials::Anonymous;
+            let client = build_over(http, &settings).await.expect("valid settings");
+            let sent = client
+                .get_object()
+                .bucket("media")
+                .key("a b//c")
+                .send()
+                .await;
+            assert!(sent.is_err());
+            assert_eq!(*nowhere.0.lock().expect("targets"), [target], "sent once");
+        }
+    }
+}

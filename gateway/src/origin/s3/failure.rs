@@ -1,0 +1,107 @@
+//! From a failed request to the reason, named by what the caller can do about it.
+//!
+//! Codes are those of the S3 API reference, "Error responses". What the origin says stays here:
+//! its texts may carry names and addresses, so only our own words leave this module.
+
+use std::time::SystemTime;
+
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+
+use super::answer::Head;
+use crate::origin::{OriginError, Phase};
+use crate::plan::Timestamp;
+
+/// Reads failures as this origin means them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader {
+    /// See `Settings::missing_is_403`.
+    pub(super) missing_is_403: bool,
+}
+
+impl Reader {
+    /// Whether a HEAD's refusal needs a GET to say what it means. It has no body, so a 404 may mean
+    /// the object or the bucket, a 403 a missing object or a bad key, and a 400 an expired token
+    /// or a key that the store cannot have.
+    pub(super) fn is_unclear<E>(self, error: &SdkError<E, HttpResponse>) -> bool {
+        error.raw_response().is_some_and(|raw| {
+            let status = raw.status().as_u16();
+            status == 400
+                || (status == 404 && !Head::of(raw).is_delete_marker())
+                || (status == 403 && self.missing_is_403)
+        })
+    }
+
+    /// The reason of a failed request.
+    pub(super) fn read<E: ProvideErrorMetadata + std::error::Error + 'static>(
+        self,
+        error: &SdkError<E, HttpResponse>,
+    ) -> OriginError {
+        if error.raw_response().is_none() {
+            // The only place where the cause is at hand: an unknown host, an untrusted certificate.
+            tracing::debug!(cause = %DisplayErrorContext(error), "no answer from the origin");
+        }
+        let code = match error {
+            SdkError::ServiceError(refusal) => refusal.err().meta().code(),
+            _ => None,
+        };
+        match (error, error.raw_response()) {
+            (_, Some(raw)) => self.refusal(raw, code.unwrap_or_default()),
+            (SdkError::DispatchFailure(failure), _) if failure.is_timeout() => {
+                OriginError::Timeout(Phase::Connect)
+            }
+            (SdkError::DispatchFailure(failure), _) if failure.is_user() => {
+                OriginError::BadAnswer("the request could not be sent")
+            }
+            (SdkError::TimeoutError(_), _) => OriginError::Timeout(Phase::FirstByte),
+            // Nothing was sent: credentials that could not be had, most of all.
+            (SdkError::ConstructionFailure(_), _) => OriginError::Forbidden,
+            _ => OriginError::Unavailable("not reached"),
+        }
+    }
+
+    fn refusal(self, raw: &HttpResponse, code: &str) -> OriginError {
+        let head = Head::of(raw);
+        if head.is_delete_marker() {
+            return OriginError::NotFound;
+        }
+        match (raw.status().as_u16(), code) {
+            // A key that the store cannot have names no object.
+            (_, "NoSuchKey" | "KeyTooLongError" | "XMinioInvalidObjectName") => {
+                OriginError::NotFound
+            }
+            (_, "NoSuchBucket" | "InvalidBucketName" | "PermanentRedirect")
+            | (301 | 307 | 308, _) => OriginError::NoSuchBucket,
+            (_, "NoSuchVersion") | (412, _) => OriginError::Changed,
+            (429, _) => throttled(&head),
+            // `SlowDown` at AWS; MinIO tells `SlowDownRead` from `SlowDownWrite`.
+            (_, code) if code.starts_with("SlowDown") => throttled(&head),
+            (503, _) if head.retry_after(Timestamp::default()).is_some() => throttled(&head),
+            (403, "AccessDenied") if self.missing_is_403 => OriginError::NotFound,
+            (401 | 403, _)
+            | (400, "ExpiredToken" | "InvalidToken" | "AuthorizationHeaderMalformed") => {
+                OriginError::Forbidden
+            }
+            (404, _) => OriginError::BadAnswer("404 without a reason"),
+            (416, _) => OriginError::Unsatisfiable {
+                size: head.size_of_unsatisfied().or_else(|| actual_size(raw)),
+            },
+            (408, _) | (400, "RequestTimeout") => OriginError::Unavailable("request timed out"),
+            (500..=599, _) => OriginError::Unavailable("server error"),
+            _ => OriginError::BadAnswer("unexpected status"),
+        }
+    }
+}
+
+fn throttled(head: &Head) -> OriginError {
+    OriginError::Throttled {
+        retry_after: head.retry_after(SystemTime::now().into()),
+    }
+}
+
+/// The size as the body of a 416 tells it (S3 API reference, `InvalidRange`).
+fn actual_size(raw: &HttpResponse) -> Option<u64> {
+    let text = std::str::from_utf8(raw.body().bytes()?).ok()?;
+    let (_, rest) = text.split_once("<ActualObjectSize>")?;
+    rest.split_once('<')?.0.parse().ok()
+}

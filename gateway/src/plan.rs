@@ -1,0 +1,36 @@
+//! Decides, never does: pure rules with time and randomness as arguments.
+//!
+//! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
+//! drawing them at random.
+
+pub mod admission;
+pub mod diagnosis;
+pub mod duration;
+pub mod etag;
+pub mod freshness;
+pub mod geometry;
+pub mod key;
+pub mod listen;
+pub mod network;
+pub mod placement;
+pub mod precondition;
+pub mod profile;
+pub mod range;
+pub mod readahead;
+pub mod retry;
+pub mod route;
+pub mod size;
+pub mod time;
+pub mod version;
+
+pub use duration::Period;
+pub use etag::ETag;
+pub use geometry::Geometry;
+pub use key::{KeyError, ObjectKey};
+pub use listen::Listen;
+pub use network::Network;
+pub use profile::Profile;
+pub use range::{ByteRange, RangeSpec};
+pub use size::ByteSize;
+pub use time::Timestamp;
+pub use version::{ObjectId, OriginId, Version, VersionId};

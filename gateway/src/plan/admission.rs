@@ -1,0 +1,44 @@
+//! At which use a chunk is worth a write to disk.
+
+/// Remembers, approximately and in fixed memory, what was seen before: a direct-mapped table of
+/// fingerprints in which a newcomer overwrites who stood in its place. It errs towards "not seen",
+/// which costs a later write, never a wrong byte.
+#[derive(Debug)]
+pub struct SecondUse {
+    slots: Vec<u64>,
+}
+
+impl SecondUse {
+    /// A memory of `slots` fingerprints, 8 bytes each; rounded up to a power of two.
+    #[must_use]
+    pub fn new(slots: usize) -> Self {
+        Self {
+            slots: vec![0; slots.next_power_of_two()],
+        }
+    }
+
+    /// Whether this hash was seen before, and remembers it.
+    pub fn seen(&mut self, hash: u64) -> bool {
+        let mask = self.slots.len() - 1;
+        let at = usize::try_from(hash & mask as u64).unwrap_or(0);
+        // 0 marks an empty slot.
+        let print = hash.max(1);
+        std::mem::replace(&mut self.slots[at], print) == print
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_time_is_known_and_memory_is_bounded() {
+        let mut seen = SecondUse::new(4);
+        assert!(!seen.seen(5));
+        assert!(seen.seen(5));
+        assert!(!seen.seen(9), "another in the same slot");
+        assert!(!seen.seen(5), "was overwritten");
+        assert!(!seen.seen(0));
+        assert!(seen.seen(0));
+    }
+}

@@ -1,0 +1,359 @@
+//! What measurements of memory, cache disks and origins mean: which part is the bottleneck, whether
+//! the disk tier helps, and what to set. `tidegate doctor` measures; this judges.
+//!
+//! The rules, for one disk in front of one origin:
+//!
+//! - A reader never waits for a write to the disk tier, so a disk makes no cold read slower, and
+//!   none faster: cold reads run at the rate of the origin.
+//! - A warm read that memory does not hold runs at the rate of the disk. The disk [helps](Help) if
+//!   that is faster than to fetch again; a little slower, and it spares the origin; much slower,
+//!   and it is worth having for small objects only, if at all.
+//! - A disk that is busy with writing what streams past has no time to be read from. So it takes
+//!   everything only where it writes [`ROOM`] times as fast as the origin delivers; else only what
+//!   was asked for twice.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ByteSize;
+use super::profile::DiskUse;
+
+mod paste;
+#[cfg(test)]
+mod tests;
+mod words;
+
+/// Faster by less than this share is within what two measurements of one thing differ by.
+const CLEAR: f64 = 0.2;
+
+/// How many times as fast as the origin delivers a disk must write to have time left for reading.
+const ROOM: f64 = 2.0;
+
+/// Of the best rate, the share that the fewest connections worth having bring.
+const NEARLY_ALL: f64 = 0.9;
+
+/// A request should take this many times as long as its first byte, for that to be a small part.
+const WORTH_A_REQUEST: f64 = 20.0;
+
+/// The smallest and the largest request of a stream that is worth making (see `plan/readahead`).
+const PART: (u64, u64) = (1 << 20, 8 << 20);
+
+/// The widest window that is recommended: that of the built-in profile `stream`.
+const WIDEST: u64 = 128 << 20;
+
+/// Chunks for disks that seek slowly.
+const LARGE_CHUNK: u64 = 1 << 20;
+
+/// Bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Rate(pub f64);
+
+impl Rate {
+    /// `bytes` in `time`; nothing in no time.
+    #[must_use]
+    pub fn new(bytes: u64, time: Duration) -> Self {
+        let secs = time.as_secs_f64();
+        Self(if secs > 0.0 { bytes as f64 / secs } else { 0.0 })
+    }
+
+    /// How long `bytes` take.
+    fn time(self, bytes: u64) -> f64 {
+        bytes as f64 / self.0.max(1.0)
+    }
+
+    /// How many times `other` this is.
+    fn over(self, other: Self) -> f64 {
+        self.0 / other.0.max(1.0)
+    }
+}
+
+/// Everything that was measured, and what is configured now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurements {
+    /// Copying in memory.
+    pub memory: Rate,
+    /// Each disk that could be measured.
+    pub disks: Vec<Disk>,
+    /// Each origin that could be measured.
+    pub origins: Vec<Origin>,
+    /// What `[cache]` says now.
+    pub cache: Cache,
+}
+
+/// The part of `[cache]` that concerns the judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Chunks kept in memory.
+    pub memory: ByteSize,
+    /// What is on its way.
+    pub budget: ByteSize,
+    /// Size of a chunk.
+    pub chunk: ByteSize,
+}
+
+/// One disk, with the file cache out of the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disk {
+    /// The folder.
+    pub path: String,
+    /// How much the cache may take there.
+    pub capacity: ByteSize,
+    /// How much of the file system stays free.
+    pub min_free: ByteSize,
+    /// Writing in sequence.
+    pub write: Rate,
+    /// Reading in sequence.
+    pub read: Rate,
+    /// Writing chunks here and there.
+    pub chunk_write: Rate,
+    /// Reading chunks here and there, several at once.
+    pub chunk_read: Rate,
+    /// Reading one chunk somewhere, while nothing else goes on; the median.
+    pub chunk_time: Duration,
+}
+
+/// One origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    /// Its name.
+    pub name: String,
+    /// From a request to the first byte of its answer, on a connection that stands; the median.
+    pub first_byte: Duration,
+    /// The rate of so many connections together, the fewest first. Not empty.
+    pub rates: Vec<(u32, Rate)>,
+}
+
+impl Origin {
+    fn single(&self) -> Rate {
+        self.rates.first().map_or(Rate(0.0), |(_, rate)| *rate)
+    }
+
+    fn best(&self) -> Rate {
+        let rates = self.rates.iter().map(|(_, rate)| *rate);
+        rates.fold(
+            Rate(0.0),
+            |best, rate| if rate > best { rate } else { best },
+        )
+    }
+
+    /// The fewest connections that bring nearly all. Two at least, so that the first byte of the
+    /// one arrives while the other's bytes do.
+    fn streams(&self) -> u32 {
+        let enough = |(_, rate): &&(u32, Rate)| rate.over(self.best()) >= NEARLY_ALL;
+        let fewest = self.rates.iter().find(enough);
+        fewest.map_or(2, |(connections, _)| *connections).max(2)
+    }
+
+    /// The window: a part that is worth its first byte for each stream, and what arrives in one
+    /// second, so that a shorter pause is not felt.
+    fn window(&self) -> u64 {
+        let worth = self.single().0 * self.first_byte.as_secs_f64() * WORTH_A_REQUEST;
+        let part = (worth as u64).clamp(PART.0, PART.1).next_power_of_two();
+        let window = (part * u64::from(self.streams())).max(self.best().0 as u64);
+        window.min(WIDEST).next_power_of_two()
+    }
+}
+
+/// What it all means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnosis {
+    /// The slowest part of all, and its rate.
+    pub bottleneck: (Part, Rate),
+    /// Each origin, without and with each disk.
+    pub origins: Vec<Verdict>,
+    /// What to set; nothing without an origin that was measured.
+    pub settings: Option<Settings>,
+}
+
+/// A part of the way from the bucket to a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// The machine's memory.
+    Memory,
+    /// The disk in this folder.
+    Disk(String),
+    /// The origin of this name.
+    Origin(String),
+}
+
+/// What is to be said of one origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// What was measured.
+    pub origin: Origin,
+    /// How many connections it takes to have nearly all that it delivers.
+    pub streams: u32,
+    /// Each disk in front of it.
+    pub disks: Vec<(Disk, Help)>,
+}
+
+/// Whether a disk helps warm reads, which are those of what is on it and not in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Help {
+    /// It is slower than the origin in every respect.
+    Slower,
+    /// Long reads are slower than from the origin; a single chunk is there sooner.
+    SmallOnly,
+    /// About as fast: it spares the origin's requests, and nobody's time.
+    Spares,
+    /// It is faster.
+    Faster,
+}
+
+/// What to set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `[cache]`.
+    pub cache: Cache,
+    /// `[[cache.disk]]`: those that are worth having, or none.
+    pub disks: Vec<Disk>,
+    /// A `[profile.…]` for long reads from each origin.
+    pub profiles: Vec<ProfileSettings>,
+}
+
+/// What to set for one origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProfileSettings {
+    /// The profile's name.
+    pub name: String,
+    /// The origin that it is for.
+    pub origin: String,
+    /// Ceiling of the window.
+    pub read_ahead: ByteSize,
+    /// Ceiling of parallel requests.
+    pub streams: u32,
+    /// When a chunk is offered to disk.
+    pub disk: DiskUse,
+}
+
+/// Says what the measurements mean.
+#[must_use]
+pub fn judge(measured: &Measurements) -> Diagnosis {
+    let verdict = |origin: &Origin| Verdict {
+        streams: origin.streams(),
+        disks: helps(measured, origin),
+        origin: origin.clone(),
+    };
+    let origins: Vec<_> = measured.origins.iter().map(verdict).collect();
+    Diagnosis {
+        bottleneck: bottleneck(measured),
+        settings: (!origins.is_empty()).then(|| settings(measured, &origins)),
+        origins,
+    }
+}
+
+/// The slowest of all parts. Of a disk its reading counts: for its writing nobody waits.
+fn bottleneck(measured: &Measurements) -> (Part, Rate) {
+    let disks = measured.disks.iter();
+    let disks = disks.map(|disk| (Part::Disk(disk.path.clone()), disk.read));
+    let origins = measured.origins.iter();
+    let origins = origins.map(|origin| (Part::Origin(origin.name.clone()), origin.best()));
+    let slower = |slowest: (Part, Rate), part: (Part, Rate)| match part.1 < slowest.1 {
+        true => part,
+        false => slowest,
+    };
+    disks
+        .chain(origins)
+        .fold((Part::Memory, measured.memory), slower)
+}
+
+fn helps(measured: &Measurements, origin: &Origin) -> Vec<(Disk, Help)> {
+    let disks = measured.disks.iter();
+    disks
+        .map(|disk| (disk.clone(), help(disk, origin, measured.cache.chunk)))
+        .collect()
+}
+
+fn help(disk: &Disk, origin: &Origin, chunk: ByteSize) -> Help {
+    let faster = disk.read.over(origin.best());
+    let fetched = origin.first_byte.as_secs_f64() + origin.single().time(chunk.0);
+    if faster >= 1.0 + CLEAR {
+        Help::Faster
+    } else if faster >= 1.0 - CLEAR {
+        Help::Spares
+    } else if disk.chunk_time.as_secs_f64() * 2.0 < fetched {
+        Help::SmallOnly
+    } else {
+        Help::Slower
+    }
+}
+
+/// When a long read's chunks are offered to this disk.
+fn disk_use(disk: &Disk, help: Help, origin: &Origin) -> DiskUse {
+    match help {
+        Help::Slower | Help::SmallOnly => DiskUse::Off,
+        _ if disk.write.over(origin.best()) >= ROOM => DiskUse::First,
+        _ => DiskUse::Second,
+    }
+}
+
+fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
+    let helps = |disk: &Disk| {
+        let of = |verdict: &Verdict| help(disk, &verdict.origin, measured.cache.chunk);
+        origins.iter().any(|verdict| of(verdict) > Help::Slower)
+    };
+    let disks: Vec<Disk> = measured
+        .disks
+        .iter()
+        .filter(|d| helps(d))
+        .cloned()
+        .collect();
+    let several = origins.len() > 1;
+    let profile = |verdict: &Verdict| ProfileSettings {
+        name: match several {
+            true => format!("measured-{}", verdict.origin.name),
+            false => "measured".to_owned(),
+        },
+        origin: verdict.origin.name.clone(),
+        read_ahead: ByteSize(verdict.origin.window()),
+        streams: verdict.streams,
+        disk: tier_use(&disks, verdict),
+    };
+    let profiles: Vec<_> = origins.iter().map(profile).collect();
+    let widest = profiles
+        .iter()
+        .map(|one| one.read_ahead.0)
+        .max()
+        .unwrap_or(0);
+    // A disk that takes far longer for chunks here and there than for the same in sequence seeks.
+    let seeks = |disk: &Disk| disk.chunk_read.over(disk.read) < 0.5;
+    let cache = Cache {
+        // Two readers at full width, before one has to give way.
+        budget: measured.cache.budget.max(ByteSize(widest * 2)),
+        chunk: match disks.iter().any(seeks) {
+            true => measured.cache.chunk.max(ByteSize(LARGE_CHUNK)),
+            false => measured.cache.chunk,
+        },
+        ..measured.cache
+    };
+    Settings {
+        cache,
+        disks,
+        profiles,
+    }
+}
+
+/// Each disk gets a share of every object's chunks, so the one that is worth least decides.
+fn tier_use(kept: &[Disk], verdict: &Verdict) -> DiskUse {
+    let kept = verdict.disks.iter().filter(|(disk, _)| kept.contains(disk));
+    let uses: Vec<_> = kept
+        .map(|(disk, help)| disk_use(disk, *help, &verdict.origin))
+        .collect();
+    match &uses[..] {
+        [] => DiskUse::Off,
+        uses if uses.contains(&DiskUse::Off) => DiskUse::Off,
+        uses if uses.contains(&DiskUse::Second) => DiskUse::Second,
+        _ => DiskUse::First,
+    }
+}
+
+impl fmt::Display for Rate {
+    /// As people say it: `56 MB/s`, in powers of 1,000.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            rate if rate >= 9.95e8 => write!(f, "{:.1} GB/s", rate / 1e9),
+            rate if rate >= 9.95e6 => write!(f, "{:.0} MB/s", rate / 1e6),
+            rate => write!(f, "{:.1} MB/s", rate / 1e6),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Entity tags and their two comparisons (RFC 9110, 8.8.3).
+
+use std::fmt;
+use std::sync::Arc;
+
+/// An entity tag as the origin sent it: quoted, perhaps with a `W/` before it.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ETag(Arc<str>);
+
+impl ETag {
+    /// Reads one entity tag: `"…"` or `W/"…"` with the characters that RFC 9110, 8.8.3 allows.
+    ///
+    /// A bare word without quotes, as some stores send it, is taken as the opaque part of a strong
+    /// tag. Anything else is `None`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let opaque = text.strip_prefix("W/").unwrap_or(text);
+        let inner = opaque
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        let is_etagc = |b: u8| b == 0x21 || (0x23..=0x7e).contains(&b) || b >= 0x80;
+        match inner {
+            Some(inner) if inner.bytes().all(is_etagc) => Some(Self(text.into())),
+            None if !text.is_empty()
+                && opaque == text
+                && text.bytes().all(|b| b.is_ascii_graphic() && b != b'"') =>
+            {
+                Some(Self(format!("\"{text}\"").into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The tag as it stands in a header, quotes included.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the tag is marked weak.
+    #[must_use]
+    pub fn is_weak(&self) -> bool {
+        self.0.starts_with("W/")
+    }
+
+    /// Strong comparison (RFC 9110, 8.8.3.2): both strong, and alike.
+    #[must_use]
+    pub fn strong_eq(&self, other: &Self) -> bool {
+        !self.is_weak() && !other.is_weak() && self.0 == other.0
+    }
+
+    /// Weak comparison (RFC 9110, 8.8.3.2): the opaque parts alike, weak or not.
+    #[must_use]
+    pub fn weak_eq(&self, other: &Self) -> bool {
+        self.opaque() == other.opaque()
+    }
+
+    fn opaque(&self) -> &str {
+        self.0.strip_prefix("W/").unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Debug for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(text: &str) -> ETag {
+        ETag::parse(text).expect("a valid tag")
+    }
+
+    #[test]
+    fn the_table_of_rfc_9110_8_8_3_2() {
+        let rows = [
+            ("W/\"1\"", "W/\"1\"", false, true),
+            ("W/\"1\"", "W/\"2\"", false, false),
+            ("W/\"1\"", "\"1\"", false, true),
+            ("\"1\"", "\"1\"", true, true),
+        ];
+        for (a, b, strong, weak) in rows {
+            assert_eq!(tag(a).strong_eq(&tag(b)), strong, "{a} {b}");
+            assert_eq!(tag(a).weak_eq(&tag(b)), weak, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_tag_and_quotes_a_bare_word() {
+        for bad in ["", "\"", "\"a\"b\"", "W/", "a b", "\"a", "w/\"a\"x"] {
+            assert_eq!(ETag::parse(bad), None, "{bad:?}");
+        }
+        assert_eq!(tag("abc-2").as_str(), "\"abc-2\"");
+        assert_eq!(tag("\"\"").as_str(), "\"\"");
+    }
+}

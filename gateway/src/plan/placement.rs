@@ -1,0 +1,100 @@
+//! Which disk holds a chunk: rendezvous hashing, weighted by capacity.
+//!
+//! Every place draws a number for the key, and the highest wins. A place that goes takes its own
+//! keys with it and moves no others; one that comes takes its share from each. With the draw
+//! `-weight / ln(u)`, `u` even in (0, 1), shares are in proportion to the weights (Schindelhauer
+//! and Schomaker, "Weighted distributed hash tables", 2005).
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Something that keys are spread over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its identity: stable across restarts, and different from every other's.
+    pub id: u64,
+    /// Its share, in any unit; 0 takes nothing.
+    pub weight: u64,
+}
+
+/// The index of the place that `key` belongs to; `None` when no place takes anything.
+#[must_use]
+pub fn place(key: u64, places: &[Place]) -> Option<usize> {
+    places
+        .iter()
+        .enumerate()
+        .filter(|(_, place)| place.weight > 0)
+        .map(|(index, place)| (index, place.id, draw(key, *place)))
+        .max_by(|(_, a_id, a), (_, b_id, b)| a.total_cmp(b).then(a_id.cmp(b_id)))
+        .map(|(index, _, _)| index)
+}
+
+fn draw(key: u64, place: Place) -> f64 {
+    let mut seed = [0; 16];
+    seed[..8].copy_from_slice(&key.to_le_bytes());
+    seed[8..].copy_from_slice(&place.id.to_le_bytes());
+    // 53 bits, the precision of an f64, moved off 0 and 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
+    let even = ((xxh3_64(&seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no last digit")]
+    let weight = place.weight as f64;
+    -weight / even.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places() -> impl Strategy<Value = Vec<Place>> {
+        proptest::collection::btree_map(any::<u64>(), 0u64..1 << 50, 1..6).prop_map(|map| {
+            map.into_iter()
+                .map(|(id, weight)| Place { id, weight })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn losing_a_place_moves_its_own_keys_only(all in places(), gone: prop::sample::Index, key: u64) {
+            let gone = gone.index(all.len());
+            let mut left = all.clone();
+            left.remove(gone);
+            let before = place(key, &all).map(|i| all[i]);
+            let after = place(key, &left).map(|i| left[i]);
+            if before != Some(all[gone]) {
+                prop_assert_eq!(before, after);
+            }
+        }
+
+        #[test]
+        fn order_does_not_matter(all in places(), key: u64) {
+            let mut turned = all.clone();
+            turned.reverse();
+            prop_assert_eq!(
+                place(key, &all).map(|i| all[i]),
+                place(key, &turned).map(|i| turned[i])
+            );
+        }
+
+        #[test]
+        fn shares_follow_the_weights(ids in proptest::collection::btree_set(any::<u64>(), 3)) {
+            let weights = [1, 2, 5];
+            let all: Vec<_> = ids.into_iter().zip(weights).map(|(id, weight)| Place { id, weight }).collect();
+            let mut counts = [0u32; 3];
+            for key in 0..8000 {
+                counts[place(key, &all).expect("weights above 0")] += 1;
+            }
+            for (count, weight) in counts.into_iter().zip(weights) {
+                let share = f64::from(count) / (1000.0 * f64::from(u32::try_from(weight).expect("small")));
+                prop_assert!((0.8..1.2).contains(&share), "{counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_takes_nothing() {
+        assert_eq!(place(1, &[]), None);
+        assert_eq!(place(1, &[Place { id: 1, weight: 0 }]), None);
+    }
+}

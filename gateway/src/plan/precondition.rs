@@ -1,0 +1,174 @@
+//! Conditional requests: whether, and what of it, an object is sent (RFC 9110, 13).
+//!
+//! [`decide`] walks through the steps of RFC 9110, 13.2.2 in their order and ends with the bytes to
+//! send. A date that cannot be read counts as not sent, and so does a header sent twice that may
+//! be sent once.
+
+use http::header::{
+    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
+};
+
+use super::range::{Ranges, Selection};
+use super::{ByteRange, ETag, Timestamp};
+
+/// What an object's current version is compared by.
+#[derive(Debug, Clone, Copy)]
+pub struct Validators<'a> {
+    /// Its entity tag.
+    pub etag: &'a ETag,
+    /// When it was written, to the second.
+    pub last_modified: Option<Timestamp>,
+}
+
+/// What a GET is answered with; a HEAD likewise, but for `Range`, which it does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// 412: a version was named that is not the current one.
+    Failed,
+    /// 304: the client has the current version.
+    NotModified,
+    /// 416: none of the ranges lies within the object.
+    Unsatisfiable,
+    /// 200.
+    Whole,
+    /// 206, one piece.
+    Single(ByteRange),
+    /// 206, several pieces.
+    Several(Vec<ByteRange>),
+}
+
+/// What a request's conditions say, before its ranges are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// They hold.
+    Proceed,
+    /// 304.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+/// Decides how to answer a GET (`ranges` as [`ranges`] read them) or a HEAD (`None`).
+#[must_use]
+pub fn decide(
+    headers: &HeaderMap,
+    ranges: Option<&Ranges>,
+    current: Validators<'_>,
+    size: u64,
+) -> Decision {
+    match evaluate(headers, current) {
+        Verdict::Failed => return Decision::Failed,
+        Verdict::NotModified => return Decision::NotModified,
+        Verdict::Proceed => {}
+    }
+    match ranges {
+        Some(ranges) if range_applies(headers, current) => match ranges.select(size) {
+            Selection::Unsatisfiable => Decision::Unsatisfiable,
+            Selection::Single(range) => Decision::Single(range),
+            Selection::Several(pieces) => Decision::Several(pieces),
+        },
+        _ => Decision::Whole,
+    }
+}
+
+/// The request's `Range`, where it has one that counts.
+#[must_use]
+pub fn ranges(headers: &HeaderMap) -> Option<Ranges> {
+    Ranges::parse(single(headers, &RANGE)?)
+}
+
+/// Steps 1 to 4 of RFC 9110, 13.2.2, for a method that is GET or HEAD.
+#[must_use]
+pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
+    if headers.contains_key(IF_MATCH) {
+        if !any_tag(headers, &IF_MATCH, |tag| tag.strong_eq(current.etag)) {
+            return Verdict::Failed;
+        }
+    } else if let (Some(since), Some(modified)) =
+        (date(headers, &IF_UNMODIFIED_SINCE), current.last_modified)
+        && modified.secs() > since.secs()
+    {
+        return Verdict::Failed;
+    }
+    let unchanged = if headers.contains_key(IF_NONE_MATCH) {
+        any_tag(headers, &IF_NONE_MATCH, |tag| tag.weak_eq(current.etag))
+    } else {
+        match (date(headers, &IF_MODIFIED_SINCE), current.last_modified) {
+            (Some(since), Some(modified)) => modified.secs() <= since.secs(),
+            _ => false,
+        }
+    };
+    if unchanged {
+        Verdict::NotModified
+    } else {
+        Verdict::Proceed
+    }
+}
+
+/// Step 5: whether `If-Range` lets `Range` count. A tag is compared strongly, a date must be the
+/// very one of the version (RFC 9110, 13.1.5); anything unreadable means the whole object.
+#[must_use]
+pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
+    if !headers.contains_key(IF_RANGE) {
+        return true;
+    }
+    let Some(value) = single(headers, &IF_RANGE) else {
+        return false;
+    };
+    match Tags(value).next() {
+        Some(tag) => tag.strong_eq(current.etag),
+        None => match (parse_date(value), current.last_modified) {
+            (Some(date), Some(modified)) => date.secs() == modified.secs(),
+            _ => false,
+        },
+    }
+}
+
+/// The value of a header that may stand once, if it does and is text.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    values
+        .next()
+        .is_none()
+        .then(|| value.to_str().ok())
+        .flatten()
+        .map(str::trim)
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
+    parse_date(single(headers, name)?)
+}
+
+/// Any of the three formats of RFC 9110, 5.6.7.
+fn parse_date(value: &str) -> Option<Timestamp> {
+    httpdate::parse_http_date(value).ok().map(Timestamp::from)
+}
+
+/// Whether `*`, or any tag of a list that may be spread over several lines, is alike.
+fn any_tag(headers: &HeaderMap, name: &HeaderName, alike: impl Fn(&ETag) -> bool) -> bool {
+    let lines = headers.get_all(name);
+    let mut lines = lines.iter().filter_map(|value| value.to_str().ok());
+    lines.any(|line| line.trim() == "*" || Tags(line).any(|tag| alike(&tag)))
+}
+
+/// The entity tags of a list, up to the first thing that is none. Tags may contain commas.
+struct Tags<'a>(&'a str);
+
+impl Iterator for Tags<'_> {
+    type Item = ETag;
+
+    fn next(&mut self) -> Option<ETag> {
+        let text = self.0.trim_start_matches([' ', '\t', ',']);
+        let mark = if text.starts_with("W/") { 2 } else { 0 };
+        let inner = text[mark..].strip_prefix('"')?;
+        let end = mark + 1 + inner.find('"')? + 1;
+        self.0 = &text[end..];
+        ETag::parse(&text[..end])
+    }
+}
+
+#[cfg(test)]
+#[path = "precondition/tests.rs"]
+mod tests;

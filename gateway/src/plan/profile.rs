@@ -1,0 +1,165 @@
+//! How the objects of a route are treated: read-ahead, freshness, admission.
+
+use std::time::Duration;
+
+/// Everything a profile decides. Built-in ones: `web`, `stream`, `documents`, `backup`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Ceiling of the read-ahead window in bytes; 0 turns read-ahead off.
+    pub read_ahead: u64,
+    /// Ceiling of parallel requests for one reader.
+    pub streams: u32,
+    /// How long a version counts as fresh without being confirmed; the object's own
+    /// `Cache-Control` may shorten it.
+    pub ttl: Duration,
+    /// `ttl` overrules the object's own `Cache-Control`.
+    pub force_ttl: bool,
+    /// How long after that a stale answer is given while it is being confirmed (RFC 5861, 3).
+    pub stale_while_revalidate: Duration,
+    /// How long a stale answer is given while the origin fails (RFC 5861, 4).
+    pub stale_if_error: Duration,
+    /// How long a missing object is remembered as missing.
+    pub negative_ttl: Duration,
+    /// At which use a chunk is offered to the disk tier.
+    pub disk: DiskUse,
+    /// Bulk data: kept from displacing what memory holds.
+    pub bulk: bool,
+}
+
+/// At which use a chunk is offered to the disk tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskUse {
+    /// Never.
+    Off,
+    /// When it is fetched first.
+    First,
+    /// When it is asked for a second time.
+    Second,
+}
+
+const MIB: u64 = 1 << 20;
+const MINUTE: u64 = 60;
+const DAY: u64 = 24 * 60 * MINUTE;
+
+impl Profile {
+    /// The names of the built-in profiles.
+    pub const BUILT_IN: [&'static str; 4] = ["web", "stream", "documents", "backup"];
+
+    /// The built-in profile of this name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        match name {
+            "web" => Some(Self::web()),
+            "stream" => Some(Self::stream()),
+            "documents" => Some(Self::documents()),
+            "backup" => Some(Self::backup()),
+            _ => None,
+        }
+    }
+
+    /// Images, scripts, downloads of a site: many small objects, each read whole, by many.
+    ///
+    /// Little read-ahead, because most objects end within one part; a minute of freshness and ten
+    /// in which a stale answer is given while it is confirmed, because a visitor should never wait
+    /// for a confirmation; a day of stale answers while the origin is down.
+    #[must_use]
+    pub fn web() -> Self {
+        Self {
+            read_ahead: 8 * MIB,
+            streams: 4,
+            ttl: Duration::from_secs(MINUTE),
+            force_ttl: false,
+            stale_while_revalidate: Duration::from_secs(10 * MINUTE),
+            stale_if_error: Duration::from_secs(DAY),
+            negative_ttl: Duration::from_secs(5),
+            disk: DiskUse::First,
+            bulk: false,
+        }
+    }
+
+    /// Audio and video: large objects, read in order, by players that must not run dry.
+    ///
+    /// As `web`, but with a window that a fast reader cannot outrun and with as many requests at
+    /// once as a slow connection to the bucket needs to keep it filled.
+    #[must_use]
+    pub fn stream() -> Self {
+        Self {
+            read_ahead: 128 * MIB,
+            streams: 16,
+            ..Self::web()
+        }
+    }
+
+    /// Documents that people edit: read here and there, and expected to be current.
+    ///
+    /// No read-ahead, because a reader of a PDF jumps; ten seconds of freshness and ten more of
+    /// staleness, because who saves a document looks at it next; a missing one is asked for again
+    /// after two seconds.
+    #[must_use]
+    pub fn documents() -> Self {
+        Self {
+            read_ahead: 0,
+            streams: 8,
+            ttl: Duration::from_secs(10),
+            stale_while_revalidate: Duration::from_secs(10),
+            negative_ttl: Duration::from_secs(2),
+            ..Self::web()
+        }
+    }
+
+    /// Backup images: very large, read once, and wrong if they are old.
+    ///
+    /// The window of `stream`, no stale answer in any case, and bulk kept off the disks, where it
+    /// would displace everything else without being read again.
+    #[must_use]
+    pub fn backup() -> Self {
+        Self {
+            ttl: Duration::from_secs(10),
+            stale_while_revalidate: Duration::ZERO,
+            stale_if_error: Duration::ZERO,
+            negative_ttl: Duration::from_secs(2),
+            disk: DiskUse::Off,
+            bulk: true,
+            ..Self::stream()
+        }
+    }
+}
+
+impl Default for Profile {
+    /// `web`.
+    fn default() -> Self {
+        Self::web()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_name_has_its_profile() {
+        let row = |name: &str| {
+            let p = Profile::built_in(name).expect(name);
+            let secs = [
+                p.ttl,
+                p.stale_while_revalidate,
+                p.stale_if_error,
+                p.negative_ttl,
+            ];
+            (
+                p.read_ahead / MIB,
+                p.streams,
+                secs.map(|d| d.as_secs()),
+                p.disk,
+            )
+        };
+        let table = [
+            (8, 4, [60, 600, 86_400, 5], DiskUse::First),
+            (128, 16, [60, 600, 86_400, 5], DiskUse::First),
+            (0, 8, [10, 10, 86_400, 2], DiskUse::First),
+            (128, 16, [10, 0, 0, 2], DiskUse::Off),
+        ];
+        assert_eq!(Profile::BUILT_IN.map(row), table);
+        assert_eq!(Profile::built_in("audiobooks"), None);
+    }
+}

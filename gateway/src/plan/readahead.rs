@@ -1,0 +1,318 @@
+//! How far to read ahead of a cursor, in what pieces, and over how many streams.
+//!
+//! A cursor is a place in one version that somebody reads on from. [`ReadAhead`] watches the reads
+//! that belong to it and answers three questions: how wide is the window (bytes worth having before
+//! they are asked for), how large is a part (one request), how many requests run at once. It is
+//! told the time and never asks for it.
+//!
+//! The window is earned. Nothing is fetched ahead before a reader has come through [`PROOF`] bytes
+//! in sequence; from there it may be twice as wide as the sequence is long, until it is
+//! [`HALF_SURE`] wide, and from there as wide as the sequence is long. So for any pattern of reads,
+//! the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new
+//! sequence. A reader that takes its bytes slowly needs no more than what it takes in a few seconds.
+//!
+//! A part is the window's share of one stream, so all streams work however narrow the window is,
+//! and a long read ends up with few large requests.
+
+use std::time::Duration;
+
+use super::ByteRange;
+
+/// The sequence that proves a reader has come to stay: more than the header that players and
+/// indexers probe, and one chunk of the default size.
+pub const PROOF: u64 = 256 << 10;
+
+/// Up to here the window is twice the sequence, beyond it as long as the sequence. A reader that
+/// leaves after 10 MB has then cost at most 30, with what the kernel's socket buffers hid from us.
+const HALF_SURE: u64 = 8 << 20;
+
+/// The smallest and the largest part. Below 256 KiB requests cost more than they bring; above
+/// 8 MiB nothing is gained (measured: the SDK is as fast as a bare client from 8 MiB on).
+const PART: (u64, u64) = (256 << 10, 8 << 20);
+
+/// Reads that begin this close behind or before the expected place still belong to the sequence:
+/// players step back a little, and a kernel's reads arrive out of order.
+const NEAR: u64 = 1 << 20;
+
+/// A window holds what the reader takes in this time, so that a slow one holds little.
+const HORIZON: Duration = Duration::from_secs(4);
+
+/// Over how long the reader's rate is averaged.
+const RATE_MEMORY: Duration = Duration::from_millis(500);
+
+/// What a profile allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Ceiling of the window in bytes; 0 turns read-ahead off.
+    pub window: u64,
+    /// Ceiling of parallel requests.
+    pub streams: u32,
+}
+
+/// The state of one cursor. See the module's head.
+#[derive(Debug, Clone)]
+pub struct ReadAhead {
+    limits: Limits,
+    /// Where the sequence began, and the byte after its farthest read.
+    began: u64,
+    next: u64,
+    /// Bytes of this sequence that were read.
+    run: u64,
+    /// Bytes a second that the reader takes, and when that was last reckoned. `None` before the
+    /// second read.
+    rate: Option<f64>,
+    last: Duration,
+}
+
+impl ReadAhead {
+    /// A cursor at `start`, at the time `now` (since any fixed moment).
+    #[must_use]
+    pub fn new(limits: Limits, start: u64, now: Duration) -> Self {
+        Self {
+            limits,
+            began: start,
+            next: start,
+            run: 0,
+            rate: None,
+            last: now,
+        }
+    }
+
+    /// Whether a read that begins at `start` continues this cursor's sequence.
+    #[must_use]
+    pub fn continues(&self, start: u64) -> bool {
+        start <= self.next + NEAR && start + NEAR >= self.next && start + NEAR >= self.began
+    }
+
+    /// A reader took `range`. What does not continue the sequence begins a new one.
+    pub fn took(&mut self, range: ByteRange, now: Duration) {
+        if !self.continues(range.start) {
+            *self = Self::new(self.limits, range.start, now);
+        }
+        let fresh = range.end.saturating_sub(self.next.max(range.start));
+        self.next = self.next.max(range.end);
+        self.run += fresh;
+        self.reckon(fresh, now);
+    }
+
+    fn reckon(&mut self, bytes: u64, now: Duration) {
+        let passed = now.saturating_sub(self.last).as_secs_f64().max(1e-6);
+        self.last = now;
+        let seen = bytes as f64 / passed;
+        let weight = 1.0 - (-passed / RATE_MEMORY.as_secs_f64()).exp();
+        self.rate = Some(self.rate.map_or(seen, |rate| rate + weight * (seen - rate)));
+    }
+
+    /// The byte after the farthest one that was read.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes beyond [`ReadAhead::position`] that are worth having now.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        if self.run < PROOF {
+            return 0;
+        }
+        let earned = (self.run * 2).min(HALF_SURE).max(self.run);
+        let taken = self
+            .rate
+            .map_or(u64::MAX, |rate| (rate * HORIZON.as_secs_f64()) as u64);
+        earned.min(taken.max(PROOF)).min(self.limits.window)
+    }
+
+    /// Bytes of one request within a window of `window` bytes over `streams` streams.
+    #[must_use]
+    pub fn part(window: u64, streams: u32) -> u64 {
+        (window / u64::from(streams.max(1))).clamp(PART.0, PART.1)
+    }
+
+    /// The fewest streams that keep the reader fed, where one connection yields `each` bytes a
+    /// second: a quarter more than the reader takes, and one for good measure. A reader that was
+    /// kept waiting gets all that are allowed.
+    #[must_use]
+    pub fn streams(&self, each: Option<f64>, waited: bool) -> u32 {
+        let ceiling = self.limits.streams.max(1);
+        match (self.rate, each) {
+            (Some(rate), Some(each)) if !waited && each > 0.0 => ((1.25 * rate / each).ceil()
+                as u32)
+                .saturating_add(1)
+                .min(ceiling),
+            _ => ceiling,
+        }
+    }
+
+    /// Changes what is allowed; the sequence goes on.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// What is allowed.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const STREAM: Limits = Limits {
+        window: 128 * MIB,
+        streams: 16,
+    };
+
+    /// Reads `range` in steps of 64 KiB at `rate` bytes a second.
+    fn play(cursor: &mut ReadAhead, range: ByteRange, rate: u64, clock: &mut Duration) {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at + 64 * KIB);
+            *clock += Duration::from_secs_f64((end - at) as f64 / rate as f64);
+            cursor.took(ByteRange { start: at, end }, *clock);
+            at = end;
+        }
+    }
+
+    fn after(read: u64, rate: u64) -> ReadAhead {
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        play(
+            &mut cursor,
+            ByteRange {
+                start: 0,
+                end: read,
+            },
+            rate,
+            &mut Duration::ZERO.clone(),
+        );
+        cursor
+    }
+
+    #[test]
+    fn the_window_is_earned() {
+        let rate = 1 << 30;
+        for (read, window) in [
+            (64 * KIB, 0),
+            (256 * KIB, 512 * KIB),
+            (MIB, 2 * MIB),
+            (4 * MIB, 8 * MIB),
+            (6 * MIB, 8 * MIB),
+            (10 * MIB, 10 * MIB),
+            (500 * MIB, 128 * MIB),
+        ] {
+            assert_eq!(after(read, rate).window(), window, "{read}");
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_holds_back_its_own_window() {
+        let rate = 125_000;
+        let window = after(20 * MIB, rate).window();
+        assert!((rate * 3..=rate * 5).contains(&window), "{window}");
+    }
+
+    #[test]
+    fn a_seek_drops_it_and_a_small_step_does_not() {
+        let mut cursor = after(4 * MIB, 1 << 30);
+        let now = Duration::from_secs(1);
+        cursor.took(
+            ByteRange {
+                start: 4 * MIB - 200 * KIB,
+                end: 4 * MIB - 100 * KIB,
+            },
+            now,
+        );
+        cursor.took(
+            ByteRange {
+                start: 4 * MIB + 100 * KIB,
+                end: 4 * MIB + 164 * KIB,
+            },
+            now,
+        );
+        assert!(cursor.window() >= 4 * MIB);
+        cursor.took(
+            ByteRange {
+                start: 400 * MIB,
+                end: 400 * MIB + 64 * KIB,
+            },
+            now,
+        );
+        assert_eq!(
+            (cursor.window(), cursor.position()),
+            (0, 400 * MIB + 64 * KIB)
+        );
+    }
+
+    #[test]
+    fn zero_means_none() {
+        let mut cursor = ReadAhead::new(
+            Limits {
+                window: 0,
+                streams: 8,
+            },
+            0,
+            Duration::ZERO,
+        );
+        cursor.took(
+            ByteRange {
+                start: 0,
+                end: 100 * MIB,
+            },
+            Duration::from_secs(1),
+        );
+        assert_eq!(cursor.window(), 0);
+    }
+
+    #[test]
+    fn a_fed_reader_needs_few_streams_and_a_waiting_one_gets_all() {
+        let cursor = after(200 * MIB, 90_000_000);
+        let each = Some(20_000_000.0);
+        assert!(
+            (6..=7).contains(&cursor.streams(each, false)),
+            "{}",
+            cursor.streams(each, false)
+        );
+        assert_eq!(cursor.streams(each, true), 16);
+        assert_eq!(cursor.streams(None, false), 16);
+        assert_eq!(cursor.streams(Some(1e9), false), 2);
+    }
+
+    #[test]
+    fn parts_keep_all_streams_busy_and_grow() {
+        assert_eq!(ReadAhead::part(2 * MIB, 16), 256 * KIB);
+        assert_eq!(ReadAhead::part(32 * MIB, 16), 2 * MIB);
+        assert_eq!(ReadAhead::part(128 * MIB, 16), 8 * MIB);
+        assert_eq!(ReadAhead::part(1 << 40, 1), 8 * MIB);
+    }
+
+    proptest! {
+        /// The promise of the module's head, whatever the reader does: everything within a window
+        /// counts as fetched the moment the window reaches it.
+        #[test]
+        fn what_is_never_read_stays_below_twice_what_is(
+            steps in prop::collection::vec((0u64..64, 1u64..40, 1u64..1000), 1..60),
+        ) {
+            let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+            let (mut clock, mut read, mut wasted, mut ahead) = (Duration::ZERO, 0, 0, 0u64);
+            for (place, length, millis) in steps {
+                // Every other step goes on where the last one ended.
+                let start = if place % 2 == 0 { cursor.position() } else { place * 10 * MIB };
+                let range = ByteRange { start, end: start + length * 64 * KIB };
+                clock += Duration::from_millis(millis);
+                if !cursor.continues(start) {
+                    wasted += ahead.saturating_sub(cursor.position());
+                    ahead = 0;
+                }
+                cursor.took(range, clock);
+                read += range.len();
+                ahead = ahead.max(cursor.position() + cursor.window());
+            }
+            wasted += ahead.saturating_sub(cursor.position());
+            prop_assert!(wasted <= 2 * read, "{wasted} of {read}");
+        }
+    }
+}

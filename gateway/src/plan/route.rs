@@ -1,0 +1,177 @@
+//! Which route a request belongs to: the longest matching prefix wins, `host` narrows it.
+
+use percent_encoding::percent_decode_str;
+
+/// What a route matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Only requests to this host (no port, any case); `None`: to any.
+    pub host: Option<String>,
+    /// The prefix, percent-decoded: `/`, `/media`, `/media/`. It ends at a segment's end:
+    /// `/media` takes `/media` and `/media/a`, not `/mediathek`.
+    pub path: String,
+}
+
+/// All routes, asked for one at a time.
+#[derive(Debug, Clone, Default)]
+pub struct RouteTable {
+    /// With the index each had when the table was made; the longest prefix first, and of alike
+    /// ones those with a host first.
+    rules: Vec<(usize, Rule)>,
+}
+
+impl RouteTable {
+    /// A table over `rules`, which [`RouteTable::find`] names by their index. Of two that are
+    /// alike the first counts.
+    #[must_use]
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let lower = |mut rule: Rule| {
+            rule.host = rule.host.map(|host| bare_host(&host).to_ascii_lowercase());
+            rule
+        };
+        let mut rules: Vec<_> = rules.into_iter().map(lower).enumerate().collect();
+        rules.sort_by_key(|(_, rule)| {
+            let length = rule.path.trim_end_matches('/').len();
+            (std::cmp::Reverse(length), rule.host.is_none())
+        });
+        Self { rules }
+    }
+
+    /// The route for a request to `host` (as in the `Host` header, with or without a port) and
+    /// `path` (as in the request target, still encoded), and what of the path lies below the
+    /// route, still encoded and without a leading slash.
+    #[must_use]
+    pub fn find<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
+        let host = bare_host(host);
+        self.rules.iter().find_map(|(index, rule)| {
+            let here = |own: &String| own.eq_ignore_ascii_case(host);
+            if !rule.host.as_ref().is_none_or(here) {
+                return None;
+            }
+            below(&rule.path, path).map(|rest| (*index, rest))
+        })
+    }
+}
+
+/// A host without port and without the root's dot (RFC 3986, 3.2.2).
+fn bare_host(host: &str) -> &str {
+    let end = match host.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => host.find(':').unwrap_or(host.len()),
+    };
+    let bare = &host[..end];
+    bare.strip_suffix('.').unwrap_or(bare)
+}
+
+/// What of `path` lies below `prefix`. Encoded letters match too, so that no spelling of a path
+/// gets around the route made for it.
+fn below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
+    let rest = strip(prefix.trim_end_matches('/'), path)?;
+    match slash(rest) {
+        Some(inner) => Some(inner),
+        None => (rest.is_empty() && !prefix.ends_with('/')).then_some(rest),
+    }
+}
+
+fn strip<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
+    if let Some(rest) = path.strip_prefix(prefix) {
+        return Some(rest);
+    }
+    let mut rest = path;
+    for wanted in prefix.bytes() {
+        rest = take(rest, wanted)?;
+    }
+    Some(rest)
+}
+
+fn slash(path: &str) -> Option<&str> {
+    path.strip_prefix('/').or_else(|| take(path, b'/'))
+}
+
+/// `path` after its first octet, which must be `wanted`, plain or encoded.
+fn take(path: &str, wanted: u8) -> Option<&str> {
+    let width = match path.as_bytes() {
+        [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 3,
+        [_, ..] => 1,
+        [] => return None,
+    };
+    let first = path.get(..width)?;
+    (percent_decode_str(first).next() == Some(wanted)).then(|| &path[width..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn table(rows: &[(Option<&str>, &str)]) -> RouteTable {
+        RouteTable::new(rows.iter().map(|&(host, path)| Rule {
+            host: host.map(str::to_owned),
+            path: path.to_owned(),
+        }))
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_host_narrows() {
+        let routes = table(&[
+            (None, "/"),
+            (None, "/media"),
+            (None, "/media/raw/"),
+            (Some("Books.Example"), "/media"),
+            (Some("only.example"), "/x"),
+        ]);
+        let rows = [
+            ("a", "/", Some((0, ""))),
+            ("a", "/k", Some((0, "k"))),
+            ("a", "//k", Some((0, "/k"))),
+            ("a", "/mediathek", Some((0, "mediathek"))),
+            ("a", "/media", Some((1, ""))),
+            ("a", "/media/", Some((1, ""))),
+            ("a", "/media/k%20l", Some((1, "k%20l"))),
+            ("a", "/%6dedia%2Fk", Some((1, "k"))),
+            ("a", "/media/raw", Some((1, "raw"))),
+            ("a", "/media/raw/k", Some((2, "k"))),
+            ("a", "/Media/k", Some((0, "Media/k"))),
+            ("BOOKS.example:8080", "/media/k", Some((3, "k"))),
+            ("books.example.", "/media/raw/k", Some((2, "k"))),
+            ("only.example", "/x/y", Some((4, "y"))),
+            ("other.example", "/x/y", Some((0, "x/y"))),
+        ];
+        for (host, path, expected) in rows {
+            assert_eq!(routes.find(host, path), expected, "{host}{path}");
+        }
+        assert_eq!(table(&[(None, "/a")]).find("h", "/b"), None);
+        assert_eq!(table(&[]).find("h", "/"), None);
+        assert_eq!(bare_host("[::1]:80"), "[::1]");
+        assert_eq!(
+            table(&[(None, "/ü")]).find("h", "/%C3%BC/k"),
+            Some((0, "k"))
+        );
+    }
+
+    proptest! {
+        /// Against trying every rule on the decoded path.
+        #[test]
+        fn agrees_with_trying_all(
+            prefixes in prop::collection::vec("(/[ab]{1,2}){0,3}", 1..6),
+            path in "(/[abc]{1,2}){1,5}",
+            encode in prop::collection::vec(any::<bool>(), 20),
+        ) {
+            let routes = RouteTable::new(
+                prefixes.iter().map(|p| Rule { host: None, path: format!("{p}/") }),
+            );
+            let spelled: String = path.bytes().zip(&encode).map(|(byte, encoded)| {
+                if *encoded { format!("%{byte:02x}") } else { char::from(byte).to_string() }
+            }).collect();
+            prop_assume!(spelled.starts_with('/'));
+            let best = prefixes.iter().enumerate()
+                .filter(|(_, p)| path.starts_with(&format!("{p}/")))
+                .max_by_key(|(i, p)| (p.len(), std::cmp::Reverse(*i)))
+                .map(|(i, p)| (i, path[p.len() + 1..].to_owned()));
+            let found = routes.find("h", &spelled).map(|(i, rest)| {
+                (i, percent_decode_str(rest).decode_utf8_lossy().into_owned())
+            });
+            prop_assert_eq!(found, best);
+        }
+    }
+}

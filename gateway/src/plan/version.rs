@@ -1,0 +1,94 @@
+//! Identity: which bytes are meant. A stale chunk cannot be addressed, because the version is part
+//! of every chunk's address.
+
+use std::fmt;
+
+use http::{HeaderName, HeaderValue};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+
+use super::{ETag, ObjectKey, Timestamp};
+
+/// Which bucket at which endpoint: a hash, stable across restarts and independent of the name that
+/// the configuration gives the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OriginId(pub u64);
+
+impl OriginId {
+    /// The identity of `bucket` at `endpoint`.
+    #[must_use]
+    pub fn new(endpoint: &str, bucket: &str) -> Self {
+        let mut text = endpoint.trim_end_matches('/').to_ascii_lowercase();
+        text.push('\0');
+        text.push_str(bucket);
+        Self(xxh3_64(text.as_bytes()))
+    }
+}
+
+/// One object, whichever version it has at the moment.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The bucket it lies in.
+    pub origin: OriginId,
+    /// Its key there.
+    pub key: ObjectKey,
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}/{:?}", self.origin.0, self.key)
+    }
+}
+
+/// The address under which chunks of one version are cached: 128 bits over origin, key, ETag, size
+/// and purge generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VersionId(pub u128);
+
+impl VersionId {
+    /// Hashes everything that tells one version's bytes from another's. `generation` is the number
+    /// of the last purge that covered the key: chunks cached before it become unreachable.
+    #[must_use]
+    pub fn new(id: &ObjectId, version: &Version, generation: u64) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&id.origin.0.to_le_bytes());
+        hash.update(&generation.to_le_bytes());
+        hash.update(&version.size.to_le_bytes());
+        hash.update(&xxh3_128(id.key.as_str().as_bytes()).to_le_bytes());
+        hash.update(version.etag.as_str().as_bytes());
+        Self(hash.digest128())
+    }
+}
+
+impl fmt::Debug for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// What the origin says of one version of an object: its validators, size and headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// The validator that every further request for this version carries as `If-Match`.
+    pub etag: ETag,
+    /// Length in bytes.
+    pub size: u64,
+    /// When it was written, to the second; the only thing that moves when only metadata is mended.
+    pub last_modified: Option<Timestamp>,
+    /// The bucket's own id of this version, where the bucket keeps versions.
+    pub version_id: Option<String>,
+    /// The object's own headers that are passed on (`content-type`, `content-encoding`,
+    /// `content-disposition`, `content-language`, `cache-control`, `expires`, `x-amz-meta-*`), as
+    /// the origin sent them, without `etag`, `last-modified` and `content-length`.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Version {
+    /// The value of one of the object's own headers, where it is readable text.
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(n, _)| n == name)
+            .and_then(|(_, v)| v.to_str().ok())
+    }
+}

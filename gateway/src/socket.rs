@@ -1,0 +1,202 @@
+//! Where connections come from: TCP, or a Unix socket for a proxy on the same machine.
+//!
+//! Both listeners of the gateway accept from here; what they do with a connection is their own.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::plan::Listen;
+
+/// A socket that accepts connections. A Unix socket's file is removed when it is dropped.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Gone already, or no longer ours to remove: either way there is nothing left to do.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Binds `address`. The file of a socket that nobody listens on any more is replaced.
+    ///
+    /// # Errors
+    /// Those of the system; `AddrInUse` where another process listens there.
+    pub async fn bind(address: &Listen, mode: u32) -> io::Result<Self> {
+        let kind = match address {
+            Listen::Tcp(address) => Kind::Tcp(TcpListener::bind(address).await?),
+            Listen::Unix(path) => {
+                clear_stale(path).await?;
+                let listener = UnixListener::bind(path)?;
+                let file = SocketFile(path.clone());
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+                Kind::Unix(listener, file)
+            }
+        };
+        Ok(Self(kind))
+    }
+
+    /// A TCP socket that listens already, as a supervisor hands it over; it must not block.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
+        TcpListener::from_std(listener).map(|listener| Self(Kind::Tcp(listener)))
+    }
+
+    /// Where it listens, with the port that was chosen where 0 was asked for.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn address(&self) -> io::Result<Listen> {
+        Ok(match &self.0 {
+            Kind::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
+            Kind::Unix(_, file) => Listen::Unix(file.0.clone()),
+        })
+    }
+
+    /// The next connection, and its peer's address where it has one.
+    ///
+    /// # Errors
+    /// Those of the system; the next try may well do better.
+    pub async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match &self.0 {
+            Kind::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // Without it the last piece of an answer waits for an acknowledgement.
+                stream.set_nodelay(true)?;
+                Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
+            }
+            Kind::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), None))
+            }
+        }
+    }
+}
+
+async fn clear_stale(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(file) if !file.file_type().is_socket() => {
+            let message = format!("{} exists and is no socket", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// From this machine.
+    Unix(UnixStream),
+}
+
+/// Calls the same method on whichever stream it is.
+macro_rules! on_either {
+    ($self:ident, $method:ident ( $($argument:expr),* )) => {
+        match $self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).$method($($argument),*),
+            Self::Unix(stream) => Pin::new(stream).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_either!(self, poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_either!(self, poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_either!(self, poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self, poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self, poll_shutdown(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn replaces_a_stale_socket_only() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let address = Listen::Unix(dir.path().join("t.sock"));
+        let Listen::Unix(path) = &address else {
+            unreachable!()
+        };
+
+        let first = Listener::bind(&address, 0o600).await.expect("free");
+        let mode = std::fs::metadata(path).expect("bound").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let taken = Listener::bind(&address, 0o600).await.expect_err("in use");
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        assert!(!path.exists(), "the file goes with the listener");
+
+        // What a killed process leaves behind: a file that nobody listens on.
+        drop(std::os::unix::net::UnixListener::bind(path).expect("free"));
+        assert!(path.exists());
+        drop(Listener::bind(&address, 0o660).await.expect("stale"));
+
+        std::fs::write(path, "precious").expect("writable");
+        assert!(Listener::bind(&address, 0o660).await.is_err());
+        assert_eq!(std::fs::read(path).expect("untouched"), b"precious");
+    }
+}

@@ -1,0 +1,169 @@
+//! Keeps chunks (memory, then SSD) and what is known of each key.
+//!
+//! The traits here are what the engine sees. Both stores may forget anything at any time, and must
+//! never answer with anything but what was put in: what cannot be verified is a miss.
+
+pub mod error;
+pub mod fake;
+pub mod hash;
+pub mod meta;
+pub mod settings;
+pub mod tiers;
+
+mod disk;
+mod memory;
+mod metrics;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use prometheus_client::registry::Registry;
+
+pub use error::StoreError;
+pub use meta::Meta;
+pub use settings::{DiskSettings, Settings};
+pub use tiers::Tiers;
+
+use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
+
+/// Both stores, as the engine takes them.
+pub type Stores = (Arc<dyn ChunkStore>, Arc<dyn MetaStore>);
+
+/// Opens both stores, and registers what they count. Blocks, but not for the index of a disk: see
+/// [`ChunkStore::ready`].
+///
+/// # Errors
+/// What only another configuration can mend. What a disk or a file does wrong is no error: the
+/// store goes on without it.
+pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
+    let meta = Meta::open(settings, registry)?;
+    let tiers = Tiers::open(settings, registry)?;
+    Ok((Arc::new(tiers), Arc::new(meta)))
+}
+
+/// The address of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkKey {
+    /// The version it belongs to.
+    pub version: VersionId,
+    /// Its number within the version, from 0.
+    pub index: u32,
+}
+
+/// Whether a chunk is also offered to disk when it is put into the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admit {
+    /// Memory only.
+    Memory,
+    /// Memory, and in the background the disk tier, which may refuse (full, slow, failing).
+    MemoryAndDisk,
+    /// The disk tier only: bulk that must not displace what memory holds.
+    Disk,
+}
+
+/// Where a chunk was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// In memory.
+    Memory,
+    /// On an SSD.
+    Disk,
+}
+
+/// Chunks by address, in tiers.
+///
+/// `insert` never waits: what the disk tier cannot take at once it refuses, counted by reason.
+pub trait ChunkStore: Send + Sync + fmt::Debug {
+    /// The chunk, if memory holds it. Never blocks.
+    fn get_memory(&self, key: &ChunkKey) -> Option<Bytes>;
+
+    /// The chunk, if memory or disk holds it; a chunk found on disk is promoted to memory. Any
+    /// error of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
+    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+
+    /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
+    fn locate(&self, key: &ChunkKey) -> Option<Tier>;
+
+    /// Puts a whole chunk in. `bytes` must own its memory: no slice of a larger buffer, for the
+    /// tier counts its length.
+    fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
+
+    /// Drops a chunk from every tier (it turned out wrong).
+    fn remove(&self, key: &ChunkKey);
+
+    /// Whether the index of every tier is loaded, or what is still missing, in words.
+    fn ready(&self) -> Result<(), String>;
+
+    /// Writes out what is queued for disk, and closes: an orderly end, after which nothing may be
+    /// inserted.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What is known of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What the origin last said of it.
+    pub version: Arc<Version>,
+    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation
+    /// that held when the origin was asked. The store believes no other.
+    pub id: VersionId,
+    /// When the origin last confirmed that this is the current version.
+    pub confirmed: Timestamp,
+    /// An invalidation, or an unclean stop, asks for confirmation whatever the age.
+    pub must_confirm: bool,
+}
+
+/// What the metadata store says of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// It has this version.
+    Present(Arc<Record>),
+    /// The origin said that it does not exist: a negative entry. Kept in memory only.
+    Missing {
+        /// When it said so.
+        since: Timestamp,
+    },
+}
+
+/// A failure to make something durable.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the metadata store failed: {0}")]
+pub struct MetaError(pub String);
+
+/// Which version each key has, and which purges cover it; kept across restarts.
+///
+/// Reads come from memory where they can. Confirmations are written behind, coalesced to at most
+/// one write in five minutes a key; purges are durable before they are answered.
+pub trait MetaStore: Send + Sync + fmt::Debug {
+    /// The entry, if memory holds it. Never blocks.
+    fn peek(&self, id: &ObjectId) -> Option<Entry>;
+
+    /// The entry from memory or disk. A record that fails its check is `None` and is removed.
+    fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>>;
+
+    /// Remembers an entry: at once in memory, soon on disk.
+    fn put(&self, id: &ObjectId, entry: Entry);
+
+    /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
+    fn remove(&self, id: &ObjectId);
+
+    /// The number of the last purge that covers the key, 0 if none does. Part of every
+    /// [`VersionId`], so that what was cached before a purge cannot be addressed after it.
+    fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
+
+    /// Forgets a key for good and gives it a new generation, durably.
+    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;
+
+    /// The same for every key of a bucket that starts with `prefix`, in constant time, durably.
+    /// From the moment it is called, `peek` and `load` answer none of them from before.
+    fn purge_prefix<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), MetaError>>;
+
+    /// Writes out everything that is still pending, and marks the store as closed in order.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,173 @@
+//! A chunk store with faults on demand: an ordinary implementation, for tests of what stands above.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+
+use super::{Admit, ChunkKey, ChunkStore, Tier};
+
+/// What goes wrong. The default: nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The disk takes nothing, as when it is full or slow.
+    pub refuse_disk: bool,
+    /// Memory takes nothing, as when it is too small.
+    pub refuse_memory: bool,
+    /// Every read of the disk takes this long (tokio's time).
+    pub delay: Duration,
+    /// Reads of the disk find nothing, though the index names the chunk.
+    pub lose: bool,
+    /// The index is not loaded yet.
+    pub loading: bool,
+}
+
+/// How often what was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads that went to the disk.
+    pub disk_reads: usize,
+    /// Chunks put in.
+    pub inserts: usize,
+    /// Chunks put in that the disk took.
+    pub disk_inserts: usize,
+    /// Chunks dropped.
+    pub removals: usize,
+}
+
+/// Chunks in two maps, one of which plays the disk. Never forgets unless told to.
+#[derive(Debug, Default)]
+pub struct FakeStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    memory: HashMap<ChunkKey, Bytes>,
+    disk: HashMap<ChunkKey, Bytes>,
+    faults: Faults,
+    counts: Counts,
+    closed: bool,
+}
+
+impl FakeStore {
+    /// An empty store without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on these faults, and no others.
+    pub fn set(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// Empties memory, as eviction may at any time.
+    pub fn evict_memory(&self) {
+        self.lock().memory.clear();
+    }
+
+    /// Empties both tiers.
+    pub fn forget_everything(&self) {
+        let mut inner = self.lock();
+        inner.memory.clear();
+        inner.disk.clear();
+    }
+
+    /// Bytes that the tiers hold together.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let inner = self.lock();
+        let sum = |map: &HashMap<ChunkKey, Bytes>| map.values().map(Bytes::len).sum::<usize>();
+        sum(&inner.memory) + sum(&inner.disk)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ChunkStore for FakeStore {
+    fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.lock().memory.get(key).cloned()
+    }
+
+    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
+        Box::pin(async move {
+            let faults = {
+                let mut inner = self.lock();
+                if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
+                    return Some((bytes.clone(), Tier::Memory));
+                }
+                if !inner.disk.contains_key(key) {
+                    return None;
+                }
+                inner.counts.disk_reads += 1;
+                inner.faults
+            };
+            if !faults.delay.is_zero() {
+                tokio::time::sleep(faults.delay).await;
+            }
+            if faults.lose {
+                return None;
+            }
+            let mut inner = self.lock();
+            let bytes = inner
+                .disk
+                .get(key)
+                .filter(|bytes| bytes.len() == len)?
+                .clone();
+            if !faults.refuse_memory {
+                inner.memory.insert(*key, bytes.clone());
+            }
+            Some((bytes, Tier::Disk))
+        })
+    }
+
+    fn locate(&self, key: &ChunkKey) -> Option<Tier> {
+        let inner = self.lock();
+        if inner.memory.contains_key(key) {
+            return Some(Tier::Memory);
+        }
+        inner.disk.contains_key(key).then_some(Tier::Disk)
+    }
+
+    fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
+        let mut inner = self.lock();
+        inner.counts.inserts += 1;
+        if admit != Admit::Memory && !inner.faults.refuse_disk && !inner.closed {
+            inner.counts.disk_inserts += 1;
+            inner.disk.insert(key, bytes.clone());
+        }
+        if admit != Admit::Disk && !inner.faults.refuse_memory {
+            inner.memory.insert(key, bytes);
+        }
+    }
+
+    fn remove(&self, key: &ChunkKey) {
+        let mut inner = self.lock();
+        inner.counts.removals += 1;
+        inner.memory.remove(key);
+        inner.disk.remove(key);
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        if self.lock().faults.loading {
+            return Err("the index of the fake disk is still being loaded".to_owned());
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.lock().closed = true;
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,196 @@
+//! The memory tier: foyer's in-memory cache, weighed in bytes.
+//!
+//! Eviction is S3-FIFO. It resists scans (what is used once leaves through a queue of a tenth of
+//! the memory), and a hit only raises a counter under a shard's *read* lock, where w-TinyLFU moves
+//! list nodes and updates a sketch under the write lock; hot objects are read from all cores.
+//!
+//! foyer's own metrics stay off here: through `mixtrics` each one looks its labels up in a map,
+//! which costs more than the hit itself. The tier counts for itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use foyer::{Cache, CacheBuilder, Event, EventListener, S3FifoConfig};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::ChunkKey;
+use super::hash::Folded;
+
+/// What an entry costs beside its bytes: foyer's record, its share of the index and of the ghost
+/// queue, the `Bytes` handle and the allocator's rounding.
+const OVERHEAD: usize = 256;
+
+/// A shard should hold at least this many chunks, or the evenness of the hash decides what stays.
+const CHUNKS_PER_SHARD: u64 = 64;
+
+/// Shards at most: enough that cores rarely meet in one.
+const MAX_SHARDS: u64 = 64;
+
+/// What the tier counts as it goes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MemoryMetrics {
+    /// Chunks that were pushed out by others.
+    pub(super) evictions: Counter,
+    /// Bytes held now, overhead included.
+    pub(super) used: Gauge,
+}
+
+/// Chunks in memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    cache: Cache<ChunkKey, Bytes, Folded>,
+    shards: usize,
+    /// The heaviest entry that is taken: one that fills a shard would push all else out of it.
+    largest: AtomicUsize,
+    metrics: MemoryMetrics,
+}
+
+impl Memory {
+    /// A tier of `capacity` bytes for chunks of up to `chunk` bytes.
+    pub(super) fn new(capacity: u64, chunk: u64, metrics: MemoryMetrics) -> Self {
+        let shards = (capacity / (chunk * CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
+        let shards = usize::try_from(shards).expect("at most 64");
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        let largest = AtomicUsize::new(capacity / shards);
+        let cache = CacheBuilder::new(capacity)
+            .with_name("memory")
+            .with_shards(shards)
+            .with_eviction_config(S3FifoConfig::default())
+            .with_hash_builder(Folded::default())
+            .with_weighter(|_: &ChunkKey, bytes: &Bytes| weight(bytes))
+            .with_event_listener(Arc::new(Leaving(metrics.clone())))
+            .build();
+        Self {
+            cache,
+            shards,
+            largest,
+            metrics,
+        }
+    }
+
+    /// The chunk, if it is held. Counts as a use.
+    pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.cache.get(key).map(|entry| entry.value().clone())
+    }
+
+    /// Whether the chunk is held. Does not count as a use.
+    pub(super) fn contains(&self, key: &ChunkKey) -> bool {
+        self.cache.contains(key)
+    }
+
+    /// Takes a chunk in, unless it is larger than a shard.
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) {
+        if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
+            // What is held under this key is no longer the last that was put in.
+            self.remove(&key);
+            return;
+        }
+        self.metrics.used.inc_by(weight_i64(&bytes));
+        self.cache.insert(key, bytes);
+    }
+
+    /// Drops a chunk.
+    pub(super) fn remove(&self, key: &ChunkKey) {
+        self.cache.remove(key);
+    }
+
+    /// Changes the capacity, evicting at once what no longer fits. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// What foyer says of it.
+    pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        self.largest
+            .store(capacity / self.shards, Ordering::Relaxed);
+        self.cache
+            .resize(capacity)
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn weight(bytes: &Bytes) -> usize {
+    bytes.len() + OVERHEAD
+}
+
+fn weight_i64(bytes: &Bytes) -> i64 {
+    i64::try_from(weight(bytes)).unwrap_or(i64::MAX)
+}
+
+/// Counts what leaves. foyer reports every entry that was inserted exactly once. (One that its own
+/// filter turned away it would report twice: hence the check in [`Memory::insert`].)
+#[derive(Debug)]
+struct Leaving(MemoryMetrics);
+
+impl EventListener for Leaving {
+    type Key = ChunkKey;
+    type Value = Bytes;
+
+    fn on_leave(&self, reason: Event, _: &ChunkKey, bytes: &Bytes) {
+        if reason == Event::Evict {
+            self.0.evictions.inc();
+        }
+        self.0.used.dec_by(weight_i64(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::VersionId;
+
+    fn key(index: u32) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(u128::from(index) << 64 | 5),
+            index,
+        }
+    }
+
+    #[test]
+    fn never_holds_more_than_it_may_and_counts_what_it_holds() {
+        let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default());
+        for index in 0..4096 {
+            memory.insert(key(index), Bytes::from(vec![1; 4096]));
+        }
+        let used = memory.metrics.used.get();
+        assert!(used <= 1 << 20, "{used}");
+        assert!(used > 900 << 10, "{used}");
+        assert_eq!(used, i64::try_from(memory.cache.usage()).expect("small"));
+        assert!(memory.metrics.evictions.get() > 3000);
+
+        memory.resize(64 << 10).expect("room for some");
+        assert!(memory.metrics.used.get() <= 64 << 10);
+        memory.insert(key(1), Bytes::from_static(b"after"));
+        assert_eq!(memory.get(&key(1)), Some(Bytes::from_static(b"after")));
+    }
+
+    #[test]
+    fn what_is_used_twice_survives_a_scan() {
+        let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default());
+        for index in 0..100 {
+            memory.insert(key(index), Bytes::from(vec![1; 4096]));
+            assert!(memory.get(&key(index)).is_some());
+        }
+        for index in 1000..5000 {
+            memory.insert(key(index), Bytes::from(vec![2; 4096]));
+        }
+        let left = (0..100)
+            .filter(|index| memory.contains(&key(*index)))
+            .count();
+        assert!(left >= 95, "{left}");
+    }
+
+    #[test]
+    fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
+        let none = Memory::new(0, 4096, MemoryMetrics::default());
+        none.insert(key(1), Bytes::from_static(b"x"));
+        assert_eq!(none.get(&key(1)), None);
+        assert_eq!(none.metrics.used.get(), 0);
+
+        let small = Memory::new(64 << 10, 4096, MemoryMetrics::default());
+        small.insert(key(1), Bytes::from_static(b"x"));
+        small.insert(key(2), Bytes::from(vec![0; 128 << 10]));
+        assert!(small.get(&key(1)).is_some() && small.get(&key(2)).is_none());
+    }
+}

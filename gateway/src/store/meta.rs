@@ -1,0 +1,277 @@
+//! What is known of each key: a bounded front in memory, and behind it, where there is a state
+//! directory, a database that is written behind.
+//!
+//! The front (`front`) answers on every request and holds all purges (`purges`). The database (`db`)
+//! keeps records and purges across restarts; changes reach it through a queue (`journal`). Every
+//! row is sealed (`record`). Nothing is believed that a purge covers: the address in a record was
+//! made under a generation, and only the key's present one makes the same address.
+
+mod db;
+mod front;
+mod journal;
+mod metrics;
+mod purges;
+mod queue;
+mod record;
+mod tables;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use prometheus_client::registry::Registry;
+use tokio::sync::oneshot;
+
+use self::db::{Db, now_micros};
+use self::front::Front;
+use self::journal::Journal;
+use self::metrics::MetaMetrics;
+use self::purges::{Edit, Purges};
+use self::queue::{Change, Queue};
+use self::record::{decode, row_key, unseal};
+use super::{Entry, MetaError, MetaStore, Record, Settings, StoreError};
+use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
+
+/// A confirmation of an unchanged version is written at most this often: each 304 written through
+/// would wear the disk, and a restart costs at most this much freshness.
+const CONFIRM_EVERY: Duration = Duration::from_secs(300);
+
+/// The file in the state directory.
+const FILE: &str = "meta-v1.redb";
+
+/// The metadata store.
+#[derive(Debug)]
+pub struct Meta {
+    front: Arc<Front>,
+    /// `None`: kept in memory only.
+    journal: Option<Journal>,
+    metrics: MetaMetrics,
+}
+
+/// What came of looking at a row.
+enum Looked {
+    /// This is the entry; the front has it now.
+    Found(Entry),
+    /// There is none.
+    Nothing,
+    /// Something was written meanwhile: look again.
+    Again,
+}
+
+impl Meta {
+    /// Opens the database in `settings.state`, or none where that is left out, and registers what
+    /// the store counts. Blocks.
+    ///
+    /// # Errors
+    /// Another process has the database open, or the directory cannot be used. A corrupt file is
+    /// no error: it is set aside.
+    pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
+        let metrics = MetaMetrics::default();
+        metrics.register(registry);
+        let Some(dir) = &settings.state else {
+            return Ok(Self {
+                front: Arc::new(Front::new(settings.meta_memory, Purges::default())),
+                journal: None,
+                metrics,
+            });
+        };
+        fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
+        let (db, purges) = Db::open(&dir.join(FILE))?;
+        let front = Arc::new(Front::new(settings.meta_memory, purges));
+        let journal = Journal::new(db, Arc::clone(&front), metrics.clone())
+            .map_err(StoreError::io("start a thread for", dir))?;
+        Ok(Self {
+            front,
+            journal: Some(journal),
+            metrics,
+        })
+    }
+
+    async fn look(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
+        loop {
+            let seen = {
+                let queue = journal.lock();
+                if let Some(change) = queue.pending(id) {
+                    let Change::Put(record) = change else {
+                        return None;
+                    };
+                    // The front let go of it before it was written; a purge would have replaced it.
+                    return self.still_covered(id, record);
+                }
+                queue.batches
+            };
+            let row = journal.read(id).await?;
+            match self.take_up(journal, id, &row, seen) {
+                Looked::Found(entry) => return Some(entry),
+                Looked::Nothing => return None,
+                Looked::Again => {}
+            }
+        }
+    }
+
+    /// Believes a row or removes it, and puts what it says into the front, unless the key may have
+    /// been written since the row was read.
+    fn take_up(&self, journal: &Journal, id: &ObjectId, row: &[u8], seen: u64) -> Looked {
+        let mut queue = journal.lock();
+        if queue.batches != seen || queue.pending(id).is_some() {
+            return Looked::Again;
+        }
+        let Some((mut record, run)) = unseal(&row_key(id), row).and_then(decode) else {
+            self.metrics.corrupt.inc();
+            journal.push(&mut queue, id, Change::Remove);
+            return Looked::Nothing;
+        };
+        let written = record.confirmed;
+        record.must_confirm |= run < journal.run().trusted;
+        let entry = Entry::Present(Arc::new(record));
+        if !self.front.put(id, entry.clone(), Some(written)) {
+            self.metrics.purged.inc();
+            journal.push(&mut queue, id, Change::Remove);
+            return Looked::Nothing;
+        }
+        Looked::Found(entry)
+    }
+
+    fn still_covered(&self, id: &ObjectId, record: &Arc<Record>) -> Option<Entry> {
+        let generation = self.front.generation(id);
+        let holds = VersionId::new(id, &record.version, generation) == record.id;
+        holds.then(|| Entry::Present(Arc::clone(record)))
+    }
+
+    /// Puts an entry into the front and, unless it says nothing new, into the queue.
+    fn put_queued(&self, journal: &Journal, queue: &mut Queue, id: &ObjectId, entry: Entry) {
+        let Entry::Present(record) = &entry else {
+            if self.front.put(id, entry, None) {
+                journal.push(queue, id, Change::Remove);
+            }
+            return;
+        };
+        let known = self.front.holds(id);
+        let record = Arc::clone(record);
+        let written =
+            known.and_then(|(known, written)| confirmed_lately(&known, written?, &record));
+        let on_disk = written.unwrap_or(record.confirmed);
+        if !self.front.put(id, entry, Some(on_disk)) {
+            self.metrics.purged.inc();
+        } else if written.is_some() {
+            self.metrics.coalesced.inc();
+        } else {
+            journal.push(queue, id, Change::Put(record));
+        }
+    }
+
+    /// Writes down a purge that the front knows already.
+    fn write_down<'a>(
+        &self,
+        purge: impl FnOnce(&Front) -> Vec<Edit>,
+        id: Option<&ObjectId>,
+    ) -> BoxFuture<'a, Result<(), MetaError>> {
+        let Some(journal) = &self.journal else {
+            purge(&self.front);
+            return Box::pin(std::future::ready(Ok(())));
+        };
+        let told = {
+            let mut queue = journal.lock();
+            let edits = purge(&self.front);
+            if let Some(id) = id {
+                journal.push(&mut queue, id, Change::Remove);
+            }
+            journal.push_purges(&mut queue, edits)
+        };
+        Box::pin(durable(told))
+    }
+}
+
+async fn durable(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
+    told.await
+        .unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned())))
+}
+
+/// Whether `new` says of `known` only that it was confirmed again, soon after what is on disk: then
+/// when that was.
+fn confirmed_lately(known: &Entry, written: Timestamp, new: &Record) -> Option<Timestamp> {
+    let Entry::Present(known) = known else {
+        return None;
+    };
+    let same = known.id == new.id
+        && known.must_confirm == new.must_confirm
+        && known.version == new.version
+        && new.confirmed.since(written) < CONFIRM_EVERY;
+    same.then_some(written)
+}
+
+impl MetaStore for Meta {
+    fn peek(&self, id: &ObjectId) -> Option<Entry> {
+        let found = self.front.peek(id);
+        if found.is_some() {
+            self.metrics.in_memory.inc();
+        }
+        found
+    }
+
+    fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>> {
+        Box::pin(async move {
+            if let Some(entry) = self.peek(id) {
+                return Some(entry);
+            }
+            let found = match &self.journal {
+                Some(journal) => self.look(journal, id).await,
+                None => None,
+            };
+            match found {
+                Some(_) => self.metrics.on_disk.inc(),
+                None => self.metrics.nowhere.inc(),
+            };
+            found
+        })
+    }
+
+    fn put(&self, id: &ObjectId, entry: Entry) {
+        match &self.journal {
+            Some(journal) => self.put_queued(journal, &mut journal.lock(), id, entry),
+            None => {
+                if !self.front.put(id, entry, None) {
+                    self.metrics.purged.inc();
+                }
+            }
+        }
+    }
+
+    fn remove(&self, id: &ObjectId) {
+        let Some(journal) = &self.journal else {
+            self.front.remove(id);
+            return;
+        };
+        let mut queue = journal.lock();
+        self.front.remove(id);
+        journal.push(&mut queue, id, Change::Remove);
+    }
+
+    fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64> {
+        Box::pin(std::future::ready(self.front.generation(id)))
+    }
+
+    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        self.write_down(|front| front.purge_key(id, now_micros()), Some(id))
+    }
+
+    fn purge_prefix<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), MetaError>> {
+        self.write_down(
+            |front| front.purge_prefix(origin, prefix, now_micros()),
+            None,
+        )
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(journal) = &self.journal {
+                journal.close().await;
+            }
+        })
+    }
+}

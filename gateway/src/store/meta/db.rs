@@ -1,0 +1,273 @@
+//! The database file: redb, opened, read, written, and set aside when it cannot be believed.
+//!
+//! redb promises that a commit is there whole or not at all. It does not promise to notice every
+//! damaged page, and may panic on one; so each call is guarded, each row is sealed, and a file that
+//! is found corrupt is renamed and begun anew, at start or at any time later.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
+use tracing::warn;
+
+use super::purges::{Edit, Purges};
+use super::tables::{RECORDS, read_state, write};
+use crate::store::StoreError;
+
+/// redb's own page cache: the front holds what is hot already.
+const CACHE: usize = 8 << 20;
+
+/// The file, and the database in it.
+#[derive(Debug)]
+pub(super) struct Db {
+    path: PathBuf,
+    /// `None` while it cannot be opened after a failure.
+    current: RwLock<Option<Arc<Database>>>,
+    run: Run,
+}
+
+/// Which run of the process this is, and from which on what was written can be trusted to be
+/// complete. Runs are numbered by the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// This run.
+    pub(super) number: u64,
+    /// The first run after the last unclean stop: older records must be confirmed.
+    pub(super) trusted: u64,
+}
+
+/// What to write, in one transaction.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Rows of records; `None` removes one.
+    pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Changes of the purges.
+    pub(super) purges: Vec<Edit>,
+    /// On disk when it returns, and with it all before it; else only soon.
+    pub(super) durable: bool,
+    /// The last one: marks the end of the run as orderly.
+    pub(super) last: bool,
+}
+
+/// Why the database did not do as told.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Failure {
+    /// The file cannot be believed: begin anew.
+    pub(super) corrupt: bool,
+    message: String,
+}
+
+impl Failure {
+    /// Nothing is wrong with the file itself.
+    pub(super) fn io(error: impl ToString) -> Self {
+        Self {
+            corrupt: false,
+            message: error.to_string(),
+        }
+    }
+
+    fn corrupt(message: &str) -> Self {
+        Self {
+            corrupt: true,
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let innocent = matches!(
+            error,
+            redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen
+        );
+        Self {
+            // What redb does not expect is not to be expected of a sound file either.
+            corrupt: !innocent,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl Db {
+    /// Opens the file, or begins it anew when it is corrupt. Blocks.
+    ///
+    /// # Errors
+    /// Another process has it open, or the directory cannot be used.
+    pub(super) fn open(path: &Path) -> Result<(Self, Purges), StoreError> {
+        let (database, purges, run) = match open_file(path) {
+            Ok(opened) => opened,
+            Err(OpenError::Other(error)) => return Err(error),
+            Err(OpenError::Corrupt(reason)) => {
+                set_aside(path, &reason).map_err(StoreError::io("set aside", path))?;
+                open_file(path).map_err(|error| match error {
+                    OpenError::Other(error) => error,
+                    OpenError::Corrupt(reason) => StoreError::Meta {
+                        path: path.to_path_buf(),
+                        reason,
+                    },
+                })?
+            }
+        };
+        let db = Self {
+            path: path.to_path_buf(),
+            current: RwLock::new(Some(Arc::new(database))),
+            run,
+        };
+        Ok((db, purges))
+    }
+
+    pub(super) fn run(&self) -> Run {
+        self.run
+    }
+
+    /// The row of a record, sealed as it is. Blocks.
+    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let database = self.current()?;
+        guarded(|| {
+            let table = database.begin_read()?.open_table(RECORDS)?;
+            Ok(table.get(key)?.map(|row| row.value().to_vec()))
+        })
+    }
+
+    /// Writes a batch. Blocks, for a disk's flush if it is durable.
+    pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
+        let database = self.current()?;
+        if batch.durable && !self.path.exists() {
+            return Err(Failure::corrupt("the file was deleted"));
+        }
+        guarded(|| write(&database, batch, self.run))
+    }
+
+    /// After a failure: opens the file again (redb refuses all after an I/O error), or begins it
+    /// anew when it is corrupt, with the purges there are. Blocks.
+    pub(super) fn recover(
+        &self,
+        failure: &Failure,
+        purges: Vec<(Vec<u8>, u64)>,
+    ) -> Result<(), Failure> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = None;
+        let mut run = self.run;
+        if failure.corrupt {
+            set_aside(&self.path, &failure.message).map_err(Failure::io)?;
+            if let Some(dir) = self.path.parent() {
+                fs::create_dir_all(dir).map_err(Failure::io)?;
+            }
+            run.trusted = run.number;
+        }
+        let database = guarded(|| create(&self.path).map_err(Failure::from))?;
+        let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
+        let batch = Batch {
+            purges: rows.collect(),
+            durable: true,
+            ..Batch::default()
+        };
+        guarded(|| write(&database, &batch, run))?;
+        *current = Some(Arc::new(database));
+        Ok(())
+    }
+
+    fn current(&self) -> Result<Arc<Database>, Failure> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current
+            .clone()
+            .ok_or_else(|| Failure::io("the database is closed after a failure"))
+    }
+}
+
+enum OpenError {
+    Corrupt(String),
+    Other(StoreError),
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        Self::Corrupt(failure.message)
+    }
+}
+
+fn open_file(path: &Path) -> Result<(Database, Purges, Run), OpenError> {
+    let opened = catch_unwind(|| create(path));
+    let database = match opened {
+        Ok(Ok(database)) => database,
+        Ok(Err(error)) => return Err(classify(path, error)),
+        Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
+    };
+    let found = guarded(|| read_state(&database))?;
+    let number = found
+        .before
+        .map_or(0, |(run, _)| run.number + 1)
+        .max(now_micros());
+    let trusted = match found.before {
+        Some((run, true)) => run.trusted,
+        Some((_, false)) => {
+            warn!(path = %path.display(), "the last run did not end in order: what is cached will be confirmed before it counts as fresh");
+            number
+        }
+        None => number,
+    };
+    let run = Run { number, trusted };
+    let begin = Batch {
+        purges: found.mended,
+        durable: true,
+        ..Batch::default()
+    };
+    guarded(|| write(&database, &begin, run))?;
+    Ok((database, found.purges, run))
+}
+
+fn create(path: &Path) -> Result<Database, DatabaseError> {
+    Database::builder().set_cache_size(CACHE).create(path)
+}
+
+fn classify(path: &Path, error: DatabaseError) -> OpenError {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Other(StoreError::InUse {
+            path: path.to_path_buf(),
+            holder: None,
+        }),
+        DatabaseError::Storage(StorageError::Io(error))
+            if !matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ) =>
+        {
+            OpenError::Other(StoreError::io("open", path)(error))
+        }
+        error => OpenError::Corrupt(error.to_string()),
+    }
+}
+
+/// Renames the file, if it is there, and says so.
+fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".corrupt-{}", now_micros() / 1_000_000));
+    match fs::rename(path, &name) {
+        Ok(()) => {
+            warn!(path = %path.display(), aside = ?name, reason, "the metadata store is corrupt; it is set aside and begun anew");
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            warn!(path = %path.display(), reason, "the metadata store is gone; it is begun anew");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs a call into redb, taking a panic for a sign of corruption.
+fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
+}
+
+/// Microseconds since 1970.
+pub(super) fn now_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
+}

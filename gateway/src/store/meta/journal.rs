@@ -1,0 +1,306 @@
+//! Writes behind: changes wait in memory, by key, until a thread of our own writes them down.
+//!
+//! A change is visible from the moment it is queued until it is committed, so that whoever misses
+//! the front reads it here and never an older row. Batches go out every second without a flush of
+//! the disk; every half minute, for each purge and at the end, one is made durable, and with it all
+//! before it. What cannot be written is lost and counted: the next answer of the origin brings it
+//! back.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, oneshot};
+use tracing::{error, info};
+
+use super::db::{Batch, Db, Failure, Run};
+use super::front::Front;
+use super::metrics::MetaMetrics;
+use super::purges::Edit;
+use super::queue::{Change, End, Queue, Taken, Waiter};
+use super::record::{encode, row_key, seal};
+use crate::plan::ObjectId;
+use crate::store::MetaError;
+
+/// How long a change waits for others to be written with it.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// As many are written at once.
+const BATCH: usize = 4096;
+
+/// More than this do not wait: then the disk is stuck, and changes are dropped.
+const BACKLOG: usize = 65_536;
+
+/// How often what was written is flushed.
+const FLUSH: Duration = Duration::from_secs(30);
+
+/// Pause after a failure, before the database is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Reads at a time; each holds a thread.
+const READS: usize = 16;
+
+/// The queue and the thread that empties it.
+#[derive(Debug)]
+pub(super) struct Journal {
+    shared: Arc<Shared>,
+    reads: Semaphore,
+    writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    db: Db,
+    front: Arc<Front>,
+    metrics: MetaMetrics,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+impl Journal {
+    /// Starts the thread.
+    pub(super) fn new(db: Db, front: Arc<Front>, metrics: MetaMetrics) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            db,
+            front,
+            metrics,
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let writing = Arc::clone(&shared);
+        let writer = thread::Builder::new()
+            .name("tidegate-meta".to_owned())
+            .spawn(move || writing.run())?;
+        Ok(Self {
+            shared,
+            reads: Semaphore::new(READS),
+            writer: Some(writer),
+        })
+    }
+
+    pub(super) fn run(&self) -> Run {
+        self.shared.db.run()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.shared.lock()
+    }
+
+    /// Queues a change; the lock is the caller's. Dropped when too much waits already.
+    pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change) {
+        if queue.changes.len() >= BACKLOG && !queue.changes.contains_key(id) {
+            self.shared.metrics.lost.inc();
+            return;
+        }
+        queue.changes.insert(id.clone(), change);
+        if queue.since.is_none() || queue.changes.len() == BATCH {
+            queue.since.get_or_insert_with(Instant::now);
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Queues purges to be written durably; the receiver hears when they are.
+    pub(super) fn push_purges(
+        &self,
+        queue: &mut Queue,
+        edits: Vec<Edit>,
+    ) -> oneshot::Receiver<Result<(), MetaError>> {
+        queue.purges.extend(edits);
+        self.wait_for(queue)
+    }
+
+    fn wait_for(&self, queue: &mut Queue) -> oneshot::Receiver<Result<(), MetaError>> {
+        let (tell, told) = oneshot::channel();
+        // After the end nobody is left to tell: dropped, which the receiver hears.
+        if queue.end.is_none() {
+            queue.waiters.push(tell);
+            self.shared.wake.notify_one();
+        }
+        told
+    }
+
+    /// The row of a key, read on a thread that may block. An error is logged, counted, and `None`.
+    pub(super) async fn read(&self, id: &ObjectId) -> Option<Vec<u8>> {
+        let _permit = self.reads.acquire().await.ok()?;
+        let (shared, key) = (Arc::clone(&self.shared), row_key(id));
+        let read = tokio::task::spawn_blocking(move || {
+            shared.db.read(&key).unwrap_or_else(|failure| {
+                shared.failed(&failure, "cannot read the metadata store");
+                if failure.corrupt {
+                    shared.lock().suspect = Some(failure);
+                    shared.wake.notify_one();
+                }
+                None
+            })
+        });
+        read.await.ok().flatten()
+    }
+
+    /// Writes everything that waits and ends the thread.
+    pub(super) async fn close(&self) {
+        let told = {
+            let mut queue = self.lock();
+            if queue.end.is_some() {
+                return;
+            }
+            let told = self.wait_for(&mut queue);
+            queue.end = Some(End::Orderly);
+            told
+        };
+        // What went wrong is logged where it did.
+        let _ = told.await;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.lock().end.get_or_insert(End::Abandoned);
+        self.shared.wake.notify_one();
+        if let Some(writer) = self.writer.take() {
+            // It ends after what it is doing; a panic in it was reported when it happened.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut flushed = Instant::now();
+        let mut unflushed = false;
+        while let Some(taken) = self.next(unflushed.then_some(flushed + FLUSH)) {
+            let Taken {
+                mut batch,
+                changes,
+                waiters,
+            } = taken;
+            let rows = changes.iter().map(|(id, change)| self.row(id, change));
+            batch.records = rows.collect();
+            let result = self.db.write(&batch);
+            if batch.durable {
+                flushed = Instant::now();
+            }
+            unflushed = !batch.durable;
+            self.settle(&batch, result, waiters);
+            if batch.last {
+                return;
+            }
+        }
+    }
+
+    /// Waits for something to write. `None` when nothing more is to be.
+    fn next(&self, flush_at: Option<Instant>) -> Option<Taken> {
+        let mut queue = self.lock();
+        loop {
+            if queue.end == Some(End::Abandoned) {
+                return None;
+            }
+            if let Some(failure) = queue.suspect.take() {
+                drop(queue);
+                self.recover(&failure);
+                queue = self.lock();
+                continue;
+            }
+            let now = Instant::now();
+            let flush = flush_at.is_some_and(|at| at <= now);
+            let write_at = queue.since.map(|at| at + GATHER);
+            let full = queue.changes.len() >= BATCH || write_at.is_some_and(|at| at <= now);
+            if flush || full || !queue.waiters.is_empty() {
+                return Some(queue.take(flush));
+            }
+            queue = match flush_at.into_iter().chain(write_at).min() {
+                None => self
+                    .wake
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let waited = self.wake.wait_timeout(queue, at - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn row(&self, id: &ObjectId, change: &Change) -> (Vec<u8>, Option<Vec<u8>>) {
+        let key = row_key(id);
+        let row = match change {
+            Change::Put(record) => Some(seal(&key, &encode(record, self.db.run().number))),
+            Change::Remove => None,
+        };
+        (key, row)
+    }
+
+    /// Tells who waits; after a failure brings the database back, and keeps the purges for it.
+    fn settle(&self, batch: &Batch, result: Result<(), Failure>, waiters: Vec<Waiter>) {
+        let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
+        let told = match &result {
+            Ok(()) => {
+                self.metrics.writes.inc_by(count);
+                Ok(())
+            }
+            Err(failure) => {
+                self.metrics.lost.inc_by(count);
+                self.failed(
+                    failure,
+                    "cannot write the metadata store; going on in memory",
+                );
+                Err(MetaError(failure.to_string()))
+            }
+        };
+        {
+            let mut queue = self.lock();
+            queue.writing = Arc::default();
+            queue.batches += 1;
+        }
+        for waiter in waiters {
+            let _ = waiter.send(told.clone());
+        }
+        if let Err(failure) = result
+            && !batch.last
+        {
+            self.recover(&failure);
+        }
+    }
+
+    /// Opens the database again, or anew, until it works or the store is closed. The purges are
+    /// written from memory, so none is missing afterwards.
+    fn recover(&self, failure: &Failure) {
+        let mut failure = failure.clone();
+        loop {
+            match self.db.recover(&failure, self.front.purge_rows()) {
+                Ok(()) => {
+                    info!("the metadata store is open again");
+                    return;
+                }
+                Err(next) => {
+                    self.failed(&next, "cannot open the metadata store again");
+                    failure = next;
+                }
+            }
+            let queue = self.lock();
+            let pause = self
+                .wake
+                .wait_timeout_while(queue, PAUSE, |queue| queue.end.is_none());
+            let mut queue = pause.unwrap_or_else(PoisonError::into_inner).0;
+            let lost = u64::try_from(queue.changes.len()).unwrap_or(u64::MAX);
+            self.metrics.lost.inc_by(lost);
+            queue.changes.clear();
+            queue.since = None;
+            for waiter in queue.waiters.drain(..) {
+                let _ = waiter.send(Err(MetaError(failure.to_string())));
+            }
+            if queue.end.is_some() {
+                queue.end = Some(End::Abandoned);
+                return;
+            }
+        }
+    }
+
+    fn failed(&self, failure: &Failure, what: &'static str) {
+        self.metrics.errors.inc();
+        error!(reason = %failure, what, "the metadata database fails");
+    }
+}

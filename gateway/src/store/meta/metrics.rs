@@ -1,0 +1,59 @@
+//! What the metadata store counts.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::telemetry::names;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FoundLabel {
+    found: &'static str,
+}
+
+/// Counters; clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct MetaMetrics {
+    lookups: Family<FoundLabel, Counter>,
+    pub(super) in_memory: Counter,
+    pub(super) on_disk: Counter,
+    pub(super) nowhere: Counter,
+    pub(super) corrupt: Counter,
+    pub(super) purged: Counter,
+    pub(super) errors: Counter,
+    pub(super) lost: Counter,
+    pub(super) writes: Counter,
+    pub(super) coalesced: Counter,
+}
+
+impl Default for MetaMetrics {
+    fn default() -> Self {
+        let lookups = Family::<FoundLabel, Counter>::default();
+        let found = |found| lookups.get_or_create_owned(&FoundLabel { found });
+        Self {
+            in_memory: found("memory"),
+            on_disk: found("disk"),
+            nowhere: found("nowhere"),
+            lookups,
+            corrupt: Counter::default(),
+            purged: Counter::default(),
+            errors: Counter::default(),
+            lost: Counter::default(),
+            writes: Counter::default(),
+            coalesced: Counter::default(),
+        }
+    }
+}
+
+impl MetaMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        names::META_LOOKUPS.register(registry, self.lookups.clone());
+        names::META_CORRUPT.register(registry, self.corrupt.clone());
+        names::META_PURGED.register(registry, self.purged.clone());
+        names::META_ERRORS.register(registry, self.errors.clone());
+        names::META_LOST.register(registry, self.lost.clone());
+        names::META_WRITES.register(registry, self.writes.clone());
+        names::META_COALESCED.register(registry, self.coalesced.clone());
+    }
+}

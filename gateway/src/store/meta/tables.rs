@@ -1,0 +1,121 @@
+//! The tables of the database, and the two transactions there are: reading all but the records at
+//! start, and writing a batch. Every row is sealed.
+
+use redb::{Database, Durability, ReadableTable, TableDefinition};
+use tracing::warn;
+
+use super::db::{Batch, Failure, Run, now_micros};
+use super::purges::{Edit, Purges};
+use super::record::{seal, unseal};
+
+pub(super) type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+/// Records, by `row_key`.
+pub(super) const RECORDS: Rows = TableDefinition::new("records");
+/// Purges, as they restore themselves.
+const PURGES: Rows = TableDefinition::new("purges");
+const STATE: Rows = TableDefinition::new("state");
+
+/// The one row of [`STATE`].
+const RUN: &[u8] = b"run";
+
+/// What stands in the file beside the records.
+pub(super) struct Found {
+    pub(super) purges: Purges,
+    /// What to write of them, where they were damaged.
+    pub(super) mended: Vec<Edit>,
+    /// The last run, and whether it ended in order; `None` for a new file.
+    pub(super) before: Option<(Run, bool)>,
+}
+
+/// Reads all but the records. Blocks.
+pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
+    // A write transaction, because to read a table that is not there yet is an error.
+    let transaction = database.begin_write()?;
+    let mut purges = Purges::default();
+    let mut damaged = false;
+    for row in transaction.open_table(PURGES)?.iter()? {
+        let (key, row) = row?;
+        let number = unseal(key.value(), row.value())
+            .and_then(|payload| payload.try_into().ok())
+            .map(u64::from_le_bytes);
+        let restored = number.and_then(|number| purges.restore(key.value(), number));
+        damaged |= restored.is_none();
+    }
+    let mended = if damaged {
+        warn!("a purge on record is damaged: everything cached counts as purged");
+        purges.purge_everything(now_micros())
+    } else {
+        Vec::new()
+    };
+    // A state that cannot be read is no orderly end.
+    let unknown = Run {
+        number: 0,
+        trusted: 0,
+    };
+    let before = transaction.open_table(STATE)?.get(RUN)?.map(|row| {
+        unseal(RUN, row.value())
+            .and_then(decode_run)
+            .unwrap_or((unknown, false))
+    });
+    transaction.abort()?;
+    Ok(Found {
+        purges,
+        mended,
+        before,
+    })
+}
+
+/// Writes a batch, and who wrote it. Blocks.
+pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    if batch.durable {
+        // Commits by two phases, and saves what a repair would have to find out: opening after a
+        // crash then does not walk the whole file.
+        transaction.set_quick_repair(true);
+    } else {
+        transaction
+            .set_durability(Durability::None)
+            .map_err(Failure::io)?;
+    }
+    {
+        let mut records = transaction.open_table(RECORDS)?;
+        for (key, row) in &batch.records {
+            match row {
+                Some(row) => records.insert(&**key, &**row)?,
+                None => records.remove(&**key)?,
+            };
+        }
+        let mut purges = transaction.open_table(PURGES)?;
+        for edit in &batch.purges {
+            match edit {
+                Edit::Clear => purges.retain(|_, _| false)?,
+                Edit::Set(key, number) => {
+                    let row = seal(key, &number.to_le_bytes());
+                    purges.insert(&**key, &*row)?;
+                }
+                Edit::Remove(key) => drop(purges.remove(&**key)?),
+            }
+        }
+        let mut state = transaction.open_table(STATE)?;
+        let row = seal(RUN, &encode_run(run, batch.last));
+        state.insert(RUN, &*row)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn encode_run(run: Run, ended: bool) -> Vec<u8> {
+    let numbers = [run.number, run.trusted].map(u64::to_le_bytes);
+    [&numbers[0][..], &numbers[1], &[u8::from(ended)]].concat()
+}
+
+fn decode_run(payload: &[u8]) -> Option<(Run, bool)> {
+    let (number, rest) = payload.split_first_chunk()?;
+    let (trusted, rest) = rest.split_first_chunk()?;
+    let run = Run {
+        number: u64::from_le_bytes(*number),
+        trusted: u64::from_le_bytes(*trusted),
+    };
+    Some((run, rest == [1]))
+}

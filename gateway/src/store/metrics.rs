@@ -1,0 +1,187 @@
+//! What the chunk tiers count.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::disk::{Fault, Refusal};
+use super::memory::MemoryMetrics;
+use crate::telemetry::names;
+
+/// Which tier, and which disk (its path; empty for memory).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TierLabel {
+    tier: &'static str,
+    disk: String,
+}
+
+/// A disk and why.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    disk: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DiskLabel {
+    disk: String,
+}
+
+/// All families; each tier takes its own metrics out of them once.
+#[derive(Debug)]
+pub(super) struct StoreMetrics {
+    hits: Family<TierLabel, Counter>,
+    misses: Family<TierLabel, Counter>,
+    hit_bytes: Family<TierLabel, Counter>,
+    inserts: Family<TierLabel, Counter>,
+    used: Family<TierLabel, Gauge>,
+    evictions: Counter,
+    refusals: Family<ReasonLabel, Counter>,
+    faults: Family<ReasonLabel, Counter>,
+    free: Family<DiskLabel, Gauge>,
+    queued: Family<DiskLabel, Gauge>,
+    up: Family<DiskLabel, Gauge>,
+    read_seconds: Family<DiskLabel, Histogram>,
+}
+
+/// What every tier counts.
+#[derive(Debug, Clone)]
+pub(super) struct TierMetrics {
+    pub(super) hits: Counter,
+    pub(super) misses: Counter,
+    pub(super) hit_bytes: Counter,
+    pub(super) inserts: Counter,
+    pub(super) used: Gauge,
+}
+
+impl TierMetrics {
+    /// Counts the outcome of a look-up.
+    pub(super) fn looked_up(&self, found: Option<usize>) {
+        match found {
+            Some(len) => {
+                self.hits.inc();
+                self.hit_bytes.inc_by(u64::try_from(len).unwrap_or(0));
+            }
+            None => {
+                self.misses.inc();
+            }
+        }
+    }
+}
+
+/// What a disk counts beside that.
+#[derive(Debug, Clone)]
+pub(super) struct DiskMetrics {
+    pub(super) tier: TierMetrics,
+    pub(super) free: Gauge,
+    pub(super) queued: Gauge,
+    pub(super) up: Gauge,
+    pub(super) read_seconds: Histogram,
+    refusals: Family<ReasonLabel, Counter>,
+    faults: Family<ReasonLabel, Counter>,
+    disk: String,
+}
+
+impl DiskMetrics {
+    /// Counts a chunk that was not taken.
+    pub(super) fn refused(&self, refusal: Refusal) {
+        self.refusals
+            .get_or_create(&self.reason(refusal.name()))
+            .inc();
+    }
+
+    /// Counts a read that gave no sound chunk.
+    pub(super) fn fault(&self, fault: Fault) {
+        self.faults.get_or_create(&self.reason(fault.name())).inc();
+    }
+
+    fn reason(&self, reason: &'static str) -> ReasonLabel {
+        ReasonLabel {
+            disk: self.disk.clone(),
+            reason,
+        }
+    }
+}
+
+impl Default for StoreMetrics {
+    fn default() -> Self {
+        Self {
+            hits: Family::default(),
+            misses: Family::default(),
+            hit_bytes: Family::default(),
+            inserts: Family::default(),
+            used: Family::default(),
+            evictions: Counter::default(),
+            refusals: Family::default(),
+            faults: Family::default(),
+            free: Family::default(),
+            queued: Family::default(),
+            up: Family::default(),
+            // 20 µs to 10 s: from the page cache to a disk that is about to fail.
+            read_seconds: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
+            }),
+        }
+    }
+}
+
+impl StoreMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        names::STORE_HITS.register(registry, self.hits.clone());
+        names::STORE_MISSES.register(registry, self.misses.clone());
+        names::STORE_HIT_BYTES.register(registry, self.hit_bytes.clone());
+        names::STORE_INSERTS.register(registry, self.inserts.clone());
+        names::STORE_USED_BYTES.register(registry, self.used.clone());
+        names::STORE_EVICTIONS.register(registry, self.evictions.clone());
+        names::STORE_REFUSALS.register(registry, self.refusals.clone());
+        names::STORE_FAULTS.register(registry, self.faults.clone());
+        names::STORE_FREE_BYTES.register(registry, self.free.clone());
+        names::STORE_QUEUED_BYTES.register(registry, self.queued.clone());
+        names::STORE_DISK_UP.register(registry, self.up.clone());
+        names::STORE_READ_SECONDS.register(registry, self.read_seconds.clone());
+    }
+
+    /// The memory tier's: what the tiers count, and what the tier counts itself.
+    pub(super) fn memory(&self) -> (TierMetrics, MemoryMetrics) {
+        let tier = self.tier("memory", "");
+        let own = MemoryMetrics {
+            evictions: self.evictions.clone(),
+            used: tier.used.clone(),
+        };
+        (tier, own)
+    }
+
+    /// The metrics of the disk at `path`.
+    pub(super) fn disk(&self, path: &str) -> DiskMetrics {
+        let label = DiskLabel {
+            disk: path.to_owned(),
+        };
+        DiskMetrics {
+            tier: self.tier("disk", path),
+            free: self.free.get_or_create_owned(&label),
+            queued: self.queued.get_or_create_owned(&label),
+            up: self.up.get_or_create_owned(&label),
+            read_seconds: self.read_seconds.get_or_create_owned(&label),
+            refusals: self.refusals.clone(),
+            faults: self.faults.clone(),
+            disk: path.to_owned(),
+        }
+    }
+
+    fn tier(&self, tier: &'static str, disk: &str) -> TierMetrics {
+        let label = TierLabel {
+            tier,
+            disk: disk.to_owned(),
+        };
+        TierMetrics {
+            hits: self.hits.get_or_create_owned(&label),
+            misses: self.misses.get_or_create_owned(&label),
+            hit_bytes: self.hit_bytes.get_or_create_owned(&label),
+            inserts: self.inserts.get_or_create_owned(&label),
+            used: self.used.get_or_create_owned(&label),
+        }
+    }
+}

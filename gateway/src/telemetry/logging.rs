@@ -1,0 +1,238 @@
+//! Logs: one line an event on standard error, as text or JSON.
+//!
+//! No key or header can forge a line or drive a terminal: text lines escape every control
+//! character, whatever type the value has, and JSON escapes those below U+0020 by itself.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
+
+use tracing::Subscriber;
+use tracing::field::Field;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::Directive;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{self, Writer};
+
+/// The target of access log events: one a request, at level `info`.
+pub const ACCESS: &str = "tidegate::access";
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logging {
+    /// How a line looks.
+    pub format: Format,
+    /// From which level on: `error`, `warn`, `info`, `debug` or `trace`; also by module, as in
+    /// `info,tidegate::engine=debug`.
+    pub level: String,
+    /// One line a request, whatever `level` says.
+    pub access: bool,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people: time, level, target, message, fields.
+    Text,
+    /// For machines: one JSON object, with the fields at its top level.
+    Json,
+}
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// `level` is not understood.
+    #[error("`{level}` is no log level: {reason}")]
+    Level {
+        /// As configured.
+        level: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The process has a subscriber already.
+    #[error("logging is set up already")]
+    Twice,
+}
+
+impl Logging {
+    /// Sends the log of this process to standard error, coloured where that is a terminal.
+    ///
+    /// # Errors
+    /// If `level` is not understood, or logging was set up before.
+    pub fn init(&self) -> Result<(), LoggingError> {
+        let colour = io::stderr().is_terminal();
+        let subscriber = self.subscriber(io::stderr, colour)?;
+        tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Twice)
+    }
+
+    /// Whether `level` is understood: for `tidegate check`.
+    ///
+    /// # Errors
+    /// [`LoggingError::Level`].
+    pub fn check(&self) -> Result<(), LoggingError> {
+        self.filter().map(drop)
+    }
+
+    fn subscriber<W>(
+        &self,
+        writer: W,
+        colour: bool,
+    ) -> Result<Box<dyn Subscriber + Send + Sync>, LoggingError>
+    where
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(self.filter()?)
+            .with_writer(writer)
+            .with_ansi(colour);
+        Ok(match self.format {
+            Format::Text => Box::new(
+                builder
+                    .fmt_fields(format::debug_fn(field).delimited(" "))
+                    .finish(),
+            ),
+            Format::Json => Box::new(
+                builder
+                    .json()
+                    .flatten_event(true)
+                    .with_current_span(false)
+                    .finish(),
+            ),
+        })
+    }
+
+    fn filter(&self) -> Result<EnvFilter, LoggingError> {
+        let filter =
+            EnvFilter::builder()
+                .parse(&self.level)
+                .map_err(|error| LoggingError::Level {
+                    level: self.level.clone(),
+                    reason: error.to_string(),
+                })?;
+        let level = if self.access { "info" } else { "off" };
+        let access: Directive = format!("{ACCESS}={level}")
+            .parse()
+            .expect("a target and a level");
+        Ok(filter.add_directive(access))
+    }
+}
+
+/// Writes one field of a text line, control characters escaped whatever type the value has.
+fn field(out: &mut Writer<'_>, field: &Field, value: &dyn std::fmt::Debug) -> std::fmt::Result {
+    if field.name() != "message" {
+        write!(out, "{}=", field.name())?;
+    }
+    write!(Escaped(out), "{value:?}")
+}
+
+struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+
+impl std::fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for c in text.chars() {
+            if c.is_control() {
+                write!(self.0, "{}", c.escape_default())?;
+            } else {
+                self.0.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `events` writes under this configuration.
+    fn logged(logging: &Logging, events: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = logging
+            .subscriber(move || writer.clone(), false)
+            .expect("a valid level");
+        tracing::subscriber::with_default(subscriber, events);
+        let bytes = lines.0.lock().expect("not poisoned").clone();
+        String::from_utf8(bytes).expect("text")
+    }
+
+    fn with(format: Format, level: &str, access: bool) -> Logging {
+        Logging {
+            format,
+            level: level.to_owned(),
+            access,
+        }
+    }
+
+    #[test]
+    fn no_value_can_forge_a_line_or_drive_a_terminal() {
+        let evil = "a\nERROR forged\r\u{1b}[31m\u{9b}";
+        for format in [Format::Text, Format::Json] {
+            let text = logged(&with(format, "info", false), || {
+                tracing::info!(plain = evil, shown = %evil, "message {evil}");
+            });
+            assert_eq!(text.matches('\n').count(), 1, "{text}");
+            let inner = text.trim_end_matches('\n');
+            // JSON is free to leave U+0080 to U+009F as they are (RFC 8259, 7).
+            let harmful = |c: char| c.is_control() && (c < ' ' || format == Format::Text);
+            assert!(!inner.contains(harmful), "{inner:?}");
+            assert!(inner.contains("ERROR forged"));
+        }
+    }
+
+    #[test]
+    fn json_lines_are_objects_with_the_fields_on_top() {
+        let text = logged(&with(Format::Json, "info", true), || {
+            tracing::info!(target: ACCESS, key = "a \"b\"", bytes = 7u64, "request");
+        });
+        let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(line["target"], ACCESS);
+        assert_eq!(line["key"], "a \"b\"");
+        assert_eq!(line["bytes"], 7);
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["message"], "request");
+    }
+
+    #[test]
+    fn the_access_log_has_a_switch_of_its_own() {
+        let events = || {
+            tracing::info!(target: ACCESS, status = 200, "request");
+            tracing::info!("other");
+            tracing::warn!("trouble");
+        };
+        let rows = [
+            ("info", true, [true, true, true]),
+            ("info", false, [false, true, true]),
+            ("warn", true, [true, false, true]),
+            ("off", true, [true, false, false]),
+            ("tidegate::access=info", false, [false, false, false]),
+        ];
+        for (level, access, expected) in rows {
+            let text = logged(&with(Format::Text, level, access), events);
+            let seen = ["request", "other", "trouble"].map(|word| text.contains(word));
+            assert_eq!(seen, expected, "{level} {access}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_level_is_named() {
+        let error = with(Format::Text, "info,tidegate=loud", false)
+            .check()
+            .expect_err("no such level");
+        assert!(error.to_string().contains("tidegate=loud"), "{error}");
+    }
+}

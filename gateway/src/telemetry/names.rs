@@ -1,0 +1,302 @@
+//! Every metric, declared once: name, unit, help. Components build and register their own from
+//! these; [`list`](super::list) says what is registered under them.
+//!
+//! Names are without the `tidegate_` prefix and without the `_total` suffix, which the registry and
+//! the encoder add. Their unit, a base unit, is part of them: `_seconds`, `_bytes`, `_ratio`.
+
+use prometheus_client::registry::{self, Registry};
+
+/// Bytes fetched over bytes delivered.
+pub const AMPLIFICATION: Metric = Metric {
+    name: "amplification_ratio",
+    help: "Bytes fetched from origins over bytes delivered to readers, since the start; absent until something was delivered",
+};
+
+/// Version of the program.
+pub const BUILD: Metric = Metric {
+    name: "build",
+    help: "Version of the program that runs",
+};
+
+/// Start of the process.
+pub const PROCESS_START_TIME: Metric = Metric {
+    name: "process_start_time_seconds",
+    help: "When the process started, in seconds since 1970",
+};
+
+/// Processor time.
+pub const PROCESS_CPU: Metric = Metric {
+    name: "process_cpu_seconds",
+    help: "Processor time used, in user and kernel mode",
+};
+
+/// Resident memory.
+pub const PROCESS_RESIDENT_MEMORY: Metric = Metric {
+    name: "process_resident_memory_bytes",
+    help: "Memory of the process that is in RAM",
+};
+
+/// Threads.
+pub const PROCESS_THREADS: Metric = Metric {
+    name: "process_threads",
+    help: "Threads of the process",
+};
+
+/// Open file descriptors.
+pub const PROCESS_OPEN_FDS: Metric = Metric {
+    name: "process_open_fds",
+    help: "Open file descriptors: sockets, cache files, and the rest",
+};
+
+/// The limit of file descriptors.
+pub const PROCESS_MAX_FDS: Metric = Metric {
+    name: "process_max_fds",
+    help: "The most file descriptors that the process may open",
+};
+
+/// One metric's declaration.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name without prefix and `_total`.
+    pub name: &'static str,
+    /// One sentence for the person who reads a dashboard.
+    pub help: &'static str,
+}
+
+impl Metric {
+    /// Shows `handle`, or a family of handles, under this name.
+    pub fn register(self, registry: &mut Registry, handle: impl registry::Metric) {
+        registry.register(self.name, self.help, handle);
+    }
+}
+
+/// Bytes that the origin sent for objects.
+pub const ENGINE_FETCHED: Metric = Metric {
+    name: "fetched_bytes",
+    help: "Bytes of objects that the origin sent",
+};
+/// Bytes handed to readers.
+pub const ENGINE_DELIVERED: Metric = Metric {
+    name: "delivered_bytes",
+    help: "Bytes of objects that readers took",
+};
+/// Requests for versions.
+pub const ENGINE_RESOLVES: Metric = Metric {
+    name: "resolves",
+    help: "Requests to the origin that asked which version a key has, with its first bytes",
+};
+/// Requests for parts.
+pub const ENGINE_PARTS: Metric = Metric {
+    name: "parts",
+    help: "Requests to the origin for further parts of a known version",
+};
+/// Second requests.
+pub const ENGINE_HEDGES: Metric = Metric {
+    name: "hedges",
+    help: "Second requests for parts that kept a reader waiting three times as long as usual",
+};
+/// Joined flights.
+pub const ENGINE_JOINED: Metric = Metric {
+    name: "flights_joined",
+    help: "Reads that joined a chunk already on its way",
+};
+/// Abandoned fetches.
+pub const ENGINE_ABANDONED: Metric = Metric {
+    name: "fetches_abandoned",
+    help: "Fetches stopped because nobody wanted them any more",
+};
+/// Stale answers on error.
+pub const ENGINE_STALE_ON_ERROR: Metric = Metric {
+    name: "stale_on_error",
+    help: "Opens answered with a stale version because the origin failed",
+};
+
+/// Requests sent to an origin.
+pub const ORIGIN_REQUESTS: Metric = Metric {
+    name: "origin_requests",
+    help: "Requests sent to the origin, by kind and result; a HEAD that a GET confirms is one",
+};
+
+/// Bytes received from an origin.
+pub const ORIGIN_BYTES: Metric = Metric {
+    name: "origin_received_bytes",
+    help: "Bytes of bodies received from the origin",
+};
+
+/// Time to an answer's head.
+pub const ORIGIN_FIRST_BYTE: Metric = Metric {
+    name: "origin_first_byte_seconds",
+    help: "Time from a request to the head of the origin's answer, connecting included",
+};
+
+/// Requests tried again.
+pub const ORIGIN_RETRIES: Metric = Metric {
+    name: "origin_retries",
+    help: "Requests tried again after a passing failure, broken bodies included",
+};
+
+/// Bodies that broke.
+pub const ORIGIN_BROKEN_BODIES: Metric = Metric {
+    name: "origin_broken_bodies",
+    help: "Bodies that broke off, stalled or were wrong, by reason",
+};
+
+/// State of an origin's breaker.
+pub const ORIGIN_BREAKER_OPEN: Metric = Metric {
+    name: "origin_breaker_open",
+    help: "1 while the origin is known to be down and is left alone, 0 otherwise",
+};
+
+/// Requests at an origin.
+pub const ORIGIN_RUNNING: Metric = Metric {
+    name: "origin_requests_running",
+    help: "Requests at the origin now, by priority",
+};
+
+/// Requests that wait for a place at an origin.
+pub const ORIGIN_QUEUED: Metric = Metric {
+    name: "origin_requests_queued",
+    help: "Requests that wait for a place at the origin now, by priority",
+};
+
+/// Chunks found, by tier and, on disk, by disk.
+pub const STORE_HITS: Metric = Metric {
+    name: "store_hits",
+    help: "Chunks found in a tier",
+};
+/// Chunks asked for and not found in a tier.
+pub const STORE_MISSES: Metric = Metric {
+    name: "store_misses",
+    help: "Chunks asked of a tier that it did not hold",
+};
+/// Bytes of the chunks found.
+pub const STORE_HIT_BYTES: Metric = Metric {
+    name: "store_hit_bytes",
+    help: "Bytes of the chunks found in a tier",
+};
+/// Chunks taken in.
+pub const STORE_INSERTS: Metric = Metric {
+    name: "store_inserts",
+    help: "Chunks taken into a tier",
+};
+/// Chunks that the disk tier did not take, by reason.
+pub const STORE_REFUSALS: Metric = Metric {
+    name: "store_refusals",
+    help: "Chunks offered to a disk that it did not take, by reason: opening, failed, closed, full, queue, present",
+};
+/// Chunks pushed out of memory.
+pub const STORE_EVICTIONS: Metric = Metric {
+    name: "store_evictions",
+    help: "Chunks pushed out of memory by others",
+};
+/// Bytes that a tier holds.
+pub const STORE_USED_BYTES: Metric = Metric {
+    name: "store_used_bytes",
+    help: "Bytes that a tier takes up",
+};
+/// Bytes left on a cache disk.
+pub const STORE_FREE_BYTES: Metric = Metric {
+    name: "store_free_bytes",
+    help: "Bytes free on the file system of a cache disk",
+};
+/// Bytes waiting to be written.
+pub const STORE_QUEUED_BYTES: Metric = Metric {
+    name: "store_queued_bytes",
+    help: "Bytes that wait to be written to a cache disk",
+};
+/// Chunks that a disk did not give back as they were put in.
+pub const STORE_FAULTS: Metric = Metric {
+    name: "store_faults",
+    help: "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error",
+};
+/// Whether a cache disk is in use.
+pub const STORE_DISK_UP: Metric = Metric {
+    name: "store_disk_up",
+    help: "1 while a cache disk is in use, 0 while its index loads or when it failed",
+};
+/// How long a disk read takes.
+pub const STORE_READ_SECONDS: Metric = Metric {
+    name: "store_read_seconds",
+    help: "Time to read one chunk from a disk, waiting for its turn included",
+};
+/// Lookups of metadata.
+pub const META_LOOKUPS: Metric = Metric {
+    name: "meta_lookups",
+    help: "Lookups of an object's metadata, by where it was found: memory, disk, nowhere",
+};
+/// Records that could not be believed.
+pub const META_CORRUPT: Metric = Metric {
+    name: "meta_corrupt",
+    help: "Metadata records that failed their check and were removed",
+};
+/// Records that a purge covers.
+pub const META_PURGED: Metric = Metric {
+    name: "meta_purged",
+    help: "Metadata records hidden because a purge covers them, also those put too late",
+};
+/// Failures of the metadata database.
+pub const META_ERRORS: Metric = Metric {
+    name: "meta_errors",
+    help: "Failures of the metadata database",
+};
+/// Changes that never reached the database.
+pub const META_LOST: Metric = Metric {
+    name: "meta_lost_writes",
+    help: "Changes of metadata that could not be written down",
+};
+/// Changes written.
+pub const META_WRITES: Metric = Metric {
+    name: "meta_writes",
+    help: "Changes of metadata written to the database",
+};
+/// Confirmations not written because one was a moment ago.
+pub const META_COALESCED: Metric = Metric {
+    name: "meta_coalesced",
+    help: "Confirmations not written because the last one is less than five minutes old",
+};
+
+/// Requests answered.
+pub const HTTP_REQUESTS: Metric = Metric {
+    name: "http_requests",
+    help: "Requests by method and class of status; gone: the client left before an answer",
+};
+/// Answers by what the cache had.
+pub const HTTP_CACHE_RESULTS: Metric = Metric {
+    name: "http_cache_results",
+    help: "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none",
+};
+/// Bytes of bodies.
+pub const HTTP_SENT_BYTES: Metric = Metric {
+    name: "http_sent_bytes",
+    help: "Bytes of bodies handed to clients",
+};
+/// Answers that did not end whole.
+pub const HTTP_BROKEN_ANSWERS: Metric = Metric {
+    name: "http_broken_answers",
+    help: "Answers that were begun and not sent whole, because the client or the origin left",
+};
+/// Requests under way.
+pub const HTTP_REQUESTS_IN_FLIGHT: Metric = Metric {
+    name: "http_requests_in_flight",
+    help: "Requests under way, from their head to the last byte of their answer",
+};
+/// Time to the first byte.
+pub const HTTP_FIRST_BYTE_SECONDS: Metric = Metric {
+    name: "http_first_byte_seconds",
+    help: "Time from a request's head to the first byte of its answer",
+};
+/// Open connections.
+pub const HTTP_CONNECTIONS: Metric = Metric {
+    name: "http_connections",
+    help: "Open connections",
+};
+/// Connections accepted.
+pub const HTTP_CONNECTIONS_ACCEPTED: Metric = Metric {
+    name: "http_connections_accepted",
+    help: "Connections accepted",
+};
+/// Connections ended by a deadline.
+pub const HTTP_CONNECTIONS_EXPIRED: Metric = Metric {
+    name: "http_connections_expired",
+    help: "Connections ended because the client was silent, slow with its head, or stalled",
+};

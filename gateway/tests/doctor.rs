@@ -1,0 +1,192 @@
+//! `tidegate doctor` end to end, for moments: that it measures, judges, prints what loads, and leaves
+//! nothing behind. What measurements mean is tried in `plan::diagnosis`.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate::config::{Config, Environment, parse};
+use tidegate::doctor::{Options, Origins, Progress, Report, run};
+use tidegate::origin::embedded::Embedded;
+use tidegate::origin::fake::FakeOrigin;
+use tidegate::origin::settings::Credentials;
+use tidegate::origin::{self, Metrics, Settings};
+use tidegate::plan::ByteSize;
+
+const KEY: &str = "audio/a b.bin";
+
+/// An origin with one object, and a configuration that leads to it.
+async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
+    let embedded = Embedded::start(&folder.join("origin"))
+        .await
+        .expect("an origin");
+    let body = Bytes::from(vec![7; 2 << 20]);
+    let body = stream::iter([Ok::<_, io::Error>(body)]);
+    let put = embedded.put(KEY, "application/octet-stream", body).await;
+    put.expect("an object");
+
+    let mut settings = Settings::new("media", embedded.bucket());
+    settings.endpoint = Some(embedded.endpoint());
+    settings.path_style = true;
+    let key = embedded.credentials();
+    settings.credentials = Credentials::Static {
+        access_key_id: key.access_key_id.clone(),
+        secret_access_key: key.secret_access_key.clone(),
+        session_token: None,
+    };
+    let connected = origin::connect(&settings, &Metrics::default()).await;
+    let origins = Origins::from([("media".to_owned(), connected.expect("a bucket"))]);
+    (embedded, config(folder), origins)
+}
+
+fn config(folder: &Path) -> Config {
+    let text = format!(
+        "[[cache.disk]]\npath = {:?}\ncapacity = \"1GiB\"\nmin_free = \"1MiB\"\n\
+         [[origin]]\nname = \"media\"\nbucket = \"media\"\n\
+         [[route]]\npath = \"/books/\"\nkey_prefix = \"audio/\"\norigin = \"media\"\n",
+        folder.join("cache")
+    );
+    let loaded = parse("t.toml", &text, &Environment::default());
+    loaded.expect("it is right").config
+}
+
+fn options(objects: &[&str]) -> Options {
+    Options {
+        objects: objects.iter().map(|path| (*path).to_owned()).collect(),
+        time: Duration::from_millis(20),
+        scratch: ByteSize(4 << 20),
+        ..Options::default()
+    }
+}
+
+/// What was said on the way.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn examined(config: &Config, options: &Options, origins: &Origins) -> (Report, String) {
+    let said = Said::default();
+    let mut progress = Progress::new(said.clone());
+    let report = run(config, options, origins, &mut progress).await;
+    let said = String::from_utf8(said.0.lock().expect("not poisoned").clone());
+    (report.expect("it ran"), said.expect("text"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn measures_everything_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_embedded, config, origins) = stage(folder.path()).await;
+    std::fs::create_dir(folder.path().join("cache")).expect("a folder");
+    let mut options = options(&["/books/a%20b.bin"]);
+    options.disks.push(folder.path().join("other"));
+    let (report, said) = examined(&config, &options, &origins).await;
+
+    assert_eq!(report.missing, Vec::<String>::new());
+    let measured = &report.measurements;
+    assert!(measured.memory.0 > 0.0);
+    assert_eq!(measured.disks.len(), 2);
+    for disk in &measured.disks {
+        for rate in [disk.write, disk.read, disk.chunk_write, disk.chunk_read] {
+            assert!(rate.0 > 0.0, "{disk:?}");
+        }
+        assert!(
+            disk.capacity.0 > 0 && disk.chunk_time > Duration::ZERO,
+            "{disk:?}"
+        );
+    }
+    let origin = &measured.origins[0];
+    assert!(origin.first_byte > Duration::ZERO);
+    let connections: Vec<u32> = origin.rates.iter().map(|(n, _)| *n).collect();
+    assert!(
+        connections.starts_with(&[1, 2, 4]),
+        "two steps tell that nothing grows"
+    );
+    assert!(origin.rates.iter().all(|(_, rate)| rate.0 > 0.0));
+
+    for step in [
+        "memory: copying … ",
+        "disk ",
+        "origin \"media\": 1 connection … ",
+    ] {
+        assert!(said.contains(step), "{step}: {said}");
+    }
+    let text = report.to_string();
+    let (_, toml) = text.split_once("\n# To set").expect("something to set");
+    let loaded = parse(
+        "t.toml",
+        &format!("# To set{toml}"),
+        &Environment::default(),
+    );
+    let loaded = loaded.expect("it is right").config;
+    assert!(loaded.profile("measured").is_some());
+
+    assert!(!folder.path().join("other").exists());
+    let left = std::fs::read_dir(folder.path().join("cache")).expect("a folder");
+    assert_eq!(left.count(), 0);
+}
+
+#[tokio::test]
+async fn without_an_object_it_says_what_is_missing_and_asks_for_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fake = FakeOrigin::new();
+    let origins = Origins::from([("media".to_owned(), Arc::new(fake) as Arc<_>)]);
+    let (report, _) = examined(&config(folder.path()), &options(&[]), &origins).await;
+    assert_eq!(report.measurements.origins, []);
+    assert!(
+        report.missing[0].contains("--object"),
+        "{:?}",
+        report.missing
+    );
+    assert_eq!(report.diagnosis.settings, None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_measured_is_named_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_embedded, mut config, origins) = stage(folder.path()).await;
+    config.cache.disk[0].min_free = ByteSize(u64::MAX);
+    let (report, said) = examined(&config, &options(&["/books/no"]), &origins).await;
+    assert_eq!(report.measurements.disks, []);
+    assert!(
+        report.missing[0].contains("nearly full"),
+        "{:?}",
+        report.missing
+    );
+    assert!(
+        report.missing[1].contains("no such key"),
+        "{:?}",
+        report.missing
+    );
+    assert!(!said.contains("writing"), "{said}");
+    assert!(report.to_string().contains("not measured: disk"));
+}
+
+#[tokio::test]
+async fn a_path_that_leads_nowhere_ends_it_before_it_begins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = config(folder.path());
+    for (path, why) in [
+        ("books/a", "does not begin with `/`"),
+        ("/films/a", "no route"),
+        ("/books/../a", "names no object"),
+    ] {
+        let said = Said::default();
+        let mut progress = Progress::new(said.clone());
+        let ran = run(&config, &options(&[path]), &Origins::new(), &mut progress).await;
+        let error = format!("{:#}", ran.expect_err(path));
+        assert!(error.contains(why), "{error}");
+        assert!(said.0.lock().expect("not poisoned").is_empty());
+    }
+}

@@ -1,0 +1,268 @@
+//! The whole gateway, as `serve` and `demo` put it together, on the embedded origin.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Method, Uri};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tidegate::app::start_demo;
+use tidegate::demo::{Options, Running, Stage};
+use tidegate::origin::embedded::Embedded;
+
+#[path = "support/door.rs"]
+mod door;
+#[path = "support/gateway.rs"]
+mod gateway;
+
+use door::Door;
+use gateway::{Got, Whole, ask};
+
+const AUTH: (&str, &str) = ("authorization", "Bearer t0ken");
+
+/// Several parts of several chunks, and a last chunk that is none.
+const LONG: usize = (9 << 20) + 5;
+
+/// A bucket that stays where it is while gateways come and go.
+struct World {
+    folder: TempDir,
+    origin: Embedded,
+    door: Door,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let origin = Embedded::start(&folder.path().join("origin")).await;
+        let origin = origin.expect("an origin");
+        let uri: Uri = origin.endpoint().parse().expect("a URL");
+        let address = uri.authority().expect("an address").as_str().parse();
+        Self {
+            folder,
+            origin,
+            door: Door::to(address.expect("on loopback")).await,
+        }
+    }
+
+    /// Memory and disk, with nothing said of where metadata is kept.
+    fn config(&self, profile: &str) -> String {
+        let key = self.origin.credentials();
+        format!(
+            "[admin]\ntoken = \"t0ken\"\n\
+             [cache]\nmemory = \"64MiB\"\n\
+             [[cache.disk]]\npath = \"{}\"\ncapacity = \"128MiB\"\nmin_free = \"1MiB\"\n\
+             [[origin]]\nname = \"media\"\nbucket = \"{}\"\nendpoint = \"http://{}\"\n\
+             path_style = true\naccess_key_id = \"{}\"\nsecret_access_key = \"{}\"\n\
+             [profile.web]\n{profile}\n",
+            self.disk().display(),
+            self.origin.bucket(),
+            self.door.address(),
+            key.access_key_id,
+            key.secret_access_key,
+        )
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    async fn start(&self, profile: &str) -> Whole {
+        Whole::start(&self.config(profile)).await
+    }
+
+    async fn put(&self, key: &str, bytes: &[u8]) {
+        let body = stream::iter([io::Result::Ok(Bytes::copy_from_slice(bytes))]);
+        let put = self.origin.put(key, "application/x-test", body).await;
+        put.expect("written");
+    }
+}
+
+fn sample(size: usize, seed: usize) -> Vec<u8> {
+    (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
+}
+
+fn cache(got: &Got) -> &str {
+    got.header("cache-status")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_purges_and_is_warm_after_an_orderly_restart() {
+    let world = World::new().await;
+    let (long, first, second) = (sample(LONG, 0), sample(4000, 1), sample(4000, 2));
+    world.put("films/a b.bin", &long).await;
+    world.put("notes/n.bin", &first).await;
+
+    let gateway = world.start("ttl = \"1h\"").await;
+    gateway.ready().await;
+    let got = gateway.get("/films/a%20b.bin", &[]).await;
+    assert_eq!(got.status, 200);
+    assert!(got.body == long && cache(&got).contains("fwd=uri-miss"));
+    assert_eq!(got.header("content-type"), "application/x-test");
+    let got = gateway.get("/notes/n.bin", &[]).await;
+    assert_eq!(got.body, first);
+    let again = gateway.get("/notes/n.bin", &[]).await;
+    assert!(cache(&again).contains("hit"), "{again:?}");
+
+    world.put("notes/n.bin", &second).await;
+    let purge = "/purge?path=/notes/n.bin";
+    let refused = ask(gateway.admin, Method::POST, purge, &[]).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(gateway.get("/notes/n.bin", &[]).await.body, first);
+    let purged = ask(gateway.admin, Method::POST, purge, &[AUTH]).await;
+    assert_eq!(purged.status, 200, "{purged:?}");
+    assert_eq!(gateway.get("/notes/n.bin", &[]).await.body, second);
+    gateway.stop().await;
+    assert!(world.disk().join("state").is_dir(), "beside the first disk");
+
+    let gateway = world.start("ttl = \"1h\"").await;
+    gateway.ready().await;
+    let got = gateway.get("/films/a%20b.bin", &[]).await;
+    assert!(
+        got.body == long && cache(&got).contains("hit"),
+        "{}",
+        cache(&got)
+    );
+    let range = [("range", "bytes=-70000")];
+    let part = gateway.get("/films/a%20b.bin", &range).await;
+    assert!(part.status == 206 && part.body == long[LONG - 70_000..]);
+    assert_eq!(gateway.get("/notes/n.bin", &[]).await.body, second);
+    assert_eq!(gateway.gets().await, 0, "all of it was warm");
+    let from_disk = ["tidegate_store_hits_total{", "tier=\"disk\""];
+    assert!(gateway.metric(&from_disk).await > 30);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_without_its_origin_and_serves_what_it_has() {
+    let world = World::new().await;
+    let bytes = sample(3 << 20, 0);
+    world.put("kept.bin", &bytes).await;
+    world.put("other.bin", &bytes[..10]).await;
+    let stale_at_once = "ttl = \"1ms\"\nstale_while_revalidate = \"0s\"\nstale_if_error = \"1h\"";
+    let gateway = world.start(stale_at_once).await;
+    gateway.ready().await;
+    assert_eq!(gateway.get("/kept.bin", &[]).await.body, bytes);
+    gateway.stop().await;
+
+    world.door.shut();
+    let gateway = world.start(stale_at_once).await;
+    assert_eq!(gateway.look("/healthz").await.status, 200);
+    let waiting = gateway.look("/readyz").await;
+    assert_eq!(waiting.status, 503);
+    let missing = waiting.text();
+    assert!(
+        missing.contains("origin `media`: the origin is unavailable"),
+        "{missing}"
+    );
+    loaded(&gateway).await;
+    let kept = gateway.get("/kept.bin", &[]).await;
+    assert_eq!(kept.status, 200);
+    assert!(
+        kept.body == bytes && cache(&kept).contains("stale-if-error"),
+        "{}",
+        cache(&kept)
+    );
+    let other = gateway.get("/other.bin", &[]).await;
+    assert_eq!(other.status, 503);
+    assert!(!other.header("retry-after").is_empty());
+    assert!(!other.text().contains("127.0.0.1"), "{other:?}");
+
+    world.door.open();
+    gateway.ready().await;
+    assert_eq!(gateway.get("/other.bin", &[]).await.body, bytes[..10]);
+    gateway.stop().await;
+}
+
+/// Waits until the only thing missing is the origin.
+async fn loaded(gateway: &Whole) {
+    for _ in 0..3000 {
+        if gateway.metric(&["tidegate_store_disk_up{"]).await == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the disk's index is not loaded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_in_use_is_named() {
+    let world = World::new().await;
+    let gateway = world.start("").await;
+    let second = Whole::try_start(&world.config("")).await;
+    let said = format!("{:#}", second.expect_err("the disk is taken"));
+    assert!(said.contains("cannot open the cache"), "{said}");
+    assert!(
+        said.contains(world.folder.path().to_str().expect("text")),
+        "{said}"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_url_of_the_demo_answers_200() {
+    let options = Options {
+        port: 0,
+        admin_port: 0,
+        large: 2 << 20,
+        ..Options::default()
+    };
+    let stage = Stage::set(&options).await.expect("a stage");
+    let gateway = start_demo(stage.launch().expect("sockets")).await;
+    let gateway = gateway.expect("it starts");
+    let urls = stage.guide().urls();
+    assert!(urls.len() > 10, "{urls:?}");
+    for url in urls {
+        let uri: Uri = url.parse().expect("a URL");
+        let address = uri.authority().expect("an address").as_str();
+        let path = uri.path_and_query().expect("a path").as_str();
+        let address = address.parse().expect("on loopback");
+        let got = ask(address, Method::GET, path, &[]).await;
+        assert!(got.status == 200 && !got.body.is_empty(), "{url}: {got:?}");
+    }
+    Running::stop(gateway).await.expect("in order");
+}
+
+/// The address in the first line of a log that has `message`, with the lines read so far.
+fn address(log: &mut impl BufRead, message: &str) -> String {
+    let mut read = String::new();
+    while log.read_line(&mut read).expect("text") > 0 {
+        let line = read.lines().last().expect("just read");
+        if line.contains(message) {
+            let (_, address) = line.split_once("address=").expect("an address");
+            return address.trim().to_owned();
+        }
+    }
+    panic!("it ended without `{message}`:\n{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_says_where_and_ends_in_order_when_told() {
+    let world = World::new().await;
+    world.put("one.bin", b"1").await;
+    let anywhere = "[http]\nlisten = \"127.0.0.1:0\"\n";
+    let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+    let config = world.config("").replace("[admin]\n", admin);
+    let file = world.folder.path().join("tidegate.toml");
+    std::fs::write(&file, format!("{anywhere}{config}")).expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["serve", "--config"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut log = BufReader::new(child.stderr.take().expect("piped"));
+    let http = address(&mut log, "serving").parse().expect("an address");
+    let got = ask(http, Method::GET, "/one.bin", &[]).await;
+    assert_eq!((got.status, &got.body[..]), (200, &b"1"[..]));
+
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(id.expect("a process id"), Signal::TERM).expect("ours");
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).expect("text");
+    assert_eq!(child.wait().expect("ours").code(), Some(0), "{rest}");
+    assert!(rest.contains("stopped in order"), "{rest}");
+}

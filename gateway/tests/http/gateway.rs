@@ -1,0 +1,173 @@
+//! The HTTP frontend over the real engine, an origin in memory, and a client that speaks to it over
+//! a socket of its own for each request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use prometheus_client::registry::Registry;
+use tidegate::engine::{Budget, Engine, Parts, Source};
+use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate::origin::fake::FakeOrigin;
+use tidegate::plan::{Geometry, Listen, Profile, Timestamp};
+use tidegate::socket::Listener;
+use tidegate::store;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes; only a failure waits for it.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// 4 KiB, so that small objects have many chunks.
+pub(crate) const CHUNK: u64 = 4096;
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    pub(crate) origin: FakeOrigin,
+    now: Arc<AtomicU64>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// What a client got.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// `Err`: the answer was cut off.
+    pub(crate) body: Result<Bytes, hyper::Error>,
+}
+
+impl Got {
+    /// A header as text, empty where there is none; several values joined.
+    pub(crate) fn header(&self, name: &str) -> String {
+        let values = self.headers.get_all(name).iter();
+        let texts: Vec<_> = values.map(|value| value.to_str().expect("text")).collect();
+        texts.join(", ")
+    }
+
+    /// The body, which must be whole.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        self.body.as_ref().expect("a whole body")
+    }
+}
+
+impl Gateway {
+    /// One route, `/`.
+    pub(crate) async fn start() -> Self {
+        Self::with(vec![RouteSettings::default()], Settings::default()).await
+    }
+
+    /// These routes, all of them to the same bucket and with the profile `web`.
+    pub(crate) async fn with(routes: Vec<RouteSettings>, settings: Settings) -> Self {
+        let origin = FakeOrigin::new();
+        // Some time after 1970, so that a version can be older than now.
+        let now = Arc::new(AtomicU64::new(1_800_000_000_000));
+        let clock = now.clone();
+        let geometry = Geometry::new(CHUNK).expect("a power of two");
+        let stores = store::Settings {
+            geometry,
+            ..store::Settings::default()
+        };
+        let opened = store::open(&stores, &mut Registry::default());
+        let (chunks, meta) = opened.expect("stores in memory");
+        let engine = Engine::new(Parts {
+            chunks,
+            meta,
+            geometry,
+            budget: Budget::new(64 << 20),
+            clock: Arc::new(move || Timestamp(clock.load(Ordering::SeqCst))),
+            origins: Vec::new(),
+        });
+        let source = Arc::new(Source {
+            origin: Arc::new(origin.clone()),
+            profile: ArcSwap::from_pointee(Profile::web()),
+        });
+        let route = |settings| Route {
+            settings,
+            source: source.clone(),
+        };
+        let metrics = Arc::new(Metrics::default());
+        let routes = routes.into_iter().map(route).collect();
+        let pinned = Arc::new(Ceiling::new(16 << 20));
+        let frontend = Frontend::new(engine, routes, settings, metrics, pinned);
+        let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
+        let listener = Listener::bind(&any, 0o600).await.expect("a free port");
+        let Listen::Tcp(address) = listener.address().expect("bound") else {
+            panic!("asked for TCP")
+        };
+        let stop = CancellationToken::new();
+        Self {
+            origin,
+            now,
+            address,
+            stop: stop.clone(),
+            task: tokio::spawn(frontend.serve(vec![listener], stop)),
+        }
+    }
+
+    /// Lets time pass for the freshness of what is cached.
+    pub(crate) fn later(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).expect("a short time");
+        self.now.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// A GET with these headers.
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
+        self.ask(Method::GET, path, headers).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Got {
+        let mut request = Request::builder().method(method).uri(path);
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", "media.example");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Empty::<Bytes>::new()).expect("a request");
+        timeout(LONG, self.send(request)).await.expect("in time")
+    }
+
+    async fn send(&self, request: Request<Empty<Bytes>>) -> Got {
+        let stream = TcpStream::connect(self.address).await.expect("listening");
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.expect("an answer");
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map(|whole| whole.to_bytes());
+        connection.abort();
+        Got {
+            status: head.status,
+            headers: head.headers,
+            body,
+        }
+    }
+
+    /// Ends it, and waits until it has ended.
+    pub(crate) async fn end(self) {
+        self.stop.cancel();
+        let ended = timeout(LONG, self.task).await;
+        ended.expect("in time").expect("no panic");
+    }
+}
+
+/// Bytes that differ from their neighbours.
+pub(crate) fn sample(size: usize) -> Vec<u8> {
+    (0..size).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+pub(crate) fn status(got: &Got) -> u16 {
+    got.status.as_u16()
+}

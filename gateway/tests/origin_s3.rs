@@ -1,0 +1,514 @@
+//! What the S3 client sends, and what it makes of every answer, over real sockets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tidegate::origin::fake::Fault;
+use tidegate::origin::s3::S3;
+use tidegate::origin::settings::{Credentials, Deadlines};
+use tidegate::origin::{
+    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, Phase, Priority, Settings,
+};
+use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp};
+
+#[path = "support/fake_s3.rs"]
+mod fake_s3;
+
+use fake_s3::FakeS3;
+
+fn key(text: &str) -> ObjectKey {
+    ObjectKey::new(text).expect("a valid key")
+}
+
+fn get(name: &str, range: Option<RangeSpec>) -> Get {
+    Get {
+        key: key(name),
+        range,
+        condition: Condition::None,
+        priority: Priority::Demand,
+    }
+}
+
+fn bounded(first: u64, last: u64) -> Option<RangeSpec> {
+    Some(RangeSpec::Bounded { first, last })
+}
+
+async fn bare(server: &FakeS3) -> S3 {
+    S3::new(&server.settings()).await.expect("settings")
+}
+
+async fn whole(settings: &Settings) -> Arc<dyn Origin> {
+    let metrics = Metrics::default();
+    origin::connect(settings, &metrics).await.expect("settings")
+}
+
+async fn content(origin: &dyn Origin, request: Get) -> Result<Content, OriginError> {
+    match origin.get(request).await? {
+        Answer::Content(content) => Ok(content),
+        Answer::NotModified { .. } => panic!("304 where content was expected"),
+    }
+}
+
+async fn drain(content: Content) -> (Vec<u8>, Option<OriginError>) {
+    let mut body = content.body;
+    let mut bytes = Vec::new();
+    while let Some(item) = body.next().await {
+        match item {
+            Ok(frame) => bytes.extend_from_slice(&frame),
+            Err(error) => return (bytes, Some(error)),
+        }
+    }
+    (bytes, None)
+}
+
+/// A whole answer, with the length that belongs to it.
+fn raw(head: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn xml(code: &str) -> String {
+    format!("<Error><Code>{code}</Code><Message>secret host</Message></Error>")
+}
+
+#[tokio::test]
+async fn one_request_each_and_nothing_in_it_that_was_not_asked_for() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "0123456789");
+    let origin = bare(&server).await;
+    let answer = content(&origin, get("k", bounded(2, 4)))
+        .await
+        .expect("content");
+    assert_eq!(drain(answer).await, (b"234".to_vec(), None));
+    assert!(content(&origin, get("k", None)).await.is_ok());
+    assert!(origin.head(&key("k")).await.is_ok());
+    assert_eq!(origin.probe().await, Ok(()));
+
+    let requests = server.requests();
+    let lines: Vec<_> = requests
+        .iter()
+        .map(|r| {
+            (
+                r.method.as_str(),
+                r.target.split('?').next().unwrap_or_default(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("GET", "/media/k"),
+            ("GET", "/media/k"),
+            ("HEAD", "/media/k"),
+            ("HEAD", "/media/")
+        ]
+    );
+    let sent = |n: usize, name: &str| requests[n].headers.get(name).cloned();
+    assert_eq!(sent(0, "range").as_deref(), Some("bytes=2-4"));
+    assert_eq!(sent(1, "range"), None);
+    for n in 0..4 {
+        assert_eq!(sent(n, "x-amz-checksum-mode"), None);
+        assert!(sent(n, "authorization").is_some_and(|v| v.starts_with("AWS4-HMAC-SHA256")));
+    }
+}
+
+#[tokio::test]
+async fn anonymous_requests_are_not_signed() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let mut settings = server.settings();
+    settings.credentials = Credentials::Anonymous;
+    let origin = S3::new(&settings).await.expect("settings");
+    assert!(content(&origin, get("k", None)).await.is_ok());
+    assert_eq!(server.requests()[0].headers.get("authorization"), None);
+}
+
+#[tokio::test]
+async fn conditions_are_sent_and_their_answers_understood() {
+    let server = FakeS3::start().await;
+    let old = server.bucket.put("k", "old");
+    let origin = bare(&server).await;
+    let matching = |etag: &ETag| Get {
+        condition: Condition::Match {
+            etag: etag.clone(),
+            version_id: None,
+        },
+        ..get("k", bounded(0, 1))
+    };
+    let none_matching = |etag: &ETag| Get {
+        condition: Condition::NoneMatch(etag.clone()),
+        ..get("k", bounded(0, 1))
+    };
+    assert!(content(&origin, matching(&old.etag)).await.is_ok());
+    let Ok(Answer::NotModified { last_modified }) = origin.get(none_matching(&old.etag)).await
+    else {
+        panic!("304 expected");
+    };
+    assert_eq!(last_modified, old.last_modified);
+
+    server.bucket.put("k", "new");
+    let changed = content(&origin, matching(&old.etag)).await;
+    assert_eq!(changed.expect_err("412"), OriginError::Changed);
+    assert!(content(&origin, none_matching(&old.etag)).await.is_ok());
+
+    let weak = ETag::parse("W/\"x\"").expect("valid");
+    let _ = content(&origin, matching(&weak)).await;
+    let last = server.requests().pop().expect("a request");
+    assert_eq!(last.headers.get("if-match"), None, "it could never match");
+}
+
+#[tokio::test]
+async fn versions_are_asked_for_by_their_id() {
+    let server = FakeS3::start().await;
+    let _ = server.bucket.clone().with_versions();
+    let old = server.bucket.put("k", "old");
+    server.bucket.put("k", "newer");
+    let origin = bare(&server).await;
+    let request = Get {
+        condition: Condition::Match {
+            etag: old.etag.clone(),
+            version_id: old.version_id.clone(),
+        },
+        ..get("k", None)
+    };
+    let answer = content(&origin, request.clone())
+        .await
+        .expect("the old one");
+    assert_eq!(answer.version, old);
+    assert_eq!(drain(answer).await.0, b"old");
+
+    server.answer_next(raw("404 Not Found", &xml("NoSuchVersion")));
+    assert_eq!(
+        content(&origin, request).await.expect_err("gone"),
+        OriginError::Changed
+    );
+}
+
+/// Each of these heads and bodies means that error, and costs one request.
+async fn means(rows: &[(&str, &str, OriginError)]) {
+    let server = FakeS3::start().await;
+    let origin = bare(&server).await;
+    for (head, code, expected) in rows {
+        let body = if code.starts_with(|c: char| c.is_ascii_uppercase()) {
+            format!("<Error><Code>{code}</Code><Message>secret host</Message></Error>")
+        } else {
+            (*code).to_owned()
+        };
+        server.answer_next(raw(head, &body));
+        let error = content(&origin, get("k", bounded(0, 9)))
+            .await
+            .expect_err(head);
+        assert_eq!(error, *expected, "{head} {body}");
+        assert!(!error.to_string().contains("secret"));
+    }
+    assert_eq!(
+        server.requests().len(),
+        rows.len(),
+        "no request more than asked for"
+    );
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_from_what_is_configured_wrongly() {
+    use OriginError::{BadAnswer, NoSuchBucket, NotFound};
+    let marker = "404 Not Found\r\nx-amz-delete-marker: true";
+    let vague = BadAnswer("404 without a reason");
+    means(&[
+        ("404 Not Found", "NoSuchKey", NotFound),
+        (marker, "", NotFound),
+        ("400 Bad Request", "XMinioInvalidObjectName", NotFound),
+        ("400 Bad Request", "KeyTooLongError", NotFound),
+        ("404 Not Found", "NoSuchBucket", NoSuchBucket),
+        ("301 Moved Permanently", "PermanentRedirect", NoSuchBucket),
+        ("404 Not Found", "", vague.clone()),
+        ("404 Not Found", "<html>", vague.clone()),
+        ("404 Not Found", "\u{1}<<garbage", vague),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_of_access_versions_and_ranges_are_told_apart() {
+    use OriginError::{BadAnswer, Changed, Forbidden, Unsatisfiable};
+    let range = "416 Range Not Satisfiable";
+    let told = format!("{range}\r\ncontent-range: bytes */7");
+    let in_body = "<Error><ActualObjectSize>0</ActualObjectSize></Error>";
+    means(&[
+        ("403 Forbidden", "AccessDenied", Forbidden),
+        ("403 Forbidden", "SignatureDoesNotMatch", Forbidden),
+        ("401 Unauthorized", "", Forbidden),
+        ("400 Bad Request", "ExpiredToken", Forbidden),
+        ("412 Precondition Failed", "PreconditionFailed", Changed),
+        (range, "InvalidRange", Unsatisfiable { size: None }),
+        (&told, "", Unsatisfiable { size: Some(7) }),
+        (range, in_body, Unsatisfiable { size: Some(0) }),
+        ("418 Teapot", "", BadAnswer("unexpected status")),
+        ("204 No Content", "", BadAnswer("a success without content")),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
+    use OriginError::{Throttled, Unavailable};
+    let throttled = |seconds: Option<u64>| Throttled {
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    let trouble = Unavailable("server error");
+    means(&[
+        (
+            "503 Slow Down\r\nretry-after: 3",
+            "SlowDown",
+            throttled(Some(3)),
+        ),
+        ("503 Slow Down", "SlowDownRead", throttled(None)),
+        (
+            "503 Service Unavailable\r\nretry-after: 9",
+            "",
+            throttled(Some(9)),
+        ),
+        ("429 Too Many Requests", "", throttled(None)),
+        ("503 Service Unavailable", "", trouble.clone()),
+        ("500 Internal Server Error", "InternalError", trouble),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_access_may_mean_a_missing_object() {
+    let server = FakeS3::start().await;
+    let mut settings = server.settings();
+    settings.missing_is_403 = true;
+    let origin = S3::new(&settings).await.expect("settings");
+    server
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Forbidden)]);
+    let missing = content(&origin, get("k", None)).await;
+    assert_eq!(missing.expect_err("403"), OriginError::NotFound);
+    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
+    assert_eq!(origin.probe().await, Err(OriginError::Forbidden));
+    server.answer_next(raw("403 Forbidden", &xml("InvalidAccessKeyId")));
+    let refused = content(&origin, get("k", None)).await;
+    assert_eq!(refused.expect_err("a bad key"), OriginError::Forbidden);
+}
+
+#[tokio::test]
+async fn a_bare_404_of_a_head_is_confirmed_by_a_get() {
+    let server = FakeS3::start().await;
+    let origin = bare(&server).await;
+    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
+    let methods =
+        |server: &FakeS3| -> Vec<_> { server.requests().into_iter().map(|r| r.method).collect() };
+    assert_eq!(methods(&server), ["HEAD", "GET"]);
+    assert_eq!(server.requests()[1].headers["range"], "bytes=0-0");
+
+    let version = server.bucket.put("k", "there after all");
+    server.answer_next(raw("404 Not Found", ""));
+    assert_eq!(origin.head(&key("k")).await.as_ref(), Ok(&*version));
+
+    server.answer_next(raw("404 Not Found", ""));
+    server.answer_next(raw("404 Not Found", &xml("NoSuchBucket")));
+    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NoSuchBucket));
+
+    server.answer_next(raw("404 Not Found\r\nx-amz-delete-marker: true", ""));
+    let asked = server.requests().len();
+    assert_eq!(origin.head(&key("k")).await, Err(OriginError::NotFound));
+    assert_eq!(server.requests().len(), asked + 1, "said in words");
+}
+
+#[tokio::test]
+async fn heads_that_contradict_themselves_are_refused() {
+    let server = FakeS3::start().await;
+    let mut settings = server.settings();
+    settings.retry.backoff.cap = Duration::from_millis(1);
+    let origin = whole(&settings).await;
+    let good = "206 Partial Content\r\netag: \"e\"";
+    let rows = [
+        format!("{good}\r\ncontent-range: bytes 0-3/9\r\ncontent-length: 3\r\n\r\nabc"),
+        format!("{good}\r\ncontent-range: bytes 1-3/9\r\ncontent-length: 3\r\n\r\nabc"),
+        format!("{good}\r\ncontent-range: bytes 0-2/*\r\ncontent-length: 3\r\n\r\nabc"),
+        format!("{good}\r\ncontent-range: nonsense\r\ncontent-length: 3\r\n\r\nabc"),
+        format!("{good}\r\ncontent-length: 3\r\n\r\nabc"),
+        "206 Partial Content\r\ncontent-range: bytes 0-2/9\r\ncontent-length: 3\r\n\r\nabc"
+            .to_owned(),
+        "416 Range Not Satisfiable\r\ncontent-range: bytes */9\r\ncontent-length: 0\r\n\r\n"
+            .to_owned(),
+        "412 Precondition Failed\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "304 Not Modified\r\n\r\n".to_owned(),
+    ];
+    for head in rows {
+        for _ in 0..3 {
+            server.answer_next(format!("HTTP/1.1 {head}"));
+        }
+        let refused = origin.get(get("k", bounded(0, 2))).await;
+        assert!(
+            matches!(refused, Err(OriginError::BadAnswer(_))),
+            "{head} {refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn headers_pass_as_they_came() {
+    let server = FakeS3::start().await;
+    let headers = [
+        ("content-type", "audio/mpeg"),
+        ("cache-control", "max-age=5"),
+        ("content-disposition", "inline; filename=\"a b\""),
+        ("expires", "not a date"),
+        ("x-amz-meta-title", "Momo"),
+    ];
+    let version = server.bucket.put_with("k", "bytes", &headers);
+    let origin = bare(&server).await;
+    assert_eq!(origin.head(&key("k")).await.as_ref(), Ok(&*version));
+    let answer = content(&origin, get("k", None)).await.expect("content");
+    assert_eq!(answer.version, version);
+    assert_eq!(version.last_modified, Some(Timestamp(1000)));
+}
+
+#[tokio::test]
+async fn empty_objects_are_taken_from_any_store() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "");
+    let origin = whole(&server.settings()).await;
+    let refused = content(&*origin, get("k", bounded(0, 9))).await;
+    let size = Some(0);
+    assert_eq!(
+        refused.expect_err("416"),
+        OriginError::Unsatisfiable { size }
+    );
+    let answer = content(&*origin, get("k", None)).await.expect("content");
+    assert_eq!(answer.version.size, 0);
+    assert_eq!(drain(answer).await, (Vec::new(), None));
+
+    let minio = "206 Partial Content\r\netag: \"e\"\r\ncontent-range: bytes 0--1/0";
+    server.answer_next(raw(minio, ""));
+    let answer = content(&*origin, get("k", Some(RangeSpec::Suffix(5))))
+        .await
+        .expect("content");
+    assert_eq!((answer.version.size, answer.range.len()), (0, 0));
+    assert_eq!(drain(answer).await, (Vec::new(), None));
+}
+
+#[tokio::test]
+async fn bodies_that_break_are_carried_on_over_new_connections() {
+    let server = FakeS3::start().await;
+    let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    server.bucket.put("k", bytes.clone());
+    let origin = whole(&server.settings()).await;
+    // What lies in a socket's buffer when it is reset is lost, so where a reset cuts is not exact.
+    for faults in [
+        [Fault::Reset(100_000), Fault::Truncate(150_000)],
+        [Fault::Truncate(1), Fault::Reset(0)],
+    ] {
+        for fault in faults {
+            server.bucket.fail_next([fault]);
+        }
+        let answer = content(&*origin, get("k", bounded(1000, 299_998)))
+            .await
+            .expect("a head");
+        let (read, error) = drain(answer).await;
+        assert_eq!(error, None);
+        assert!(read == bytes[1000..299_999], "the bytes differ");
+    }
+    assert_eq!(server.requests().len(), 6);
+}
+
+#[tokio::test]
+async fn every_wait_ends() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", vec![1; 100_000]);
+    let mut settings = server.settings();
+    settings.retry.retries = 0;
+    settings.deadlines.first_byte = Duration::from_millis(300);
+    let origin = whole(&settings).await;
+    server
+        .bucket
+        .fail_next([Fault::Latency(Duration::from_secs(3600))]);
+    let late = content(&*origin, get("k", None)).await;
+    assert_eq!(
+        late.expect_err("late"),
+        OriginError::Timeout(Phase::FirstByte)
+    );
+
+    settings.deadlines = Deadlines {
+        stall: Duration::from_millis(300),
+        ..Deadlines::default()
+    };
+    let origin = whole(&settings).await;
+    server.bucket.fail_next([Fault::Stall(50_000)]);
+    let answer = content(&*origin, get("k", None)).await.expect("a head");
+    let (read, error) = drain(answer).await;
+    assert!(read.len() <= 50_000);
+    assert_eq!(error, Some(OriginError::Timeout(Phase::Stall)));
+}
+
+#[tokio::test]
+async fn a_handshake_that_hangs_is_a_connection_too_slow() {
+    // Whoever connects is taken into the listener's queue, and never spoken to.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let mut settings = Settings::new("silent", "media");
+    let address = silent.local_addr().expect("bound");
+    settings.endpoint = Some(format!("https://{address}"));
+    settings.path_style = true;
+    settings.credentials = Credentials::Anonymous;
+    settings.deadlines.connect = Duration::from_millis(200);
+    let origin = S3::new(&settings).await.expect("settings");
+    let slow = content(&origin, get("k", None)).await;
+    assert_eq!(
+        slow.expect_err("no TLS"),
+        OriginError::Timeout(Phase::Connect)
+    );
+}
+
+const CHAIN: &str = "TIDEGATE_TEST_CHAIN";
+
+/// Runs this test once more in a process whose environment names a key, which the chain finds.
+#[tokio::test]
+async fn the_usual_chain_finds_the_environments_key() {
+    let server = FakeS3::start().await;
+    if let Ok(endpoint) = std::env::var(CHAIN) {
+        let mut settings = server.settings();
+        settings.endpoint = Some(endpoint);
+        settings.credentials = Credentials::Chain;
+        let origin = S3::new(&settings).await.expect("settings");
+        assert!(content(&origin, get("k", None)).await.is_ok());
+        return;
+    }
+    server.bucket.put("k", "v");
+    let endpoint = server.settings().endpoint.expect("an endpoint");
+    let name = "the_usual_chain_finds_the_environments_key";
+    let run = move || {
+        std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args([name, "--exact"])
+            .env(CHAIN, endpoint)
+            .env("AWS_ACCESS_KEY_ID", "from-the-environment")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .output()
+    };
+    let child = tokio::task::spawn_blocking(run).await.expect("no panic");
+    assert!(child.expect("it runs").status.success());
+    let signed = &server.requests()[0].headers["authorization"];
+    assert!(
+        signed.contains("Credential=from-the-environment/"),
+        "{signed}"
+    );
+}
+
+#[tokio::test]
+async fn an_origin_that_is_not_there_is_unavailable_at_once() {
+    let server = FakeS3::start().await;
+    let settings = server.settings();
+    drop(server);
+    let origin = S3::new(&settings).await.expect("settings");
+    // The listener closes when its task is gone; until then connections are reset.
+    let error = content(&origin, get("k", None)).await.expect_err("gone");
+    assert_eq!(error, OriginError::Unavailable("not reached"));
+    assert_eq!(
+        origin.probe().await,
+        Err(OriginError::Unavailable("not reached"))
+    );
+}

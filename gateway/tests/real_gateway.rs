@@ -1,0 +1,197 @@
+//! The whole gateway in front of a real MinIO, and behind a real nginx: plain, and with nginx's own
+//! cache in slices. Whichever way, clients get the same bytes.
+#![cfg(feature = "real-parts")]
+
+use std::net::SocketAddr;
+
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tidegate::origin::settings::Credentials;
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites delete and keep versions as well")]
+mod bucket;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/nginx.rs"]
+mod nginx;
+
+use bucket::Bucket;
+use gateway::{Got, Whole, ask};
+use minio::Minio;
+use nginx::Nginx;
+
+const MIB: usize = 1 << 20;
+
+/// Sizes around one chunk, one first request, one part; and names that need encoding.
+const OBJECTS: [(&str, usize); 9] = [
+    ("empty", 0),
+    ("one", 1),
+    ("wp-content/uploads/2026/11/photo.jpg", 35_000),
+    ("chunk", 256 << 10),
+    ("chunk and one", (256 << 10) + 1),
+    ("a+b%2F.bin", MIB),
+    ("Märchen/Momo – 1.mp3", MIB + 1),
+    ("q?mark#.bin", 70_001),
+    ("large.bin", 9 * MIB + 12_345),
+];
+
+struct World {
+    gateway: Whole,
+    _minio: Minio,
+}
+
+impl World {
+    async fn new() -> Self {
+        let minio = Minio::start().await;
+        let settings = minio.settings("media");
+        let bucket = Bucket::create(&settings).await;
+        for (key, size) in OBJECTS {
+            bucket.put(key, sample(key, size)).await;
+        }
+        let Credentials::Static {
+            access_key_id,
+            secret_access_key,
+            ..
+        } = settings.credentials
+        else {
+            panic!("MinIO has a key")
+        };
+        let gateway = Whole::start(&format!(
+            "[[origin]]\nname = \"minio\"\nbucket = \"media\"\npath_style = true\n\
+             endpoint = \"{}\"\naccess_key_id = \"{access_key_id}\"\n\
+             secret_access_key = \"{secret_access_key}\"\n",
+            settings.endpoint.expect("an endpoint"),
+        ))
+        .await;
+        gateway.ready().await;
+        Self {
+            gateway,
+            _minio: minio,
+        }
+    }
+}
+
+/// Bytes that differ from object to object and from place to place.
+fn sample(key: &str, size: usize) -> Vec<u8> {
+    let seed: usize = key.bytes().map(usize::from).sum();
+    let byte = |at: usize| (at.wrapping_mul(31) ^ (at >> 9) ^ seed) as u8;
+    (0..size).map(byte).collect()
+}
+
+/// What a path may not hold as it is; the plus stands for itself.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'+');
+
+fn path(key: &str) -> String {
+    format!("/{}", utf8_percent_encode(key, ENCODED))
+}
+
+async fn get(address: SocketAddr, key: &str, range: Option<&str>) -> Got {
+    let header = range.map(|range| ("range", range));
+    let headers: Vec<_> = header.into_iter().collect();
+    ask(address, Method::GET, &path(key), &headers).await
+}
+
+/// Every object whole, from its end, and from within, twice.
+async fn is_right(address: SocketAddr, objects: &[(&str, usize)]) {
+    for &(key, size) in objects.iter().chain(objects) {
+        let bytes = sample(key, size);
+        let whole = get(address, key, None).await;
+        assert_eq!(whole.status, 200, "{key}");
+        assert!(whole.body == bytes, "{key}: {} bytes", whole.body.len());
+        assert_eq!(whole.header("content-length"), size.to_string(), "{key}");
+        for (from, to) in ranges(size) {
+            let range = format!("bytes={from}-{}", to - 1);
+            let part = get(address, key, Some(&range)).await;
+            let expected = format!("bytes {from}-{}/{size}", to - 1);
+            assert_eq!(
+                (part.status, part.header("content-range")),
+                (206, &*expected),
+                "{key}"
+            );
+            assert!(part.body == bytes[from..to], "{key} {range}");
+        }
+    }
+}
+
+fn ranges(size: usize) -> Vec<(usize, usize)> {
+    let within = [
+        (0, size.min(1)),
+        (size / 3, size / 2),
+        (size.saturating_sub(500), size),
+    ];
+    let fits = |(from, to): &(usize, usize)| from < to;
+    within.into_iter().filter(fits).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_a_bucket_of_minio() {
+    let world = World::new().await;
+    let http = world.gateway.http;
+    is_right(http, &OBJECTS).await;
+
+    let several = get(http, "large.bin", Some("bytes=0-9,5000000-5000009,-10")).await;
+    assert_eq!(several.status, 206);
+    let kind = several.header("content-type");
+    assert!(
+        kind.starts_with("multipart/byteranges; boundary="),
+        "{kind}"
+    );
+    assert_eq!(get(http, "one", Some("bytes=1-")).await.status, 416);
+    assert_eq!(get(http, "missing", None).await.status, 404);
+    let known = get(http, "one", None).await;
+    let tag = known.header("etag");
+    let headers = [("if-none-match", tag)];
+    assert_eq!(ask(http, Method::GET, "/one", &headers).await.status, 304);
+    let head = ask(http, Method::HEAD, "/large.bin", &[]).await;
+    assert_eq!(
+        head.header("content-length"),
+        (9 * MIB + 12_345).to_string()
+    );
+
+    let heads = ["tidegate_origin_requests_total{", "kind=\"head\""];
+    let heads = world.gateway.metric(&heads).await;
+    assert_eq!(heads, 1, "the empty object's, whose 416 has no ETag");
+    world.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_the_same_behind_nginx() {
+    let world = World::new().await;
+    let nginx = Nginx::start(
+        &format!(
+            "upstream tidegate {{ server {}; keepalive 8; }}",
+            world.gateway.http
+        ),
+        "location / { proxy_pass http://tidegate; proxy_http_version 1.1; \
+         proxy_set_header Connection \"\"; proxy_max_temp_file_size 0; }",
+    );
+    is_right(nginx.addr(), &OBJECTS).await;
+    assert_eq!(get(nginx.addr(), "missing", None).await.status, 404);
+    world.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_the_same_behind_nginx_with_a_cache_of_slices() {
+    let world = World::new().await;
+    let nginx = Nginx::start(
+        "proxy_cache_path {dir}/cache keys_zone=media:1m;",
+        &format!(
+            "location / {{ slice 1m; proxy_cache media; \
+             proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; \
+             proxy_cache_valid 200 206 1h; proxy_http_version 1.1; \
+             add_header X-Nginx $upstream_cache_status; proxy_pass http://{}; }}",
+            world.gateway.http
+        ),
+    );
+    // An empty object has no first slice: nginx asks for one, and passes the 416 on.
+    let (empty, others) = OBJECTS.split_first().expect("not empty");
+    assert_eq!(get(nginx.addr(), empty.0, None).await.status, 416);
+    is_right(nginx.addr(), others).await;
+    let hit = get(nginx.addr(), "large.bin", Some("bytes=0-9")).await;
+    assert_eq!((hit.status, hit.header("x-nginx")), (206, "HIT"));
+    world.gateway.stop().await;
+}

@@ -1,0 +1,470 @@
+//! What every chunk store must do, and what only one with disks can: survive restarts and damage.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tidegate::plan::{Geometry, VersionId};
+use tidegate::store::fake::{FakeStore, Faults};
+use tidegate::store::{
+    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiers,
+};
+
+const CHUNK: usize = 16 << 10;
+
+fn key(object: u32, index: u32) -> ChunkKey {
+    let hash = u128::from(u64::from(object).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    ChunkKey {
+        version: VersionId(hash << 64 | u128::from(object)),
+        index,
+    }
+}
+
+/// Bytes that no other chunk has.
+fn content(key: &ChunkKey, len: usize) -> Bytes {
+    let mut state = ((key.version.0 >> 64) as u64) ^ (u64::from(key.index) << 32) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes.into()
+}
+
+fn settings(memory: u64, disks: &[&Path]) -> Settings {
+    Settings {
+        memory,
+        geometry: Geometry::new(CHUNK as u64).expect("a power of two"),
+        disks: disks
+            .iter()
+            .map(|path| DiskSettings {
+                min_free: 0,
+                ..DiskSettings::new(*path, 16 << 20)
+            })
+            .collect(),
+        ..Settings::default()
+    }
+}
+
+async fn open(settings: &Settings) -> Tiers {
+    let tiers = Tiers::open(settings, &mut Registry::default()).expect("opens");
+    tiers.loaded().await;
+    tiers
+}
+
+/// Polls until what happens in the background has come so far.
+async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// What the engine relies on, whichever store it is.
+async fn conforms(store: &dyn ChunkStore) {
+    assert_eq!(store.ready(), Ok(()));
+    let (a, b) = (key(1, 0), key(1, 1));
+    assert_eq!(store.get_memory(&a), None);
+    assert_eq!(store.get(&a, CHUNK).await, None);
+    assert_eq!(store.locate(&a), None);
+    store.remove(&a);
+
+    for (key, len) in [(a, CHUNK), (b, 1)] {
+        let bytes = content(&key, len);
+        store.insert(key, bytes.clone(), Admit::MemoryAndDisk);
+        assert_eq!(store.get_memory(&key), Some(bytes.clone()));
+        assert_eq!(store.locate(&key), Some(Tier::Memory));
+        assert_eq!(store.get(&key, len).await, Some((bytes, Tier::Memory)));
+    }
+
+    let other = content(&key(9, 9), 10);
+    store.insert(key(2, 0), content(&key(2, 0), 10), Admit::Memory);
+    store.insert(key(2, 0), other.clone(), Admit::Memory);
+    assert_eq!(store.get_memory(&key(2, 0)), Some(other), "the last counts");
+
+    store.insert(key(3, 0), content(&key(3, 0), CHUNK), Admit::Memory);
+    let found = store.get(&key(3, 0), CHUNK - 1).await;
+    assert_eq!(found, None, "another length is a miss");
+
+    store.remove(&b);
+    assert_eq!(store.get_memory(&b), None);
+    assert!(store.get_memory(&a).is_some());
+    store.close().await;
+    store.close().await;
+    assert!(store.get_memory(&a).is_some(), "memory outlives the disks");
+}
+
+/// What holds besides, where there is a disk.
+async fn conforms_with_disk(store: &dyn ChunkStore) {
+    let k = key(4, 4);
+    let bytes = content(&k, CHUNK);
+    store.insert(k, bytes.clone(), Admit::Disk);
+    assert_eq!(store.get_memory(&k), None, "bulk displaces nothing");
+    assert_eq!(store.locate(&k), Some(Tier::Disk));
+    let found = store.get(&k, CHUNK).await;
+    assert_eq!(found, Some((bytes.clone(), Tier::Disk)));
+    assert_eq!(store.get_memory(&k), Some(bytes), "promoted");
+
+    store.remove(&k);
+    assert_eq!(store.get_memory(&k), None);
+    eventually("the chunk is gone", || store.locate(&k).is_none()).await;
+    assert_eq!(store.get(&k, CHUNK).await, None);
+
+    store.insert(key(4, 5), content(&key(4, 5), CHUNK), Admit::Memory);
+    assert_eq!(store.locate(&key(4, 5)), Some(Tier::Memory));
+}
+
+#[tokio::test]
+async fn memory_only() {
+    let store = open(&settings(4 << 20, &[])).await;
+    store.insert(key(5, 5), content(&key(5, 5), CHUNK), Admit::Disk);
+    assert_eq!(store.locate(&key(5, 5)), None);
+    conforms(&store).await;
+}
+
+#[tokio::test]
+async fn the_fake() {
+    let store = FakeStore::new();
+    conforms_with_disk(&store).await;
+    conforms(&store).await;
+}
+
+#[tokio::test]
+async fn memory_and_disk() {
+    let dir = TempDir::new().expect("a directory");
+    let store = open(&settings(4 << 20, &[dir.path()])).await;
+    conforms_with_disk(&store).await;
+    conforms(&store).await;
+}
+
+#[tokio::test]
+async fn two_disks() {
+    let (a, b) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
+    let store = open(&settings(4 << 20, &[a.path(), b.path()])).await;
+    conforms_with_disk(&store).await;
+    conforms(&store).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_fails_as_it_is_told() {
+    let store = FakeStore::new();
+    let k = key(1, 1);
+    store.set(Faults {
+        refuse_disk: true,
+        loading: true,
+        ..Faults::default()
+    });
+    assert!(store.ready().is_err());
+    store.insert(k, content(&k, 10), Admit::Disk);
+    assert_eq!(store.locate(&k), None);
+
+    store.set(Faults {
+        delay: Duration::from_secs(30),
+        ..Faults::default()
+    });
+    store.insert(k, content(&k, 10), Admit::Disk);
+    let before = tokio::time::Instant::now();
+    assert!(store.get(&k, 10).await.is_some());
+    assert_eq!(before.elapsed(), Duration::from_secs(30));
+
+    store.evict_memory();
+    store.set(Faults {
+        lose: true,
+        ..Faults::default()
+    });
+    assert_eq!(store.get(&k, 10).await, None);
+    assert_eq!((store.counts().disk_reads, store.held()), (2, 10));
+}
+
+/// Puts chunks `0..count` on disk, in steps that the write queue takes.
+async fn fill(store: &Tiers, count: u32) {
+    for index in 0..count {
+        store.insert(
+            key(index, index),
+            content(&key(index, index), CHUNK),
+            Admit::Disk,
+        );
+        if index % 64 == 63 || index + 1 == count {
+            eventually("the queue drains", || store.queued() == 0).await;
+        }
+    }
+}
+
+/// Reads chunks `0..count`: none may be wrong. Says how many were there.
+async fn sound(store: &Tiers, count: u32) -> usize {
+    let mut sound = 0;
+    for index in 0..count {
+        let k = key(index, index);
+        if let Some((bytes, _)) = store.get(&k, CHUNK).await {
+            assert_eq!(bytes, content(&k, CHUNK), "{index}");
+            sound += 1;
+        }
+    }
+    sound
+}
+
+fn block_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = |dir: &Path| fs::read_dir(dir).expect("there").flatten();
+    let mut files: Vec<_> = entries(dir)
+        .filter(|entry| entry.path().is_dir())
+        .flat_map(|entry| entries(&entry.path()))
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn written(dir: &Path) -> u64 {
+    let blocks = |path: &PathBuf| fs::metadata(path).expect("there").blocks() * 512;
+    block_files(dir).iter().map(blocks).sum()
+}
+
+#[tokio::test]
+async fn a_restart_loses_nothing_and_a_closed_store_takes_nothing() {
+    let (a, b) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
+    let settings = settings(4 << 20, &[a.path(), b.path()]);
+    let store = open(&settings).await;
+    fill(&store, 400).await;
+    // Not waited for: closing writes out what is queued.
+    for index in 400..450 {
+        let k = key(index, index);
+        store.insert(k, content(&k, CHUNK), Admit::Disk);
+    }
+    store.close().await;
+    store.insert(key(9999, 0), content(&key(9999, 0), CHUNK), Admit::Disk);
+    drop(store);
+
+    let store = open(&settings).await;
+    assert_eq!(sound(&store, 450).await, 450);
+    assert_eq!(store.locate(&key(9999, 0)), None);
+    for dir in [a.path(), b.path()] {
+        assert!(written(dir) > 2 << 20, "each disk holds its share");
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_survives_a_stop_without_closing() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(0, &[dir.path()]);
+    let store = open(&settings).await;
+    fill(&store, 300).await;
+    drop(store);
+    let store = open(&settings).await;
+    assert_eq!(sound(&store, 300).await, 300);
+}
+
+#[tokio::test]
+async fn chunks_of_another_size_are_left_aside() {
+    let dir = TempDir::new().expect("a directory");
+    let mut settings = settings(0, &[dir.path()]);
+    let store = open(&settings).await;
+    fill(&store, 100).await;
+    store.close().await;
+    drop(store);
+    let before = block_files(dir.path());
+    settings.geometry = Geometry::new(2 * CHUNK as u64).expect("a power of two");
+    let store = open(&settings).await;
+    assert_eq!(sound(&store, 100).await, 0);
+    assert!(before.iter().all(|file| file.exists()));
+}
+
+/// Flips a bit every so often in every file, under the open store.
+#[tokio::test]
+async fn damaged_files_never_give_wrong_bytes() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(0, &[dir.path()]);
+    let store = open(&settings).await;
+    fill(&store, 300).await;
+    for (step, expected) in [(37_003, 60..240), (4 << 10, 0..1)] {
+        for path in block_files(dir.path()) {
+            let file = fs::OpenOptions::new().read(true).write(true).open(path);
+            let file = file.expect("a block");
+            let len = file.metadata().expect("there").len();
+            for offset in (100..len).step_by(step) {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, offset).expect("within");
+                file.write_all_at(&[byte[0] ^ 0x10], offset)
+                    .expect("within");
+            }
+        }
+        let left = sound(&store, 300).await;
+        assert!(expected.contains(&left), "every {step}: {left}");
+    }
+    store.close().await;
+    drop(store);
+
+    let store = open(&settings).await;
+    assert_eq!(sound(&store, 300).await, 0);
+    let k = key(777, 1);
+    store.insert(k, content(&k, CHUNK), Admit::Disk);
+    eventually("written", || store.queued() == 0).await;
+    assert!(store.get(&k, CHUNK).await.is_some(), "it goes on");
+}
+
+#[tokio::test]
+async fn truncated_and_swapped_files_are_misses() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(0, &[dir.path()]);
+    let store = open(&settings).await;
+    fill(&store, 400).await;
+    store.close().await;
+    drop(store);
+    let files = block_files(dir.path());
+    let spare = dir.path().join("spare");
+    fs::rename(&files[0], &spare).expect("renamed");
+    fs::rename(&files[1], &files[0]).expect("renamed");
+    fs::rename(&spare, &files[1]).expect("renamed");
+    fs::write(&files[2], b"").expect("emptied");
+    fs::remove_file(&files[3]).expect("deleted");
+
+    let store = open(&settings).await;
+    let left = sound(&store, 400).await;
+    assert!((200..400).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn capacity_is_kept_and_the_newest_stay() {
+    let dir = TempDir::new().expect("a directory");
+    let store = open(&settings(0, &[dir.path()])).await;
+    fill(&store, 3000).await;
+    assert!(written(dir.path()) <= 16 << 20);
+    assert!(store.get(&key(2999, 2999), CHUNK).await.is_some());
+    assert_eq!(store.get(&key(0, 0), CHUNK).await, None);
+}
+
+#[tokio::test]
+async fn a_smaller_capacity_gives_its_space_back() {
+    let dir = TempDir::new().expect("a directory");
+    let mut settings = settings(0, &[dir.path()]);
+    settings.disks[0].capacity = 24 << 20;
+    let store = open(&settings).await;
+    fill(&store, 200).await;
+    store.close().await;
+    drop(store);
+    let files = block_files(dir.path());
+    let block = fs::metadata(&files[0]).expect("there").len();
+    settings.disks[0].capacity = block * 16;
+    assert!(files.len() > 16, "{}", files.len());
+    drop(open(&settings).await);
+    assert_eq!(block_files(dir.path()).len(), 16);
+}
+
+#[tokio::test]
+async fn one_directory_is_for_one_process_and_one_disk() {
+    let dir = TempDir::new().expect("a directory");
+    let one = settings(0, &[dir.path()]);
+    let store = open(&one).await;
+    let second = Tiers::open(&one, &mut Registry::default()).expect_err("locked");
+    let StoreError::InUse { path, holder } = &second else {
+        panic!("{second}");
+    };
+    assert_eq!(path, dir.path());
+    assert_eq!(*holder, Some(std::process::id()));
+    drop(store);
+
+    let twice = settings(0, &[dir.path(), &dir.path().join(".")]);
+    let error = Tiers::open(&twice, &mut Registry::default()).expect_err("twice");
+    assert!(matches!(error, StoreError::Twice(_)), "{error}");
+}
+
+#[test]
+fn what_cannot_be_is_said_at_once() {
+    let dir = TempDir::new().expect("a directory");
+    let mut impossible = settings(0, &[dir.path()]);
+    impossible.disks[0].capacity = 1 << 60;
+    let error = Tiers::open(&impossible, &mut Registry::default()).expect_err("too large");
+    assert!(matches!(error, StoreError::TooLarge { .. }), "{error}");
+
+    impossible.disks[0].capacity = 100 << 10;
+    let error = Tiers::open(&impossible, &mut Registry::default()).expect_err("too small");
+    assert!(matches!(error, StoreError::TooSmall { .. }), "{error}");
+
+    let file = dir.path().join("file");
+    fs::write(&file, b"").expect("written");
+    let error = Tiers::open(&settings(0, &[&file]), &mut Registry::default()).expect_err("a file");
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn too_little_free_space_refuses_and_is_counted() {
+    let dir = TempDir::new().expect("a directory");
+    let mut full = settings(1 << 20, &[dir.path()]);
+    let stat = rustix::fs::statvfs(dir.path()).expect("mounted");
+    full.disks[0].min_free = stat.f_blocks * stat.f_frsize - (17 << 20);
+    let mut registry = Registry::default();
+    let store = Tiers::open(&full, &mut registry).expect("opens");
+    store.loaded().await;
+    let k = key(1, 1);
+    store.insert(k, content(&k, CHUNK), Admit::MemoryAndDisk);
+    assert_eq!(store.locate(&k), Some(Tier::Memory));
+    let text = exposition(&registry);
+    assert!(refusals(&text, "full", dir.path()) == 1, "{text}");
+    assert!(text.contains("foyer_storage_op_total{"), "{text}");
+}
+
+#[tokio::test]
+async fn two_disks_share_foyers_metric_families() {
+    let (a, b) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
+    let mut registry = Registry::default();
+    let both = settings(4 << 20, &[a.path(), b.path()]);
+    let store = Tiers::open(&both, &mut registry).expect("opens");
+    store.loaded().await;
+    fill(&store, 64).await;
+    let text = exposition(&registry);
+    let types: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
+    let mut once = types.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(types.len(), once.len(), "{text}");
+    for dir in [a.path(), b.path()] {
+        let name = format!("name=\"{}\",op=\"enqueue\"", dir.display());
+        assert!(text.contains(&name), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_queue_cannot_take_is_refused_and_the_rest_is_there() {
+    let dir = TempDir::new().expect("a directory");
+    let mut settings = settings(0, &[dir.path()]);
+    settings.disks[0].write_queue = 200 << 10;
+    settings.disks[0].capacity = 64 << 20;
+    let mut registry = Registry::default();
+    let store = Tiers::open(&settings, &mut registry).expect("opens");
+    store.loaded().await;
+    for index in 0..1000 {
+        let k = key(index, index);
+        store.insert(k, content(&k, CHUNK), Admit::Disk);
+    }
+    eventually("the queue drains", || store.queued() == 0).await;
+    let held = sound(&store, 1000).await;
+    let text = exposition(&registry);
+    assert!(held >= 10, "{held}");
+    assert_eq!(held + refusals(&text, "queue", dir.path()), 1000, "{text}");
+}
+
+fn exposition(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("text");
+    text
+}
+
+fn refusals(text: &str, reason: &str, dir: &Path) -> usize {
+    let line = format!(
+        "store_refusals_total{{disk=\"{}\",reason=\"{reason}\"}} ",
+        dir.display()
+    );
+    text.lines()
+        .find_map(|l| l.strip_prefix(&line))
+        .map_or(0, |count| count.parse().expect("a number"))
+}

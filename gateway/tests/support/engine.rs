@@ -1,0 +1,262 @@
+//! An engine on a fake bucket and fake stores, with the clock in the test's hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tidegate::engine::{Budget, Clock, Engine, Error, Object, Open, Parts, Reader, Source};
+use tidegate::origin::{FakeOrigin, Metrics, Origin, Settings, stack};
+use tidegate::plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
+use tidegate::store::fake::FakeStore;
+use tokio::time::Instant;
+
+#[path = "meta.rs"]
+mod meta;
+
+use meta::MapMeta;
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const CHUNK: u64 = 256 * KIB;
+
+/// The name of the object, where a test needs but one.
+pub(crate) const KEY: &str = "folder/object";
+
+/// An engine, and everything around it.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) bucket: FakeOrigin,
+    pub(crate) store: Arc<FakeStore>,
+    pub(crate) engine: Engine,
+    pub(crate) source: Arc<Source>,
+    meta: Arc<MapMeta>,
+    setup: Setup,
+}
+
+/// What may differ between tests.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) bucket: FakeOrigin,
+    pub(crate) profile: Profile,
+    pub(crate) chunk: u64,
+    pub(crate) budget: u64,
+    /// What failing costs in time and tries; the origin's defaults where a test does not say.
+    pub(crate) origin: Settings,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            bucket: FakeOrigin::new(),
+            profile: Profile::web(),
+            chunk: CHUNK,
+            budget: 256 * MIB,
+            origin: Settings::new("fake", "fake"),
+        }
+    }
+}
+
+impl Setup {
+    pub(crate) fn profile(change: impl FnOnce(&mut Profile)) -> Self {
+        let mut setup = Self::default();
+        change(&mut setup.profile);
+        setup
+    }
+
+    pub(crate) fn bucket(bucket: FakeOrigin) -> Self {
+        Self {
+            bucket,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn build(self) -> World {
+        World::new(self)
+    }
+}
+
+impl World {
+    /// A healthy bucket, the profile `web`, and the default sizes.
+    pub(crate) fn plain() -> Self {
+        Setup::default().build()
+    }
+
+    fn new(setup: Setup) -> Self {
+        let fake: Arc<dyn Origin> = Arc::new(setup.bucket.clone());
+        let origin = stack(fake, &setup.origin, &Metrics::default());
+        let source = Source {
+            origin,
+            profile: ArcSwap::from_pointee(setup.profile.clone()),
+        };
+        let (store, meta) = (Arc::new(FakeStore::new()), Arc::new(MapMeta::default()));
+        let engine = engine(&setup, &store, &meta, clock());
+        Self {
+            bucket: setup.bucket.clone(),
+            store,
+            engine,
+            source: Arc::new(source),
+            meta,
+            setup,
+        }
+    }
+
+    /// Another engine on the same stores, as after a restart that left no time to write anything
+    /// more: memory is empty, the disk holds what it held.
+    pub(crate) fn restart(&mut self, clock: Clock) {
+        self.meta.restart();
+        self.store.evict_memory();
+        self.engine = engine(&self.setup, &self.store, &self.meta, clock);
+    }
+
+    pub(crate) async fn open(&self, key: &str, how: Open) -> Result<Object, Error> {
+        self.engine.open(&self.source, &valid(key), how).await
+    }
+
+    /// Opens as a plain GET does.
+    pub(crate) async fn get(&self, key: &str) -> Result<Object, Error> {
+        self.open(key, first(RangeSpec::From(0))).await
+    }
+
+    /// A GET of the whole object: the bytes, or the error that ended them.
+    pub(crate) async fn read(&self, key: &str) -> Result<Bytes, Error> {
+        whole(&self.get(key).await?).await
+    }
+
+    /// A GET of a range as asked for: what was open, and the bytes that the range came to.
+    pub(crate) async fn range(&self, key: &str, spec: RangeSpec) -> Result<Bytes, Error> {
+        let object = self.open(key, first(spec)).await?;
+        let range = spec.resolve(object.version().size).expect("within");
+        collect(object.read_at(range)).await
+    }
+
+    pub(crate) async fn purge(&self, key: &str) {
+        let purged = self.engine.purge_key(&self.source, &valid(key)).await;
+        purged.expect("a map does not fail");
+    }
+
+    pub(crate) async fn purge_prefix(&self, prefix: &str) {
+        let purged = self.engine.purge_prefix(&self.source, prefix).await;
+        purged.expect("a map does not fail");
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.engine.budget().used()
+    }
+
+    /// GETs and HEADs that the bucket was asked.
+    pub(crate) fn asked(&self) -> (u64, u64) {
+        (self.bucket.gets(), self.bucket.heads())
+    }
+}
+
+fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clock) -> Engine {
+    Engine::new(Parts {
+        chunks: store.clone(),
+        meta: meta.clone(),
+        geometry: Geometry::new(setup.chunk).expect("a power of two"),
+        budget: Budget::new(setup.budget),
+        clock,
+        origins: Vec::new(),
+    })
+}
+
+/// Wall-clock time that goes with tokio's, so that paused time is in the test's hand.
+pub(crate) fn clock() -> Clock {
+    let start = Instant::now();
+    Arc::new(move || Timestamp::from_secs(1_700_000_000).plus(start.elapsed()))
+}
+
+pub(crate) fn valid(key: &str) -> ObjectKey {
+    ObjectKey::new(key).expect("a valid key")
+}
+
+pub(crate) fn first(spec: RangeSpec) -> Open {
+    Open {
+        first: Some(spec),
+        ..Open::default()
+    }
+}
+
+/// Bytes that tell their place and their version.
+pub(crate) fn sample(version: u64, length: u64) -> Bytes {
+    let mut state = version.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(usize::try_from(length).expect("fits into memory"));
+    bytes.into()
+}
+
+pub(crate) fn slice(bytes: &Bytes, range: ByteRange) -> Bytes {
+    let at = |offset: u64| usize::try_from(offset).expect("fits into memory");
+    bytes.slice(at(range.start)..at(range.end))
+}
+
+pub(crate) fn all(object: &Object) -> ByteRange {
+    ByteRange::new(0, object.version().size)
+}
+
+pub(crate) async fn whole(object: &Object) -> Result<Bytes, Error> {
+    collect(object.read_at(all(object))).await
+}
+
+/// All bytes of a reader, or the error that ended them.
+pub(crate) async fn collect(mut reader: Reader) -> Result<Bytes, Error> {
+    let (announced, mut bytes) = (reader.remaining(), Vec::new());
+    while let Some(piece) = reader.next().await {
+        bytes.extend_from_slice(&piece?);
+    }
+    assert_eq!(bytes.len() as u64, announced, "what was announced");
+    Ok(bytes.into())
+}
+
+/// Reads at least `least` bytes, and says how many it were.
+pub(crate) async fn take(reader: &mut Reader, least: u64) -> Bytes {
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < least {
+        let piece = reader.next().await.expect("more bytes");
+        bytes.extend_from_slice(&piece.expect("no error"));
+    }
+    bytes.into()
+}
+
+/// Lets everything that can go on go on: under paused time this costs nothing.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+pub(crate) const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Compares bytes without printing megabytes.
+#[track_caller]
+pub(crate) fn same(got: &Bytes, wanted: &Bytes) {
+    if got != wanted {
+        let differ = got.iter().zip(wanted).position(|(a, b)| a != b);
+        let lengths = (got.len(), wanted.len());
+        panic!("lengths {lengths:?}, first difference at {differ:?}");
+    }
+}
+
+/// All bytes of a reader up to its end, or to the error that ended them.
+pub(crate) async fn collect_until_error(reader: &mut Reader) -> (Vec<u8>, Option<Error>) {
+    let mut bytes = Vec::new();
+    while let Some(piece) = reader.next().await {
+        match piece {
+            Ok(piece) => bytes.extend_from_slice(&piece),
+            Err(error) => return (bytes, Some(error)),
+        }
+    }
+    (bytes, None)
+}

@@ -1,0 +1,158 @@
+//! A whole gateway on ports of its own, and a client of both its listeners.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use tidegate::app::{Gateway, Sockets};
+use tidegate::config::{self, Environment};
+use tidegate::plan::Listen;
+use tidegate::socket::Listener;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A running gateway.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    gateway: Gateway,
+    /// The public listener.
+    pub(crate) http: SocketAddr,
+    /// The admin listener.
+    pub(crate) admin: SocketAddr,
+}
+
+impl Whole {
+    /// Starts one with this configuration and free ports.
+    pub(crate) async fn start(toml: &str) -> Self {
+        Self::try_start(toml).await.expect("it starts")
+    }
+
+    /// The same, where it may not start.
+    pub(crate) async fn try_start(toml: &str) -> anyhow::Result<Self> {
+        let env = Environment::default();
+        let loaded = config::parse("test.toml", toml, &env).expect("a right configuration");
+        let mut config = loaded.config;
+        let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
+        config.http.listen.0 = vec![any.clone()];
+        config.admin.listen = any;
+        let sockets = Sockets::bind(&config).await.expect("free ports");
+        let (http, admin) = (bound(&sockets.http[0]), bound(&sockets.admin));
+        Ok(Self {
+            gateway: Gateway::start(&config, &env, sockets).await?,
+            http,
+            admin,
+        })
+    }
+
+    /// A GET on the public listener.
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
+        ask(self.http, Method::GET, path, headers).await
+    }
+
+    /// A GET on the admin listener.
+    pub(crate) async fn look(&self, path: &str) -> Got {
+        ask(self.admin, Method::GET, path, &[]).await
+    }
+
+    /// Waits until it is ready.
+    pub(crate) async fn ready(&self) {
+        let since = Instant::now();
+        loop {
+            let got = self.look("/readyz").await;
+            if got.status == 200 {
+                return;
+            }
+            assert!(since.elapsed() < LONG, "not ready: {:?}", got.text());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The sum of the samples whose name and labels contain each of `words`.
+    pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
+        let text = self.look("/metrics").await.text();
+        let of_interest =
+            |line: &&str| !line.starts_with('#') && words.iter().all(|word| line.contains(word));
+        let values = text.lines().filter(of_interest).map(|line| {
+            let value = line.rsplit(' ').next().expect("a value");
+            value.parse::<f64>().expect("a number")
+        });
+        values.sum::<f64>() as u64
+    }
+
+    /// Requests for bytes of objects that the origin was sent.
+    pub(crate) async fn gets(&self) -> u64 {
+        self.metric(&["tidegate_origin_requests_total{", "kind=\"get\""])
+            .await
+    }
+
+    /// Stops it in order.
+    pub(crate) async fn stop(self) {
+        let stopped = timeout(LONG, self.gateway.stop()).await;
+        stopped.expect("in time");
+    }
+}
+
+fn bound(listener: &Listener) -> SocketAddr {
+    match listener.address().expect("bound") {
+        Listen::Tcp(address) => address,
+        Listen::Unix(_) => panic!("asked for TCP"),
+    }
+}
+
+/// What a client got.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Got {
+    /// A header as text, empty where there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().expect("text"))
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).expect("text")
+    }
+}
+
+/// One request on a connection of its own, whose answer must be whole.
+pub(crate) async fn ask(
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Got {
+    let mut request = Request::builder().method(method).uri(path);
+    request = request.header("host", address.to_string());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Empty::<Bytes>::new()).expect("a request");
+    let answered = async {
+        let stream = TcpStream::connect(address).await.expect("listening");
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.expect("an answer");
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.expect("a whole body");
+        connection.abort();
+        Got {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.to_bytes(),
+        }
+    };
+    timeout(LONG, answered).await.expect("in time")
+}

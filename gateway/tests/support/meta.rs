@@ -1,0 +1,126 @@
+//! A metadata store in a map: what the trait promises, and nothing more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_core::future::BoxFuture;
+use tidegate::plan::{ObjectId, OriginId};
+use tidegate::store::{Entry, MetaError, MetaStore};
+
+/// Entries and purges in memory. Survives a restart of the engine by being handed on.
+#[derive(Debug, Default)]
+pub(crate) struct MapMeta(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: HashMap<ObjectId, Entry>,
+    /// What `peek` knows: the others lie on disk.
+    warm: HashSet<ObjectId>,
+    /// Which keys are covered, and by purges of which number.
+    keys: HashMap<ObjectId, u64>,
+    prefixes: Vec<(OriginId, String, u64)>,
+    purges: u64,
+}
+
+impl MapMeta {
+    /// What a restart leaves: negative entries live in memory only.
+    pub(crate) fn restart(&self) {
+        let mut inner = self.lock();
+        inner.warm.clear();
+        inner
+            .entries
+            .retain(|_, entry| matches!(entry, Entry::Present(_)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MetaStore for MapMeta {
+    fn peek(&self, id: &ObjectId) -> Option<Entry> {
+        let inner = self.lock();
+        inner
+            .entries
+            .get(id)
+            .filter(|_| inner.warm.contains(id))
+            .cloned()
+    }
+
+    fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>> {
+        Box::pin(async move {
+            let entry = self.lock().entries.get(id).cloned();
+            // As one that goes to a disk: the answer is older than its arrival, and other things
+            // happen meanwhile from beginning to end.
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            self.lock().warm.insert(id.clone());
+            entry
+        })
+    }
+
+    fn put(&self, id: &ObjectId, entry: Entry) {
+        let mut inner = self.lock();
+        inner.warm.insert(id.clone());
+        inner.entries.insert(id.clone(), entry);
+    }
+
+    fn remove(&self, id: &ObjectId) {
+        self.lock().entries.remove(id);
+    }
+
+    fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let inner = self.lock();
+            let of_key = inner.keys.get(id).copied();
+            let of_prefixes = inner
+                .prefixes
+                .iter()
+                .filter_map(|(origin, prefix, number)| {
+                    let covered = *origin == id.origin && id.key.as_str().starts_with(prefix);
+                    covered.then_some(*number)
+                });
+            of_prefixes.chain(of_key).max().unwrap_or(0)
+        })
+    }
+
+    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        Box::pin(async move {
+            {
+                let mut inner = self.lock();
+                inner.purges += 1;
+                let number = inner.purges;
+                inner.entries.remove(id);
+                inner.keys.insert(id.clone(), number);
+            }
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    }
+
+    fn purge_prefix<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), MetaError>> {
+        Box::pin(async move {
+            {
+                let mut inner = self.lock();
+                inner.purges += 1;
+                let number = inner.purges;
+                let covered =
+                    |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
+                inner.entries.retain(|id, _| !covered(id));
+                inner.prefixes.push((origin, prefix.to_owned(), number));
+            }
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

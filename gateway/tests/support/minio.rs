@@ -1,0 +1,100 @@
+//! A real MinIO, started for one test and stopped with it.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidegate::origin::Settings;
+use tidegate::origin::settings::Credentials;
+
+/// A running MinIO over a folder of its own.
+#[derive(Debug)]
+pub(crate) struct Minio {
+    child: Child,
+    endpoint: String,
+    _folder: TempDir,
+}
+
+const USER: &str = "tidegate-test";
+const SECRET: &str = "tidegate-test-secret";
+
+impl Minio {
+    /// Starts the binary that `$TIDEGATE_MINIO` names, or `minio` from the path, and waits until
+    /// it answers. Panics where there is none: the feature `real-parts` asks for it.
+    pub(crate) async fn start() -> Self {
+        let binary = std::env::var("TIDEGATE_MINIO").unwrap_or_else(|_| "minio".to_owned());
+        let folder = tempfile::tempdir().expect("a folder");
+        let address = free_address();
+        let child = Command::new(&binary)
+            .args(["server", "--quiet", "--address", &address])
+            .arg(folder.path())
+            .env("MINIO_ROOT_USER", USER)
+            .env("MINIO_ROOT_PASSWORD", SECRET)
+            .env("MINIO_BROWSER", "off")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("`{binary}` does not start ({error}): install MinIO or set TIDEGATE_MINIO")
+            });
+        let mut minio = Self {
+            child,
+            endpoint: format!("http://{address}"),
+            _folder: folder,
+        };
+        minio.wait(&address).await;
+        minio
+    }
+
+    /// How to reach `bucket`, which need not exist.
+    pub(crate) fn settings(&self, bucket: &str) -> Settings {
+        let mut settings = Settings::new("minio", bucket);
+        settings.endpoint = Some(self.endpoint.clone());
+        settings.path_style = true;
+        settings.credentials = Credentials::Static {
+            access_key_id: USER.to_owned(),
+            secret_access_key: SECRET.to_owned(),
+            session_token: None,
+        };
+        settings
+    }
+
+    /// Polls, as MinIO tells nobody when it is ready: it listens before its disks are.
+    async fn wait(&mut self, address: &str) {
+        for _ in 0..600 {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                panic!("minio ended at its start: {status}");
+            }
+            if is_ready(address).await.unwrap_or(false) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("minio does not become ready");
+    }
+}
+
+impl Drop for Minio {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("bound").to_string()
+}
+
+async fn is_ready(address: &str) -> std::io::Result<bool> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!(
+        "GET /minio/health/cluster HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.starts_with("HTTP/1.1 200"))
+}

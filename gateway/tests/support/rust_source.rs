@@ -1,0 +1,270 @@
+//! Rust source as far as the rules of layering need it: which paths it names.
+
+/// One source file, reduced to the paths that it names outside of comments, strings and tests.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Its place in the tree: `["plan", "range"]`.
+    pub(crate) module: Vec<String>,
+    paths: Vec<Vec<String>>,
+    test_modules: Vec<Vec<String>>,
+}
+
+impl Source {
+    /// Reads the text of a module.
+    pub(crate) fn new(module: Vec<String>, text: &str) -> Self {
+        let mut tokens = tokens(&blank(text));
+        let test_modules = remove_tests(&mut tokens)
+            .into_iter()
+            .map(|name| module.iter().cloned().chain([name]).collect())
+            .collect();
+        Self {
+            paths: paths(&tokens),
+            module,
+            test_modules,
+        }
+    }
+
+    /// Modules of its own, in files of their own, that are tests.
+    pub(crate) fn test_modules(&self) -> Vec<Vec<String>> {
+        self.test_modules.clone()
+    }
+
+    /// Whether it is the module `path`, or lies below it.
+    pub(crate) fn is_in(&self, path: &str) -> bool {
+        let path: Vec<&str> = path.split("::").collect();
+        self.module.len() >= path.len() && self.module.iter().zip(&path).all(|(a, b)| a == b)
+    }
+
+    /// The modules at the top of our crate that it names, each once.
+    pub(crate) fn crate_modules(&self) -> Vec<String> {
+        sorted(self.paths.iter().filter_map(|path| self.top_module(path)))
+    }
+
+    /// What its paths begin with, each once: crates, among others.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        let head = |path: &Vec<String>| path.iter().find(|name| !name.is_empty()).cloned();
+        sorted(self.paths.iter().filter_map(head))
+    }
+
+    /// Whether a path holds these names one after the other.
+    pub(crate) fn names(&self, path: &str) -> bool {
+        let wanted: Vec<&str> = path.split("::").collect();
+        let holds = |path: &Vec<String>| match wanted.as_slice() {
+            // A crate is named where a path begins.
+            [head] => path.first().is_some_and(|name| name == head),
+            _ => path
+                .windows(wanted.len())
+                .any(|window| window == wanted.as_slice()),
+        };
+        self.paths.iter().any(holds)
+    }
+
+    /// What a path from `crate`, or up to it by `super`, names there.
+    fn top_module(&self, path: &[String]) -> Option<String> {
+        let up = path.iter().take_while(|name| *name == "super").count();
+        match path.first()?.as_str() {
+            "crate" | "tidegate" => path.get(1).cloned(),
+            "super" if up >= self.module.len() => path.get(up).cloned(),
+            _ => None,
+        }
+        .filter(|name| name.starts_with(|first: char| first.is_lowercase()) && name != "self")
+    }
+}
+
+fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The text with comments and literals taken out.
+fn blank(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skip = literal_or_comment(rest, out.chars().next_back());
+        if skip > 0 {
+            out.push(' ');
+            rest = &rest[skip..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// How long the comment or literal is that the text begins with; 0 if it begins with neither.
+fn literal_or_comment(text: &str, before: Option<char>) -> usize {
+    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let to = |end: &str, from: usize| {
+        text[from..]
+            .find(end)
+            .map_or(text.len(), |at| from + at + end.len())
+    };
+    if text.starts_with("//") {
+        return text.find('\n').unwrap_or(text.len());
+    }
+    if text.starts_with("/*") {
+        return to("*/", 2);
+    }
+    if text.starts_with('"') {
+        return quoted(text, '"');
+    }
+    if !in_word && (text.starts_with("r\"") || text.starts_with("r#")) {
+        let hashes = text[1..].chars().take_while(|&c| c == '#').count();
+        if text[1 + hashes..].starts_with('"') {
+            return to(&format!("\"{}", "#".repeat(hashes)), 2 + hashes);
+        }
+    }
+    // A character literal, not a lifetime.
+    let mut chars = text.chars();
+    match (chars.next(), chars.next(), chars.next()) {
+        (Some('\''), Some('\\'), _) => quoted(text, '\''),
+        (Some('\''), Some(inner), Some('\'')) => 2 + inner.len_utf8(),
+        _ => 0,
+    }
+}
+
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        if c == quote && !escaped {
+            return at + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    text.len()
+}
+
+/// Words, `::`, and single characters of punctuation.
+fn tokens(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = vec![];
+    let mut word = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c.is_alphanumeric() || c == '_' {
+            word.push(c);
+            continue;
+        }
+        if !word.is_empty() {
+            found.push(std::mem::take(&mut word));
+        }
+        if c == ':' && chars.next_if_eq(&':').is_some() {
+            found.push("::".to_owned());
+        } else if !c.is_whitespace() {
+            found.push(c.to_string());
+        }
+    }
+    found.extend((!word.is_empty()).then_some(word));
+    found
+}
+
+/// Takes out what stands behind `#[cfg(test)]`; gives the names of modules that have their own
+/// files.
+fn remove_tests(tokens: &mut Vec<String>) -> Vec<String> {
+    const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let mut names = vec![];
+    while let Some(start) = tokens.windows(MARK.len()).position(|window| window == MARK) {
+        let item = start + MARK.len();
+        let end = item + item_len(&tokens[item..]);
+        if let [module, name, semicolon] = &tokens[end.saturating_sub(3)..end]
+            && module == "mod"
+            && semicolon == ";"
+        {
+            names.push(name.clone());
+        }
+        tokens.drain(start..end);
+    }
+    names
+}
+
+/// Up to the `;` or the closing brace that ends an item.
+fn item_len(tokens: &[String]) -> usize {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.as_str() {
+            "{" => depth += 1,
+            "}" if depth <= 1 => return at + 1,
+            "}" => depth -= 1,
+            ";" if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Every path: `a::b::c` where it stands, and each branch of a `use` tree.
+fn paths(tokens: &[String]) -> Vec<Vec<String>> {
+    let mut found = vec![];
+    let mut at = 0;
+    while at < tokens.len() {
+        let inside = at > 0 && (tokens[at - 1] == "." || tokens[at - 1] == "in");
+        let begins = is_word(&tokens[at]) || tokens[at] == "::";
+        if tokens[at] == "use" {
+            at += 1 + tree(&tokens[at + 1..], &[], &mut found);
+        } else if begins
+            && !inside
+            && tokens
+                .get(at + 1)
+                .is_some_and(|next| next == "::" || tokens[at] == "::")
+        {
+            at += path(&tokens[at..], &mut vec![], &mut found);
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// A path outside of `use`; gives its length in tokens.
+fn path(tokens: &[String], names: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
+    let mut at = 0;
+    while at < tokens.len() {
+        if is_word(&tokens[at]) {
+            names.push(tokens[at].clone());
+            at += 1;
+            if tokens.get(at).is_none_or(|next| next != "::") {
+                break;
+            }
+        } else if tokens[at] == "::" {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    found.push(std::mem::take(names));
+    at.max(1)
+}
+
+/// One branch of a `use` tree below `prefix`; gives its length in tokens.
+fn tree(tokens: &[String], prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let mut names = prefix.to_vec();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        match token.as_str() {
+            "::" => at += 1,
+            "{" => {
+                at += 1;
+                while tokens.get(at).is_some_and(|token| token != "}") {
+                    at += tree(&tokens[at..], &names, found).max(1);
+                    at += usize::from(tokens.get(at).is_some_and(|token| token == ","));
+                }
+                return at + 1;
+            }
+            "as" => at += 2,
+            word if is_word(word) || word == "*" => {
+                names.push(word.to_owned());
+                at += 1;
+            }
+            _ => break,
+        }
+    }
+    found.push(names);
+    at
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|first: char| first.is_alphanumeric() || first == '_')
+}

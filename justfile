@@ -1,0 +1,73 @@
+# Everyday commands; `just` lists them. Without just, each line can be typed as it stands.
+
+loadtest := "cargo run --release -p loadtest --"
+
+[private]
+default:
+    @just --list --unsorted
+
+# An S3 origin with sample media, and the gateway in front of it: nothing to install
+demo *args:
+    cargo run --release -- demo {{ args }}
+
+# Serve by a configuration file
+serve config="config/tidegate.toml":
+    cargo run --release -- serve --config {{ config }}
+
+# Everything that needs nothing but Rust
+test *args:
+    cargo test --workspace {{ args }}
+
+# The suites with a real MinIO, nginx, ffprobe and Chromium (`just setup` installs the first two)
+test-real *args:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        cargo test -p tidegate --features real-parts {{ args }}
+
+# Format and lint, as `ci` checks it
+lint:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+# The documentation of the code, in the browser
+docs:
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --open
+
+# All of the above and more, on Debian as root: installs what it needs
+ci:
+    bash .ci/run
+
+# Licences, advisories and sources of the dependencies (needs cargo-deny)
+deny:
+    cargo deny check
+
+# Install what the load test measures against
+setup *args:
+    bash loadtest/setup {{ args }}
+
+# Which load test scenarios there are
+scenarios:
+    {{ loadtest }} list
+
+# Run load test scenarios, such as `just loadtest hot-small --rounds 7 --report report`
+loadtest *args: release
+    {{ loadtest }} run {{ args }}
+
+# Speed beside the peers
+bench: release
+    {{ loadtest }} run hot-small hot-medium hot-large first-byte --report report
+
+# Nanoseconds of the pure parts of a hit, and of the engine's share
+bench-pure *args:
+    cargo bench -p tidegate-benches --bench pure {{ args }}
+
+# Instructions of a hit, against the number on record (needs valgrind)
+callgrind:
+    bash gateway/benches/callgrind
+
+# The long runs: that it stays right, in full counts
+long: release
+    {{ loadtest }} run cold-requests ranges herd churn --report report
+
+# The binary that the load test starts
+release:
+    cargo build --release -p tidegate

@@ -1,0 +1,111 @@
+//! Fills the bucket that everything is read from.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use aws_credential_types::Credentials;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation};
+use aws_sdk_s3::error::DisplayErrorContext;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::pattern::Pattern;
+use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
+
+/// How many uploads run at once.
+const UPLOADS: usize = 16;
+
+/// A bucket that anyone may read, so that peers that cannot sign are compared too.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    client: Client,
+    name: String,
+}
+
+impl Bucket {
+    /// Makes a bucket on the S3 server at `addr`.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn create(addr: SocketAddr, name: &str) -> Result<Self> {
+        let config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-east-1"))
+            .endpoint_url(format!("http://{addr}"))
+            .force_path_style(true)
+            .credentials_provider(Credentials::new(
+                ACCESS_KEY, SECRET_KEY, None, None, "loadtest",
+            ))
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        let bucket = Self {
+            client: Client::from_conf(config),
+            name: name.to_owned(),
+        };
+        bucket
+            .client
+            .create_bucket()
+            .bucket(name)
+            .send()
+            .await
+            .map_err(plainly)?;
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":"*",
+                "Action":["s3:GetObject"],"Resource":["arn:aws:s3:::{name}/*"]}}]}}"#
+        );
+        let put = bucket
+            .client
+            .put_bucket_policy()
+            .bucket(name)
+            .policy(policy);
+        put.send().await.map_err(plainly)?;
+        Ok(bucket)
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes one object, over what stood there; gives its ETag.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn put(&self, key: &str, bytes: Bytes) -> Result<String> {
+        let put = self
+            .client
+            .put_object()
+            .bucket(&self.name)
+            .key(key)
+            .body(bytes.into());
+        let answer = put
+            .send()
+            .await
+            .map_err(plainly)
+            .with_context(|| format!("put {key}"))?;
+        Ok(answer.e_tag().unwrap_or_default().to_owned())
+    }
+
+    /// Writes many objects, several at once.
+    ///
+    /// # Errors
+    /// If the server refuses one.
+    pub async fn put_all(
+        &self,
+        objects: impl IntoIterator<Item = (String, Pattern)>,
+    ) -> Result<()> {
+        stream::iter(objects)
+            .map(|(key, pattern)| async move { self.put(&key, pattern.all()).await })
+            .buffer_unordered(UPLOADS)
+            .try_for_each(async |_| Ok(()))
+            .await
+    }
+}
+
+/// The sdk's own texts say "service error" and keep the cause to themselves.
+fn plainly<E: std::error::Error + Send + Sync + 'static>(error: E) -> anyhow::Error {
+    anyhow::anyhow!("{}", DisplayErrorContext(error))
+}

@@ -1,0 +1,132 @@
+//! Child processes that end with us: started in the foreground, stopped by process id.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server may take to listen, and to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that runs until this is dropped: asked to end first, killed if it does not.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `command` with its output in the file `log`, and waits until it accepts connections
+    /// on `addr`.
+    ///
+    /// # Errors
+    /// If it cannot be started, ends at once, or does not listen in time; with the end of its log.
+    pub fn start(mut command: Command, log: &Path, addr: SocketAddr) -> Result<Self> {
+        let out = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let mut server = Self {
+            child,
+            log: log.to_owned(),
+        };
+        server.wait_until_listening(addr)?;
+        Ok(server)
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The last lines of what it wrote.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    fn wait_until_listening(&mut self, addr: SocketAddr) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended at once ({status}):\n{}", self.log_tail());
+            }
+            if TcpStream::connect_timeout(&addr, Duration::from_millis(200)).is_ok() {
+                return Ok(());
+            }
+            if since.elapsed() > PATIENCE {
+                bail!(
+                    "nothing listens on {addr} after {PATIENCE:?}:\n{}",
+                    self.log_tail()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn ended_within(&mut self, patience: Duration) -> bool {
+        let since = Instant::now();
+        while since.elapsed() < patience {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself; its id is ours until we have waited for it.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if !self.ended_within(PATIENCE) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A loopback address that nothing listens on at this moment.
+///
+/// # Errors
+/// If the machine has no port left.
+pub fn free_addr() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?)
+}
+
+/// Finds a program: named by the environment variable `env`, else in `PATH`, else where
+/// `loadtest/setup` puts what it installs.
+#[must_use]
+pub fn find_program(env: &str, names: &[&str]) -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os(env) {
+        return Some(path.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(tools_dir())
+        .flat_map(|dir| names.iter().map(move |name| dir.join(name)))
+        .find(|file| file.is_file())
+}
+
+/// Where `loadtest/setup` installs what it builds.
+#[must_use]
+pub fn tools_dir() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(cache.join("tidegate-tools/bin"))
+}

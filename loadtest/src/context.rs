@@ -1,0 +1,176 @@
+//! What every scenario is given: its options, a place to work, and a bucket.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use tempfile::TempDir;
+
+use crate::bucket::Bucket;
+use crate::peers::minio::Minio;
+use crate::peers::nginx;
+use crate::peers::rclone::{self, Cache};
+use crate::peers::tidegate::{self, Settings};
+use crate::peers::varnish;
+use crate::peers::{Origin, Peer};
+use crate::report::Report;
+
+/// What the command line asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The peers to measure; empty: those the scenario names.
+    pub peers: Vec<String>,
+    /// Alternating rounds, where a scenario has some.
+    pub rounds: Option<u32>,
+    /// How much: ranges, replacements, clients, objects; each scenario says which.
+    pub count: Option<u64>,
+    /// How long one measurement of requests per second takes.
+    pub seconds: Option<u64>,
+    /// What random choices follow from.
+    pub seed: u64,
+}
+
+/// A scenario's surroundings; everything in it ends with it.
+#[derive(Debug)]
+pub struct Context {
+    /// What the command line asked for.
+    pub options: Options,
+    /// A bucket of its own.
+    pub bucket: Bucket,
+    minio: Minio,
+    dir: TempDir,
+}
+
+impl Context {
+    /// Starts MinIO in a new directory, and makes a bucket.
+    ///
+    /// # Errors
+    /// If MinIO is missing or does not start.
+    pub async fn new(options: Options) -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix("tidegate-loadtest-")
+            .tempdir()?;
+        let minio = Minio::start(dir.path())?;
+        let bucket = Bucket::create(minio.addr(), "media").await?;
+        Ok(Self {
+            options,
+            bucket,
+            minio,
+            dir,
+        })
+    }
+
+    /// Where files of this run go.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The directory that the peer `nginx` serves: what is to be read from it is put here too.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn files(&self) -> Result<PathBuf> {
+        let dir = self.dir.path().join("files");
+        std::fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    /// The bucket, with nothing in between.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            addr: self.minio.addr(),
+            bucket: self.bucket.name().to_owned(),
+        }
+    }
+
+    /// The bucket behind what listens on `addr`.
+    #[must_use]
+    pub fn origin_behind(&self, addr: std::net::SocketAddr) -> Origin {
+        Origin {
+            addr,
+            ..self.origin()
+        }
+    }
+
+    /// The count that was asked for, or the scenario's own.
+    #[must_use]
+    pub fn count(&self, full: u64) -> u64 {
+        self.options.count.unwrap_or(full)
+    }
+
+    /// Whether a peer takes part: asked for, or nothing was asked for.
+    #[must_use]
+    pub fn takes_part(&self, name: &str) -> bool {
+        self.options.peers.is_empty() || self.options.peers.iter().any(|asked| asked == name)
+    }
+
+    /// The names of the peers to measure: those asked for, else the scenario's own.
+    #[must_use]
+    pub fn peers<'a>(&'a self, usual: &[&'a str]) -> Vec<&'a str> {
+        if self.options.peers.is_empty() {
+            return usual.to_vec();
+        }
+        self.options.peers.iter().map(String::as_str).collect()
+    }
+
+    /// Starts a caching peer by name, in front of `origin`, with nothing cached.
+    ///
+    /// # Errors
+    /// If there is no such peer, or it does not start.
+    pub async fn start(&self, name: &str, origin: &Origin, settings: Settings) -> Result<Peer> {
+        let dir = tempfile::Builder::new()
+            .prefix("peer-")
+            .tempdir_in(self.dir())?
+            .keep();
+        match name {
+            "tidegate" => tidegate::start(&dir, origin, settings).await,
+            "nginx" => nginx::static_files(&dir, &self.files()?),
+            "nginx-slice" => nginx::slice(&dir, origin, "1m"),
+            "nginx-slice-2m" => Ok(nginx::slice(&dir, origin, "2m")?.called("nginx-slice-2m")),
+            "nginx-slice-4m" => Ok(nginx::slice(&dir, origin, "4m")?.called("nginx-slice-4m")),
+            "nginx-slice-8m" => Ok(nginx::slice(&dir, origin, "8m")?.called("nginx-slice-8m")),
+            "nginx-cache" => nginx::proxy_cache(&dir, origin),
+            "rclone" => rclone::serve(&dir, origin, Cache::Off),
+            "rclone-full" => rclone::serve(&dir, origin, Cache::Full),
+            "rclone-8" => rclone::serve(&dir, origin, Cache::Streams(8)),
+            "rclone-16" => rclone::serve(&dir, origin, Cache::Streams(16)),
+            "varnish" => varnish::start(&dir, origin),
+            "direct" => Ok(Peer::direct(origin)),
+            other => bail!(
+                "no peer `{other}`; there are tidegate, nginx, nginx-cache, nginx-slice, \
+                 nginx-slice-2m, -4m, -8m, rclone, rclone-full, rclone-8, rclone-16, varnish, direct"
+            ),
+        }
+    }
+
+    /// As [`Context::start`], for a peer that a comparison can do without: one whose program is
+    /// missing is left out, and the report says so.
+    ///
+    /// # Errors
+    /// If tidegate, or a peer that the command line asked for, does not start.
+    pub async fn start_if_there(
+        &self,
+        name: &str,
+        origin: &Origin,
+        settings: Settings,
+        report: &mut Report,
+    ) -> Result<Option<Peer>> {
+        match self.start(name, origin, settings).await {
+            Ok(peer) => {
+                report.peer(peer.name(), peer.config());
+                Ok(Some(peer))
+            }
+            Err(error) if self.options.peers.is_empty() && name != "tidegate" => {
+                report.notes.push(format!("{name} left out: {error:#}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Says what is being done, on the standard error stream.
+pub fn progress(text: impl std::fmt::Display) {
+    eprintln!("   {text}");
+}

@@ -1,0 +1,135 @@
+//! The command line of the load test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Parser, Subcommand};
+
+use loadtest::context::Options;
+use loadtest::report::terminal::render;
+use loadtest::report::{self, Report};
+use loadtest::scenario::{self, Scenario};
+
+/// Measures tidegate beside its peers, in one run, on this machine.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Say which scenarios there are.
+    List,
+    /// Run scenarios, print what they found, and fail if anything was wrong.
+    Run(Run),
+    /// Install the peers through package managers.
+    Setup,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Names from `list`, or `all`.
+    #[arg(required = true)]
+    scenarios: Vec<String>,
+    /// The peers to measure, instead of the scenario's own.
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+    /// Where to write each scenario's figures as JSON, and all of them as a page, `report.html`.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Alternating rounds, where a scenario has some.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// How much; `list` says what each scenario counts, and how many make a full run.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// How long each measurement of requests per second takes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// What random choices follow from: a run with the same seed makes the same ones.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Task::List => {
+            list();
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Run(run) => run_all(run).await,
+        Task::Setup => setup(),
+    }
+}
+
+fn list() {
+    for Scenario {
+        name, about, count, ..
+    } in scenario::ALL
+    {
+        println!("{name:<14} {about}");
+        if !count.is_empty() {
+            println!("{:<14} --count: {count}", "");
+        }
+    }
+}
+
+async fn run_all(run: Run) -> Result<ExitCode> {
+    let chosen = choose(&run.scenarios)?;
+    let options = Options {
+        peers: run.peers,
+        rounds: run.rounds,
+        count: run.count,
+        seconds: run.seconds,
+        seed: run.seed,
+    };
+    let mut reports = vec![];
+    for scenario in chosen {
+        eprintln!("== {}: {}", scenario.name, scenario.about);
+        let report = scenario.run(options.clone()).await.context(scenario.name)?;
+        print!("{}", render(&report));
+        if let Some(dir) = &run.report {
+            eprintln!("   written to {}", report.write_json(dir)?.display());
+        }
+        reports.push(report);
+        // After each, so that a run that is ended leaves what it found.
+        if let Some(dir) = &run.report {
+            let page = report::write_html(&reports, dir)?;
+            eprintln!("   and to {}", page.display());
+        }
+    }
+    Ok(if reports.iter().all(Report::is_right) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Scenario>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(scenario::ALL.iter().collect());
+    }
+    let find = |name: &String| match scenario::find(name) {
+        Some(scenario) => Ok(scenario),
+        None => bail!("no scenario `{name}`; `loadtest list` says which there are"),
+    };
+    names.iter().map(find).collect()
+}
+
+/// Runs the script beside this crate, which can also be run without it.
+fn setup() -> Result<ExitCode> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("setup");
+    let status = Command::new("bash")
+        .arg(&script)
+        .status()
+        .context("cannot start bash")?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,187 @@
+//! What processes used: CPU time and memory, from `/proc`.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// A process and what it started: a server with its workers.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessTree {
+    root: u32,
+}
+
+/// What a process tree has used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    /// CPU time, in user and kernel mode.
+    pub cpu: Duration,
+    /// The most memory that was ever resident, in bytes; summed over the processes.
+    pub peak_rss: u64,
+}
+
+impl ProcessTree {
+    /// The tree below (and with) the process `root`.
+    #[must_use]
+    pub const fn new(root: u32) -> Self {
+        Self { root }
+    }
+
+    /// What its processes have used so far.
+    ///
+    /// # Errors
+    /// If the root process is gone.
+    pub fn usage(self) -> Result<Usage> {
+        let mut total = usage_of(self.root)?;
+        for pid in descendants(self.root) {
+            // One that ended meanwhile is no longer ours to count.
+            if let Ok(used) = usage_of(pid) {
+                total.cpu += used.cpu;
+                total.peak_rss += used.peak_rss;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Lets the peak of resident memory start again from what is resident now.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn reset_peak(self) -> Result<()> {
+        for pid in descendants(self.root).into_iter().chain([self.root]) {
+            // "5" resets the peak, see proc_pid_clear_refs(5).
+            fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the machine's processors have done so far, all of them together.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    idle: u64,
+    all: u64,
+}
+
+impl Machine {
+    /// Up to this moment.
+    ///
+    /// # Errors
+    /// If `/proc/stat` is not what proc_stat(5) says.
+    pub fn now() -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        machine_ticks(&stat).context("/proc/stat is not as expected")
+    }
+
+    /// The share of the time since `earlier` in which they did nothing. A figure taken with hardly
+    /// any is the machine's, not the peer's.
+    #[must_use]
+    pub fn idle_share_since(self, earlier: Self) -> f64 {
+        (self.idle - earlier.idle) as f64 / (self.all - earlier.all).max(1) as f64
+    }
+}
+
+/// The first line: user, nice, system, idle, iowait, irq, softirq, steal; guest time is within
+/// user's.
+fn machine_ticks(stat: &str) -> Option<Machine> {
+    let fields = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        .take(8);
+    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    Some(Machine {
+        idle,
+        all: ticks.iter().sum(),
+    })
+}
+
+fn usage_of(pid: u32) -> Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(Usage {
+        cpu: from_ticks(cpu_ticks(&stat).context("/proc/PID/stat is not as expected")?),
+        peak_rss: peak_rss(&status).unwrap_or(0),
+    })
+}
+
+/// Fields 14 and 15 of proc_pid_stat(5); the second field, a name, may hold spaces and brackets.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    let mut fields = after_name.split_whitespace().skip(11);
+    let (user, system) = (fields.next()?.parse::<u64>(), fields.next()?.parse::<u64>());
+    Some(user.ok()? + system.ok()?)
+}
+
+/// `VmHWM` of proc_pid_status(5), in bytes.
+fn peak_rss(status: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![];
+    let mut open = vec![root];
+    while let Some(pid) = open.pop() {
+        let children = children_of(pid);
+        found.extend(&children);
+        open.extend(children);
+    }
+    found
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return vec![];
+    };
+    tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 100 23 0 0 20 0 1 0 5 6 7";
+        assert_eq!(cpu_ticks(stat), Some(123));
+    }
+
+    #[test]
+    fn waiting_for_disks_is_idle_time_and_guests_are_not_counted_twice() {
+        let before = machine_ticks("cpu  10 0 10 100 0 0 0 0 10 0\ncpu0 1 2").unwrap();
+        let now = machine_ticks("cpu  40 0 40 130 10 0 0 0 30 0\n").unwrap();
+        assert!((now.idle_share_since(before) - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_peak_is_read_in_bytes() {
+        assert_eq!(
+            peak_rss("Name:\tx\nVmHWM:\t    1234 kB\n"),
+            Some(1234 * 1024)
+        );
+    }
+
+    #[test]
+    fn this_process_has_used_memory() {
+        let used = ProcessTree::new(std::process::id()).usage().unwrap();
+        assert!(used.peak_rss > 100_000);
+    }
+}

@@ -1,0 +1,105 @@
+//! nginx: as a server of local files, the figure to reach, and as a slicing cache of the bucket.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::{Origin, Peer};
+use crate::child::{Server, find_program, free_addr};
+
+/// Serves the files below `root` with `sendfile` and `open_file_cache`.
+///
+/// # Errors
+/// If nginx is missing or does not start.
+pub fn static_files(dir: &Path, root: &Path) -> Result<Peer> {
+    let location = format!(
+        "    sendfile on;\n    tcp_nopush on;\n    open_file_cache max=100000 inactive=60s;\n    \
+         open_file_cache_valid 60s;\n    location / {{ root {}; }}\n",
+        root.display()
+    );
+    start("nginx", dir, "", &location)
+}
+
+/// Caches the bucket in slices of `slice` (as nginx writes sizes), one fetch at a time for each.
+///
+/// # Errors
+/// If nginx is missing or does not start.
+pub fn slice(dir: &Path, origin: &Origin, slice: &str) -> Result<Peer> {
+    let cache = dir.join("nginx-cache");
+    let http = format!(
+        "  proxy_cache_path {} levels=1:2 keys_zone=media:32m max_size=20g use_temp_path=off;\n  \
+         upstream bucket {{ server {}; keepalive 64; }}\n",
+        cache.display(),
+        origin.addr
+    );
+    let location = format!(
+        "    sendfile on;\n    tcp_nopush on;\n    location / {{\n      slice {slice};\n      \
+         proxy_cache media;\n      proxy_cache_key $uri$slice_range;\n      \
+         proxy_cache_valid 200 206 1m;\n      proxy_cache_lock on;\n      \
+         proxy_set_header Range $slice_range;\n      proxy_set_header Connection \"\";\n      \
+         proxy_http_version 1.1;\n      proxy_pass http://bucket/{}/;\n    }}\n",
+        origin.bucket
+    );
+    start("nginx-slice", dir, &http, &location)
+}
+
+/// Caches whole objects of the bucket, as most put it before one.
+///
+/// # Errors
+/// If nginx is missing or does not start.
+pub fn proxy_cache(dir: &Path, origin: &Origin) -> Result<Peer> {
+    let cache = dir.join("nginx-cache-files");
+    let http = format!(
+        "  proxy_cache_path {} levels=1:2 keys_zone=media:32m max_size=20g use_temp_path=off;\n  \
+         upstream bucket {{ server {}; keepalive 64; }}\n",
+        cache.display(),
+        origin.addr
+    );
+    let location = format!(
+        "    sendfile on;\n    tcp_nopush on;\n    open_file_cache max=100000 inactive=60s;\n    \
+         open_file_cache_valid 60s;\n    location / {{\n      proxy_cache media;\n      \
+         proxy_cache_key $uri;\n      proxy_cache_valid 200 1h;\n      proxy_cache_lock on;\n      \
+         proxy_set_header Connection \"\";\n      proxy_http_version 1.1;\n      \
+         proxy_pass http://bucket/{}/;\n    }}\n",
+        origin.bucket
+    );
+    start("nginx-cache", dir, &http, &location)
+}
+
+fn start(name: &'static str, dir: &Path, http: &str, server: &str) -> Result<Peer> {
+    let program = find_program("TIDEGATE_NGINX", &["nginx", "/usr/sbin/nginx"])
+        .context("nginx is missing; `loadtest setup` installs it")?;
+    let home = dir.join(name);
+    std::fs::create_dir_all(&home)?;
+    let addr = free_addr()?;
+    let config = config(addr, &home, http, server);
+    let file = home.join("nginx.conf");
+    std::fs::write(&file, &config)?;
+    let mut command = Command::new(program);
+    command.arg("-p").arg(&home).arg("-c").arg(&file);
+    let server = Server::start(command, &home.join("nginx.log"), addr)?;
+    Ok(Peer::new(name, addr, config, server))
+}
+
+fn config(addr: SocketAddr, home: &Path, http: &str, server: &str) -> String {
+    // As root it would read the files of this run as another user, who may not.
+    let user = if rustix::process::geteuid().is_root() {
+        "user root;\n"
+    } else {
+        ""
+    };
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("  {kind}_temp_path {}/{kind};\n", home.display()))
+        .collect();
+    format!(
+        "{user}daemon off;\nworker_processes auto;\nworker_rlimit_nofile 20000;\n\
+         pid {home}/nginx.pid;\nerror_log stderr error;\n\
+         events {{ worker_connections 8192; }}\nhttp {{\n  access_log off;\n  \
+         keepalive_requests 1000000;\n  default_type application/octet-stream;\n{temporary}{http}  \
+         server {{\n    listen {addr} reuseport backlog=4096;\n{server}  }}\n}}\n",
+        home = home.display()
+    )
+}

@@ -1,0 +1,166 @@
+//! Tidegate itself: the release binary, started as its users start it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::minio::{ACCESS_KEY, SECRET_KEY};
+use super::{Origin, Peer};
+use crate::child::{Server, free_addr};
+use crate::client::Connection;
+
+/// What a scenario sets; all else stays as built in.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// `cache.memory`, in MiB.
+    pub memory_mib: u64,
+    /// `cache.budget`, in MiB.
+    pub budget_mib: u64,
+    /// The capacity of a disk tier, in MiB; none at 0.
+    pub disk_mib: u64,
+    /// The built-in profile that is used.
+    pub base: &'static str,
+    /// Lines of the profile, over those of the built-in one.
+    pub profile: &'static str,
+}
+
+impl Settings {
+    /// Memory and budget as built in, no disk, the profile `web`.
+    pub const WEB: Self = Self {
+        memory_mib: 512,
+        budget_mib: 256,
+        disk_mib: 0,
+        base: "web",
+        profile: "",
+    };
+
+    /// The same with the profile `stream`.
+    pub const STREAM: Self = Self {
+        base: "stream",
+        ..Self::WEB
+    };
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::WEB
+    }
+}
+
+/// Where the binary is: `TIDEGATE_BIN`, else the release build of this workspace.
+///
+/// # Errors
+/// If there is none.
+pub fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("TIDEGATE_BIN") {
+        return Ok(path.into());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        PathBuf::from,
+    );
+    let path = target.join("release/tidegate");
+    if !path.is_file() {
+        bail!(
+            "{} is missing: `cargo build --release`, or set TIDEGATE_BIN",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// Starts one in front of `origin` with nothing cached, and waits until it is ready.
+///
+/// # Errors
+/// If it is missing, does not start, or does not become ready.
+pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Peer> {
+    let program = binary()?;
+    let home = dir.join("tidegate");
+    std::fs::create_dir_all(&home)?;
+    let (public, admin) = (free_addr()?, free_addr()?);
+    let config = config(public, admin, origin, settings);
+    let file = home.join("tidegate.toml");
+    std::fs::write(&file, &config)?;
+    let mut command = Command::new(program);
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(&file)
+        .current_dir(&home);
+    let server = Server::start(command, &home.join("tidegate.log"), public)?;
+    wait_until_ready(admin)
+        .await
+        .with_context(|| server.log_tail())?;
+    Ok(Peer::new("tidegate", public, config, server).with_admin(admin))
+}
+
+fn config(public: SocketAddr, admin: SocketAddr, origin: &Origin, settings: Settings) -> String {
+    let Settings {
+        memory_mib,
+        budget_mib,
+        disk_mib,
+        base,
+        profile,
+    } = settings;
+    let disk = match disk_mib {
+        0 => String::new(),
+        capacity => format!(
+            "[[cache.disk]]\npath = \"disk\"\ncapacity = \"{capacity}MiB\"\nmin_free = \"1GiB\"\n"
+        ),
+    };
+    let Origin { addr, bucket } = origin;
+    format!(
+        r#"[http]
+listen = "{public}"
+
+[admin]
+listen = "{admin}"
+
+[log]
+level = "warn"
+access = false
+
+[cache]
+memory = "{memory_mib}MiB"
+budget = "{budget_mib}MiB"
+{disk}
+[[origin]]
+name = "media"
+bucket = "{bucket}"
+endpoint = "http://{addr}"
+region = "us-east-1"
+path_style = true
+access_key_id = "{ACCESS_KEY}"
+secret_access_key = "{SECRET_KEY}"
+
+[[route]]
+path = "/"
+origin = "media"
+profile = "loadtest"
+
+[profile.loadtest]
+extends = "{base}"
+{profile}"#
+    )
+}
+
+async fn wait_until_ready(admin: SocketAddr) -> Result<()> {
+    let since = Instant::now();
+    loop {
+        let said = match Connection::open(admin).await {
+            Ok(mut connection) => match connection.get("/readyz", &[]).await {
+                Ok((answer, _)) if answer.head.status.is_success() => return Ok(()),
+                Ok((answer, _)) => String::from_utf8_lossy(&answer.body).into_owned(),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.to_string(),
+        };
+        if since.elapsed() > Duration::from_secs(30) {
+            bail!("tidegate is not ready: {said}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

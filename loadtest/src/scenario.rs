@@ -1,0 +1,181 @@
+//! What is measured: each scenario is one function from its surroundings to a report.
+
+use anyhow::Result;
+use futures_util::future::BoxFuture;
+
+use crate::context::{Context, Options};
+use crate::measure::process::Machine;
+use crate::report::Report;
+
+pub mod audiobook;
+pub mod churn;
+pub mod cold_requests;
+pub mod documents;
+pub mod first_byte;
+pub mod first_second;
+pub mod herd;
+pub mod hot;
+pub mod mixed;
+pub mod page;
+pub mod ranges;
+pub mod seek;
+pub mod slow_clients;
+pub mod stalls;
+pub mod zipf;
+
+/// A scenario by name.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// What `--count` counts here, and how many of it make a full run.
+    pub count: &'static str,
+    run: for<'a> fn(&'a Context) -> BoxFuture<'a, Result<Report>>,
+}
+
+impl std::fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scenario")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scenario {
+    /// Runs it with a bucket of its own.
+    ///
+    /// # Errors
+    /// If it could not be carried out; what it found, however bad, is in the report.
+    pub async fn run(&self, options: Options) -> Result<Report> {
+        let context = Context::new(options).await?;
+        let before = Machine::now()?;
+        let mut report = (self.run)(&context).await?;
+        report.about = self.about.to_owned();
+        report.notes.push(format!(
+            "{} processors, {:.0} % idle over the whole of the run",
+            std::thread::available_parallelism()?,
+            Machine::now()?.idle_share_since(before) * 100.0
+        ));
+        Ok(report)
+    }
+}
+
+/// All there are.
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "hot-small",
+        about: "a hot 35 KB object: requests per second and CPU beside nginx static and rclone",
+        count: "",
+        run: |context| Box::pin(hot::run(context, "hot-small", 35 * 1024)),
+    },
+    Scenario {
+        name: "hot-medium",
+        about: "the same with 51 KB",
+        count: "",
+        run: |context| Box::pin(hot::run(context, "hot-medium", 51 * 1024)),
+    },
+    Scenario {
+        name: "hot-large",
+        about: "the same with 468 KB",
+        count: "",
+        run: |context| Box::pin(hot::run(context, "hot-large", 468 * 1024)),
+    },
+    Scenario {
+        name: "first-byte",
+        about: "first byte of cold objects through the simulated cloud, over the same GET made directly",
+        count: "objects of each size (100)",
+        run: |context| Box::pin(first_byte::run(context)),
+    },
+    Scenario {
+        name: "herd",
+        about: "clients all at once on one cold 64 MB object: bytes fetched, bodies, memory",
+        count: "clients (500)",
+        run: |context| Box::pin(herd::run(context)),
+    },
+    Scenario {
+        name: "cold-requests",
+        about: "what the origin is asked for a cold object ten folders deep among many siblings",
+        count: "siblings (10,000)",
+        run: |context| Box::pin(cold_requests::run(context)),
+    },
+    Scenario {
+        name: "churn",
+        about: "an object replaced again and again under 32 readers: no body of two versions",
+        count: "replacements (1,000)",
+        run: |context| Box::pin(churn::run(context)),
+    },
+    Scenario {
+        name: "ranges",
+        about: "random ranges over objects of 0 B to 50 MB, each compared with the slice",
+        count: "requests (100,000)",
+        run: |context| Box::pin(ranges::run(context)),
+    },
+    Scenario {
+        name: "audiobook",
+        about: "a long object in sequence, cold and from disk: rate over 16 bare GETs, rclone, nginx slice",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(audiobook::run(context)),
+    },
+    Scenario {
+        name: "seek",
+        about: "random reads of 256 KB in 864 MB: first byte over a bare ranged GET, bytes fetched",
+        count: "seeks (200)",
+        run: |context| Box::pin(seek::run(context)),
+    },
+    Scenario {
+        name: "stalls",
+        about: "connections to the origin pause in turn: waits of a reader at 90 MB/s; rate of another",
+        count: "MB of the object (1800)",
+        run: |context| Box::pin(stalls::run(context)),
+    },
+    Scenario {
+        name: "wordpress-3",
+        about: "a page with 3 images over 6 connections, cold and warm: over nginx local files, nginx cache, varnish, rclone",
+        count: "warm page loads (10,000)",
+        run: |context| Box::pin(page::run(context, "wordpress-3", page::THREE)),
+    },
+    Scenario {
+        name: "wordpress-14",
+        about: "the same with 14 images of mixed sizes",
+        count: "warm page loads (10,000)",
+        run: |context| Box::pin(page::run(context, "wordpress-14", page::FOURTEEN)),
+    },
+    Scenario {
+        name: "documents",
+        about: "documents of 40 to 500 KB at random, 8 readers: cold over 8 bare GETs, warm over rclone full",
+        count: "documents (2,000)",
+        run: |context| Box::pin(documents::run(context)),
+    },
+    Scenario {
+        name: "first-second",
+        about: "a 512 KB object in reads of 4 KB, the first and the second time",
+        count: "objects (10)",
+        run: |context| Box::pin(first_second::run(context)),
+    },
+    Scenario {
+        name: "slow-clients",
+        about: "clients at 1 Mbit/s on an object each: memory over cache and budget",
+        count: "clients (2,000)",
+        run: |context| Box::pin(slow_clients::run(context)),
+    },
+    Scenario {
+        name: "mixed",
+        about: "a small hot object while 8 cold streams run: P99 over nginx static beside the same streams",
+        count: "MB of each stream (400)",
+        run: |context| Box::pin(mixed::run(context)),
+    },
+    Scenario {
+        name: "zipf",
+        about: "objects by popularity, at a steady rate: hit ratio beside a simulation of the policy",
+        count: "objects (100,000)",
+        run: |context| Box::pin(zipf::run(context)),
+    },
+];
+
+/// The scenario of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}

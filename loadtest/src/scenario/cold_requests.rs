@@ -1,0 +1,88 @@
+//! What the origin is asked for a cold object deep in a tree: one GET is needed, and nothing else.
+
+use anyhow::Result;
+
+use crate::client::Connection;
+use crate::context::{Context, progress};
+use crate::pattern::Pattern;
+use crate::peers::tidegate::Settings;
+use crate::report::terminal::figure;
+use crate::report::{Report, Target};
+use crate::tally::{Asked, Tally};
+
+const FOLDER: &str = "a/b/c/d/e/f/g/h/i/j";
+const LEN: u64 = 35 * 1024;
+/// How many of the siblings are read.
+const READS: u64 = 20;
+
+/// Puts `--count` siblings into one folder, ten deep, and reads some of them once.
+///
+/// # Errors
+/// If it could not be carried out, or a peer answers wrong bytes.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("cold-requests");
+    let siblings = context.count(10_000).max(READS);
+    let object = |n: u64| {
+        (
+            format!("{FOLDER}/{n:06}.jpg"),
+            Pattern { seed: n, len: LEN },
+        )
+    };
+    progress(format!("{siblings} siblings"));
+    context.bucket.put_all((0..siblings).map(object)).await?;
+    let mut rows = vec![];
+    for name in context.peers(&["tidegate", "nginx-slice", "rclone"]) {
+        let tally = Tally::start(context.origin().addr).await?;
+        let origin = context.origin_behind(tally.addr());
+        let settings = Settings::default();
+        let Some(peer) = context
+            .start_if_there(name, &origin, settings, &mut report)
+            .await?
+        else {
+            continue;
+        };
+        let mut connection = Connection::open(peer.addr()).await?;
+        // The first read may cost more than the next ones: a peer that lists a folder remembers it.
+        let mut read = vec![];
+        for n in 0..READS {
+            let (key, pattern) = object(n * (siblings / READS));
+            let before = tally.asked();
+            connection.verify(&peer.path(&key), pattern).await?;
+            read.push(tally.asked().since(before));
+        }
+        let (first, next) = read.split_at(1);
+        rows.push(row(format!("{name}, first"), first));
+        rows.push(row(format!("{name}, next {}", next.len()), next));
+        if name == "tidegate" {
+            hold(&mut report, &read);
+        }
+    }
+    let title = format!("requests at the origin for a cold object among {siblings} siblings");
+    report.table(title, &["peer", "GET", "HEAD", "LIST"], rows);
+    Ok(report)
+}
+
+const KINDS: [fn(&Asked) -> u64; 3] = [|asked| asked.get, |asked| asked.head, |asked| asked.list];
+
+/// How many of each kind a read cost in the mean.
+fn row(label: String, read: &[Asked]) -> Vec<String> {
+    let mean = |kind: fn(&Asked) -> u64| {
+        figure(read.iter().map(kind).sum::<u64>() as f64 / read.len() as f64)
+    };
+    [label].into_iter().chain(KINDS.map(mean)).collect()
+}
+
+fn hold(report: &mut Report, read: &[Asked]) {
+    let most = |kind: fn(&Asked) -> u64| read.iter().map(kind).max().map_or(f64::NAN, |n| n as f64);
+    for ((kind, name), target) in KINDS
+        .iter()
+        .zip(["GET", "HEAD", "LIST"])
+        .zip([1.0, 0.0, 0.0])
+    {
+        report.must(
+            format!("{name} for a cold object, most"),
+            most(*kind),
+            Target::AtMost(target),
+        );
+    }
+}

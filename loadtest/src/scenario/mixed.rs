@@ -1,0 +1,152 @@
+//! Small hot objects while bulk streams run: the streams must not be felt.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use tokio::task::JoinSet;
+
+use crate::client::Connection;
+use crate::context::{Context, progress};
+use crate::measure::{Flow, Latency};
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+use crate::peers::tidegate::Settings;
+use crate::reading::Reading;
+use crate::report::terminal::figure;
+use crate::report::{Plot, Report, Target};
+
+const STREAMS: u64 = 8;
+/// 200 MB/s in sum.
+const PACE: f64 = 25e6;
+const SMALL: u64 = 35 * 1024;
+const SMALL_KEY: &str = "hot.jpg";
+/// Requests for the small object, evenly spread over time whatever the answers take.
+const EVERY: Duration = Duration::from_millis(2);
+/// How long one peer is asked before it is the other's turn.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Runs 8 cold streams of `--count` MB each through tidegate, and asks tidegate and nginx in turns
+/// for a small object meanwhile.
+///
+/// # Errors
+/// If it could not be carried out, or a peer answers wrong bytes.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("mixed");
+    let len = context.count(400) * 1_000_000;
+    let bulk = |n: u64| (format!("bulk/{n}"), Pattern { seed: 100 + n, len });
+    let small = Pattern {
+        seed: 1,
+        len: SMALL,
+    };
+    progress(format!("{STREAMS} objects of {} MB", len / 1_000_000));
+    for n in 0..STREAMS {
+        let (key, pattern) = bulk(n);
+        context.bucket.put(&key, pattern.all()).await?;
+    }
+    context.bucket.put(SMALL_KEY, small.all()).await?;
+    std::fs::write(context.files()?.join(SMALL_KEY), small.all())?;
+    let origin = context.origin();
+    let tidegate = context.start("tidegate", &origin, Settings::STREAM).await?;
+    let nginx = context.start("nginx", &origin, Settings::STREAM).await?;
+    for peer in [&tidegate, &nginx] {
+        report.peer(peer.name(), peer.config());
+    }
+    let mut asked = [Asked::new(&tidegate).await?, Asked::new(&nginx).await?];
+    for one in &mut asked {
+        one.turn(small).await?;
+    }
+    let alone = asked.each_ref().map(|one| one.latency.clone());
+    for one in &mut asked {
+        one.latency = Latency::default();
+    }
+    let mut streams = JoinSet::new();
+    for n in 0..STREAMS {
+        let (key, pattern) = bulk(n);
+        let (addr, path) = (tidegate.addr(), tidegate.path(&key));
+        streams.spawn(async move {
+            let mut connection = Connection::open(addr).await?;
+            let mut reading = Reading::whole(&path, pattern);
+            reading.pace = Some(PACE);
+            reading.run(&mut connection).await
+        });
+    }
+    while streams.len() == STREAMS as usize {
+        for one in &mut asked {
+            one.turn(small).await?;
+        }
+        if let Some(ended) = streams.try_join_next() {
+            write(&mut report, &asked, &alone, &[ended??]);
+        }
+    }
+    for flow in streams.join_all().await {
+        flow?;
+    }
+    Ok(report)
+}
+
+/// Who is asked for the small object, and how long that took.
+struct Asked<'a> {
+    peer: &'a Peer,
+    connection: Connection,
+    latency: Latency,
+}
+
+impl<'a> Asked<'a> {
+    async fn new(peer: &'a Peer) -> Result<Self> {
+        Ok(Self {
+            peer,
+            connection: Connection::open(peer.addr()).await?,
+            latency: Latency::default(),
+        })
+    }
+
+    /// Asks at even distances for a second. An answer that is late makes the next ones late, and
+    /// that is counted: they are timed from when they were due.
+    async fn turn(&mut self, small: Pattern) -> Result<()> {
+        let path = self.peer.path(SMALL_KEY);
+        let start = Instant::now();
+        let mut due = start;
+        while due.duration_since(start) < TURN {
+            tokio::time::sleep_until(due.into()).await;
+            // The timer's own lateness is not the peer's.
+            let began = Instant::now();
+            let late = began.saturating_duration_since(due + Duration::from_millis(2));
+            let timing = self.connection.verify(&path, small).await;
+            let timing = timing.with_context(|| self.peer.name())?;
+            self.latency.record(timing.total + late);
+            due += EVERY;
+        }
+        Ok(())
+    }
+}
+
+fn write(report: &mut Report, asked: &[Asked<'_>; 2], alone: &[Latency; 2], streams: &[Flow]) {
+    let mut rows = vec![];
+    let mut plot = Plot::latency("A small hot object: which share came within how long");
+    for (one, alone) in asked.iter().zip(alone) {
+        for (state, latency) in [("alone", alone), ("beside the streams", &one.latency)] {
+            let found = latency.percentiles();
+            let name = format!("{}, {state}", one.peer.name());
+            plot.line(&name, latency.curve());
+            let figures = [found.avg, found.p50, found.p90, found.p99, found.p100].map(figure);
+            rows.push(
+                [name, found.count.to_string()]
+                    .into_iter()
+                    .chain(figures)
+                    .collect(),
+            );
+        }
+    }
+    let columns = ["peer", "requests", "avg", "p50", "p90", "p99", "p100"];
+    report.table("35 KB, hot, ms", &columns, rows);
+    report.plot(plot);
+    let [tidegate, nginx] = asked.each_ref().map(|one| one.latency.percentiles());
+    let figure = "P99 beside 8 cold streams, over nginx static beside the same";
+    report.aim(figure, tidegate.p99 / nginx.p99, Target::AtMost(1.5));
+    let rate = streams.iter().map(Flow::rate).sum::<f64>() / streams.len() as f64;
+    let text = format!(
+        "the first stream to end had {rate:.1} of its {:.0} MB/s",
+        PACE / 1e6
+    );
+    report.notes.push(text);
+}

@@ -1,0 +1,273 @@
+//! Stands between a peer and the bucket, passes everything on, and counts what is asked by kind.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Empty, combinators::BoxBody};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A counting proxy in front of an S3 server that is addressed path-style.
+#[derive(Debug)]
+pub struct Tally {
+    addr: SocketAddr,
+    counts: Arc<Counts>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    get: AtomicU64,
+    head: AtomicU64,
+    list: AtomicU64,
+    bucket: AtomicU64,
+    other: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What was asked so far, or between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Asked {
+    /// GET of an object.
+    pub get: u64,
+    /// HEAD of an object.
+    pub head: u64,
+    /// Listings.
+    pub list: u64,
+    /// Other questions about the bucket as such (is it there, where is it).
+    pub bucket: u64,
+    /// All else: writes, questions about the server.
+    pub other: u64,
+    /// Bytes of object bodies handed to the peer.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Starts to listen, passing everything on to `upstream`.
+    ///
+    /// # Errors
+    /// If no port can be had.
+    pub async fn start(upstream: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let counts = Arc::new(Counts::default());
+        let task = tokio::spawn(accept(listener, upstream, Arc::clone(&counts)));
+        Ok(Self { addr, counts, task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Asked {
+            get: read(&self.counts.get),
+            head: read(&self.counts.head),
+            list: read(&self.counts.list),
+            bucket: read(&self.counts.bucket),
+            other: read(&self.counts.other),
+            bytes: read(&self.counts.bytes),
+        }
+    }
+
+    /// What was asked so far, once nothing has come for a second: what goes on behind the readers'
+    /// backs is counted too.
+    pub async fn settled(&self) -> Asked {
+        let mut last = self.asked();
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = self.asked();
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Asked {
+    /// What was asked after `earlier` was looked at.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            get: self.get - earlier.get,
+            head: self.head - earlier.head,
+            list: self.list - earlier.list,
+            bucket: self.bucket - earlier.bucket,
+            other: self.other - earlier.other,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}
+
+impl Counts {
+    fn count(&self, request: &Request<Incoming>) {
+        let counter = match kind(
+            request.method(),
+            request.uri().path(),
+            request.uri().query(),
+        ) {
+            Kind::Get => &self.get,
+            Kind::Head => &self.head,
+            Kind::List => &self.list,
+            Kind::Bucket => &self.bucket,
+            Kind::Other => &self.other,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Get,
+    Head,
+    List,
+    Bucket,
+    Other,
+}
+
+/// Path-style S3: `/bucket/key` is an object, `/bucket` or `/bucket/` the bucket itself.
+fn kind(method: &Method, path: &str, query: Option<&str>) -> Kind {
+    let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+    let query = query.unwrap_or("");
+    let asks = |name: &str| {
+        query
+            .split('&')
+            .any(|part| part.split('=').next() == Some(name))
+    };
+    match (method, bucket.is_empty(), key.is_empty()) {
+        (&Method::GET, false, false) => Kind::Get,
+        (&Method::HEAD, false, false) => Kind::Head,
+        (&Method::GET, false, true) if asks("location") || asks("versioning") => Kind::Bucket,
+        (&Method::GET, false, true) => Kind::List,
+        (&Method::HEAD, false, true) => Kind::Bucket,
+        _ => Kind::Other,
+    }
+}
+
+async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>) {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let client: Client<_, Incoming> = Client::builder(TokioExecutor::new()).build(connector);
+    while let Ok((stream, _)) = listener.accept().await {
+        let _ = stream.set_nodelay(true);
+        let (client, counts) = (client.clone(), Arc::clone(&counts));
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                pass_on(client.clone(), upstream, Arc::clone(&counts), request)
+            });
+            // A peer that breaks its connection has its reasons; the counts stand.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+/// Passes a request on as it is: its `Host` is part of its signature.
+async fn pass_on(
+    client: Client<HttpConnector, Incoming>,
+    upstream: SocketAddr,
+    counts: Arc<Counts>,
+    mut request: Request<Incoming>,
+) -> Result<Response<BoxBody<Bytes, hyper::Error>>, Infallible> {
+    counts.count(&request);
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    let uri = format!("http://{upstream}{path}").parse();
+    let answer = match uri {
+        Ok(uri) => {
+            *request.uri_mut() = uri;
+            client.request(request).await.ok()
+        }
+        Err(_) => None,
+    };
+    Ok(match answer {
+        Some(answer) => answer.map(|inner| BoxBody::new(Counted { inner, counts })),
+        None => {
+            let mut gone = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+            *gone.status_mut() = StatusCode::BAD_GATEWAY;
+            gone
+        }
+    })
+}
+
+/// A body whose bytes are counted as they pass.
+#[derive(Debug)]
+struct Counted {
+    inner: Incoming,
+    counts: Arc<Counts>,
+}
+
+impl Body for Counted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.counts
+                .bytes
+                .fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart_by_method_path_and_query() {
+        let get = |path, query| kind(&Method::GET, path, query);
+        assert_eq!(get("/media/a/b.jpg", None), Kind::Get);
+        assert_eq!(get("/media/a/b.jpg", Some("x-id=GetObject")), Kind::Get);
+        assert_eq!(get("/media", Some("list-type=2&prefix=a%2F")), Kind::List);
+        assert_eq!(get("/media/", Some("delimiter=%2F&prefix=")), Kind::List);
+        assert_eq!(get("/media/", Some("location")), Kind::Bucket);
+        assert_eq!(kind(&Method::HEAD, "/media/a", None), Kind::Head);
+        assert_eq!(kind(&Method::HEAD, "/media/", None), Kind::Bucket);
+        assert_eq!(kind(&Method::PUT, "/media/a", None), Kind::Other);
+        assert_eq!(get("/", None), Kind::Other);
+    }
+}

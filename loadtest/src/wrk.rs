@@ -1,0 +1,88 @@
+//! Requests per second as `wrk` counts them.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::child::find_program;
+
+/// What one run of `wrk -t2 -c64` found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// Requests answered.
+    pub requests: u64,
+    /// The same, in a second.
+    pub rate: f64,
+}
+
+/// Asks for `path` as fast as it is answered, over 64 connections, for `seconds`.
+///
+/// # Errors
+/// If wrk is missing, or any answer was not 2xx, or a connection failed.
+pub async fn run(addr: SocketAddr, path: &str, seconds: u64) -> Result<Found> {
+    let wrk = find_program("TIDEGATE_WRK", &["wrk"])
+        .context("wrk is missing; `loadtest setup` installs it")?;
+    let mut command = std::process::Command::new(wrk);
+    command.args([
+        "-t2",
+        "-c64",
+        &format!("-d{seconds}s"),
+        &format!("http://{addr}{path}"),
+    ]);
+    command.stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "wrk: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<Found> {
+    for bad in ["Non-2xx", "Socket errors"] {
+        if let Some(line) = text.lines().find(|line| line.contains(bad)) {
+            bail!("wrk: {}", line.trim());
+        }
+    }
+    let requests = text
+        .lines()
+        .find_map(|line| line.trim().split_once(" requests in "))
+        .and_then(|(count, _)| count.parse().ok());
+    let rate = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Requests/sec:"))
+        .and_then(|rate| rate.trim().parse().ok());
+    match (requests, rate) {
+        (Some(requests), Some(rate)) => Ok(Found { requests, rate }),
+        _ => bail!("wrk said something else:\n{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Running 5s test @ http://127.0.0.1:80/\n  2 threads and 64 connections\n  \
+        Thread Stats   Avg      Stdev     Max   +/- Stdev\n  356 requests in 5.10s, 1.00MB read\n\
+        Requests/sec:   69.80\nTransfer/sec:  200KB\n";
+
+    #[test]
+    fn count_and_rate_are_read() {
+        assert_eq!(
+            parse(TEXT).unwrap(),
+            Found {
+                requests: 356,
+                rate: 69.8
+            }
+        );
+    }
+
+    #[test]
+    fn answers_that_are_errors_are_no_figure() {
+        let bad = format!("{TEXT}  Non-2xx or 3xx responses: 3\n");
+        assert!(parse(&bad).unwrap_err().to_string().contains("Non-2xx"));
+    }
+}
