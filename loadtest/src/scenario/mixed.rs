@@ -22,11 +22,12 @@ const SMALL: u64 = 35 * 1024;
 const SMALL_KEY: &str = "hot.jpg";
 /// Requests for the small object, evenly spread over time whatever the answers take.
 const EVERY: Duration = Duration::from_millis(2);
-/// How long one peer is asked before it is the other's turn.
+/// After so long the scenario looks whether the streams still run.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Runs 8 cold streams of `--count` MB each through tidegate, and asks tidegate and nginx in turns
-/// for a small object meanwhile.
+/// Runs 8 cold streams of `--count` MB each through tidegate, and asks tidegate and nginx for a
+/// small object meanwhile: both over the same time, for the streams are hardest on a neighbour when
+/// they start, and each between the other's requests.
 ///
 /// # Errors
 /// If it could not be carried out, or a peer answers wrong bytes.
@@ -52,9 +53,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         report.peer(peer.name(), peer.config());
     }
     let mut asked = [Asked::new(&tidegate).await?, Asked::new(&nginx).await?];
-    for one in &mut asked {
-        one.turn(small).await?;
-    }
+    turn(&mut asked, small).await?;
     let alone = asked.each_ref().map(|one| one.latency.clone());
     for one in &mut asked {
         one.latency = Latency::default();
@@ -71,9 +70,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         });
     }
     while streams.len() == STREAMS as usize {
-        for one in &mut asked {
-            one.turn(small).await?;
-        }
+        turn(&mut asked, small).await?;
         if let Some(ended) = streams.try_join_next() {
             write(&mut report, &asked, &alone, &[ended??]);
         }
@@ -100,11 +97,10 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Asks at even distances for a second. An answer that is late makes the next ones late, and
+    /// Asks at even distances for a second, from `start` on. An answer that is late makes the next ones late, and
     /// that is counted: they are timed from when they were due.
-    async fn turn(&mut self, small: Pattern) -> Result<()> {
+    async fn turn(&mut self, small: Pattern, start: Instant) -> Result<()> {
         let path = self.peer.path(SMALL_KEY);
-        let start = Instant::now();
         let mut due = start;
         while due.duration_since(start) < TURN {
             tokio::time::sleep_until(due.into()).await;
@@ -118,6 +114,14 @@ impl<'a> Asked<'a> {
         }
         Ok(())
     }
+}
+
+/// A second of questions to both, each half-way between the other's.
+async fn turn(asked: &mut [Asked<'_>; 2], small: Pattern) -> Result<()> {
+    let start = Instant::now();
+    let [one, other] = asked;
+    tokio::try_join!(one.turn(small, start), other.turn(small, start + EVERY / 2))?;
+    Ok(())
 }
 
 fn write(report: &mut Report, asked: &[Asked<'_>; 2], alone: &[Latency; 2], streams: &[Flow]) {
