@@ -2,15 +2,15 @@
 //!
 //! Connections stall now and then while others run on. When the part at the head of the line keeps
 //! a reader waiting for three times as long as first bytes usually take, the rest of it is asked for
-//! once more, and whichever comes first is taken. At most one request in [`SHARE`] is such a one,
-//! so that an origin in trouble does not get twice the load.
+//! once more, and whichever comes first is taken. What that may cost is bounded, as a share of all
+//! that is fetched, so that an origin in trouble does not get twice the load.
 
 use std::future::pending;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::fetch::Fetch;
 use crate::origin::{Answer, Body, Get, OriginError, Priority};
@@ -22,8 +22,13 @@ const LATE: u32 = 3;
 /// Waits shorter than this are the scheduler's and the disk's as often as the network's.
 const AT_LEAST: Duration = Duration::from_millis(50);
 
-/// One request in so many may be a second one.
-const SHARE: u64 = 20;
+/// One byte in so many that are fetched may be fetched for a second request, and these at once.
+const SHARE: u64 = 100;
+const AT_ONCE: u64 = 1 << 20;
+
+/// What a connection that is given up has sent beyond what was read: it sits in the buffers of both
+/// sides. A second request costs that much, or what is still to come if that is less.
+const BUFFERED: u64 = 1 << 20;
 
 impl Fetch {
     /// Asks, and asks again when the answer is late.
@@ -87,14 +92,21 @@ impl Fetch {
             return pending().await;
         };
         let metrics = &self.fill.core.metrics;
+        let late = (usual * LATE).max(AT_LEAST);
+        let cost = self.coming.min(BUFFERED);
         loop {
-            sleep((usual * LATE).max(AT_LEAST)).await;
+            let due = Instant::now() + late;
+            sleep_until(due).await;
+            // A timer that is late itself says that this machine is busy, not that the origin is.
+            let is_busy = due.elapsed() > late / 4;
             let awaited = self
                 .flights
                 .front()
                 .is_some_and(|flight| flight.is_awaited());
-            if awaited && metrics.hedges.get() * SHARE <= metrics.parts.get() {
+            let allowed = AT_ONCE + metrics.fetched.get() / SHARE;
+            if awaited && !is_busy && metrics.hedged.get() + cost <= allowed {
                 metrics.hedges.inc();
+                metrics.hedged.inc_by(cost);
                 return;
             }
         }

@@ -20,6 +20,8 @@ pub(super) struct Metrics {
     pub(super) parts: Counter,
     /// Second requests for parts that were late.
     pub(super) hedges: Counter,
+    /// What these cost in bytes, at most.
+    pub(super) hedged: Counter<u64, AtomicU64>,
     /// Readers that joined a chunk already on its way.
     pub(super) joined: Counter,
     /// Fetches stopped because nobody wanted them any more.
@@ -35,6 +37,7 @@ impl Metrics {
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());
         names::ENGINE_HEDGES.register(registry, self.hedges.clone());
+        names::ENGINE_HEDGED.register(registry, self.hedged.clone());
         names::ENGINE_JOINED.register(registry, self.joined.clone());
         names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());
         names::ENGINE_STALE_ON_ERROR.register(registry, self.stale_on_error.clone());

@@ -74,6 +74,7 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_RESOLVES, &[]),
     counter(names::ENGINE_PARTS, &[]),
     counter(names::ENGINE_HEDGES, &[]),
+    counter(names::ENGINE_HEDGED, &[]),
     counter(names::ENGINE_JOINED, &[]),
     counter(names::ENGINE_ABANDONED, &[]),
     counter(names::ENGINE_STALE_ON_ERROR, &[]),

@@ -95,6 +95,11 @@ pub const ENGINE_HEDGES: Metric = Metric {
     name: "hedges",
     help: "Second requests for parts that kept a reader waiting three times as long as usual",
 };
+/// The cost of second requests.
+pub const ENGINE_HEDGED: Metric = Metric {
+    name: "hedged_bytes",
+    help: "Bytes that second requests were allowed to cost: at most 1 MiB, and 1 % of all that is fetched",
+};
 /// Joined flights.
 pub const ENGINE_JOINED: Metric = Metric {
     name: "flights_joined",
