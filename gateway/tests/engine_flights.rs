@@ -316,6 +316,31 @@ async fn a_head_that_fails_is_told_and_the_chunk_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_head_whose_part_fails_behind_the_tail_is_told() {
+    let (world, bytes) = slow(4 * MIB, 64 * KIB);
+    let object = world.open(KEY, Open::default()).await.expect("open");
+    let at = 5 * CHUNK + 100 * KIB;
+    let range = ByteRange::new(at, at + 2 * CHUNK);
+    let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
+    // The first chunk's tail arrives, and in the next chunk the origin turns us away for good.
+    world.bucket.fail_next([Fault::Reset(CHUNK)]);
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Forbidden)]);
+    let (tail, head) = tokio::join!(collect(object.read_at(range)), async {
+        settle().await;
+        tokio::time::timeout(secs(600), collect(object.read_at(early))).await
+    });
+    assert!(matches!(tail, Err(Error::Forbidden)));
+    assert!(matches!(head.expect("it is told"), Err(Error::Forbidden)));
+    world.bucket.set_faults([]);
+    same(
+        &collect(object.read_at(early)).await.expect("read"),
+        &slice(&bytes, early),
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn ranges_out_of_order_and_in_parallel_are_right() {
     let (world, bytes) = slow(9 * MIB + 77, 4 * MIB);
     let object = world.open(KEY, Open::default()).await.expect("open");

@@ -285,7 +285,7 @@ impl Fetch {
                 Ok(())
             }
             Err(end) => {
-                self.flights.push_front(flight.clone());
+                self.headless = Some(flight.clone());
                 Err(end)
             }
         }
@@ -364,7 +364,8 @@ impl Fetch {
             }
             Err(End::Failed(error)) => {
                 self.fill.forget(&self.part);
-                for flight in &self.flights {
+                // Also the one whose tail has landed: who waits for its head would wait for ever.
+                for flight in self.headless.iter().chain(&self.flights) {
                     flight.finish(Err(error.clone()));
                 }
             }
