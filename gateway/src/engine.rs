@@ -29,9 +29,11 @@ use crate::plan::readahead::Limits;
 use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
 
+mod board;
 pub mod budget;
 mod core;
 mod cursor;
+mod disk;
 pub mod error;
 mod fetch;
 mod fill;

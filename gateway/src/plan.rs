@@ -20,6 +20,7 @@ pub mod readahead;
 pub mod retry;
 pub mod route;
 pub mod size;
+pub mod tiering;
 pub mod time;
 pub mod version;
 

@@ -16,6 +16,7 @@ mod metrics;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -82,6 +83,14 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// The chunk, if memory or disk holds it; a chunk found on disk is promoted to memory. Any
     /// error of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+
+    /// How long a read of this chunk, `len` bytes long, from its disk would take if it began now,
+    /// behind all that the disk has to do already. `None`: no disk has a place for it, or that one
+    /// is not to be asked now. Never blocks.
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
+
+    /// Bytes a second that the disks yield together; `None` while nothing has been measured.
+    fn disk_rate(&self) -> Option<f64>;
 
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;

@@ -372,14 +372,21 @@ async fn the_disk_serves_what_memory_lost() {
     let world = World::plain();
     let bytes = sample(1, 3 * MIB);
     world.bucket.put(KEY, bytes.clone());
+    // Far enough away for the disk to be the sooner one.
+    let far = [
+        Fault::Latency(Duration::from_millis(20)),
+        Fault::Rate(20 * MIB),
+    ];
+    world.bucket.set_faults(far);
     world.read(KEY).await.expect("read");
     let gets = world.bucket.gets();
-    for delay in [0, 50] {
+    for delay in [0, 10] {
         // What a cursor still holds for the next reader would be served without the disk.
         pass(HELD).await;
         world.store.evict_memory();
         world.store.set(Faults {
             delay: Duration::from_millis(delay),
+            claims: Some((Duration::from_millis(delay), 1 << 30)),
             ..Faults::default()
         });
         let all = join_all((0..5).map(|_| world.read(KEY))).await;

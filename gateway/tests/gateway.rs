@@ -130,7 +130,9 @@ async fn reads_purges_and_is_warm_after_an_orderly_restart() {
     let part = gateway.get("/films/a%20b.bin", &range).await;
     assert!(part.status == 206 && part.body == long[LONG - 70_000..]);
     assert_eq!(gateway.get("/notes/n.bin", &[]).await.body, second);
-    assert_eq!(gateway.gets().await, 0, "all of it was warm");
+    // A disk that is late on a busy machine is raced; for any other reason nothing is asked.
+    let raced = gateway.metric(&["tidegate_disk_races_total{"]).await;
+    assert!(gateway.gets().await <= raced, "all of it was warm");
     let from_disk = ["tidegate_store_hits_total{", "tier=\"disk\""];
     assert!(gateway.metric(&from_disk).await > 30);
     gateway.stop().await;

@@ -5,16 +5,17 @@
 //! last reader leaves, the cursor stays for [`GRACE`]; what is on its way may land, and nothing new
 //! is started. The deciding is done by [`ReadAhead`]; here it is carried out, within the budget.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::fill::{Ahead, Fill, Terms};
-use super::flight::Lease;
+use super::board::{Ahead, Wish};
+use super::fill::{Fill, Terms};
+use super::flight::{Bringer, Lease, Part};
 use crate::plan::ByteRange;
 use crate::plan::readahead::{Limits, ReadAhead};
+use crate::plan::tiering;
 
 /// How long a cursor outlives its last reader: the pause that players make between two requests.
 const GRACE: Duration = Duration::from_secs(10);
@@ -23,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// a scan-resistant memory tier is right to push out first what nobody has asked for yet. The budget
 /// it takes is wanted by others, so it is not held for longer than a client takes between requests.
 const HELD: Duration = Duration::from_secs(2);
+
+/// For how long a reader that had to wait counts as one that takes what it gets at once.
+const EAGER: Duration = Duration::from_secs(1);
 
 /// The most cursors of one version; beyond it readers get what they ask for, and nothing ahead.
 const MOST: usize = 16;
@@ -46,12 +50,15 @@ struct State {
     /// The farthest byte that a reader asked for: nothing is fetched beyond it before a second
     /// request has shown that there will be more.
     asked: u64,
-    /// The first chunk not yet provided for.
-    frontier: u32,
+    /// The first chunk not yet provided for, of those that a disk has, and of those that only the
+    /// origin has.
+    on_disk: u32,
+    missing: u32,
     /// What was fetched ahead and not yet passed.
-    ahead: VecDeque<Lease>,
-    /// A reader had to wait since the last look.
+    ahead: Vec<Lease>,
+    /// A reader had to wait since the last look; and when one last had to.
     waited: bool,
+    last_wait: Option<Instant>,
     /// When the last reader left.
     left: Instant,
 }
@@ -104,9 +111,11 @@ impl Cursor {
             readers: 1,
             requests: 1,
             asked: range.end,
-            frontier: 0,
-            ahead: VecDeque::new(),
+            on_disk: 0,
+            missing: 0,
+            ahead: Vec::new(),
             waited: true,
+            last_wait: None,
             left: Instant::now(),
         };
         Self {
@@ -156,9 +165,7 @@ impl Cursor {
         let here = geometry.index(position);
         let size = fill.version.size;
         let passed = |lease: &Lease| geometry.start(lease.part().chunks.end).min(size) <= position;
-        while state.ahead.front().is_some_and(passed) {
-            state.ahead.pop_front();
-        }
+        state.ahead.retain(|lease| !passed(lease));
         if state.readers == 0 {
             state.let_go_of_landed();
             return;
@@ -166,12 +173,10 @@ impl Cursor {
         if window == 0 || position >= size {
             return;
         }
-        let waited = std::mem::take(&mut state.waited);
-        let streams = state.plan.streams(fill.pace.rate(), waited);
+        let (streams, speed) = state.demand(fill);
         let part = ReadAhead::part(window, state.plan.limits().streams) / geometry.chunk();
-        let part = u32::try_from(part.max(1)).unwrap_or(1);
         let cap = if state.requests > 1 {
-            fill.version.size
+            size
         } else {
             state.asked
         };
@@ -181,23 +186,50 @@ impl Cursor {
         } else {
             geometry.index(position + window)
         };
-        state.frontier = state.frontier.max(here);
-        let mut busy = state.busy();
-        while state.frontier < end && busy < streams {
-            let whole = state.frontier.saturating_add(part);
-            if whole > end && !is_last {
-                break;
-            }
-            match fill.ahead(state.frontier..whole.min(end), terms, self) {
+        let mut wish = Wish {
+            chunks: here..end,
+            part: u32::try_from(part.max(1)).unwrap_or(1),
+            is_last,
+            position,
+            speed,
+            free: streams.saturating_sub(state.busy()),
+        };
+        // The disks first: what they bring needs no stream.
+        for bringer in [Bringer::Disk, Bringer::Origin] {
+            self.provide(&mut state, bringer, &mut wish, fill, terms);
+        }
+    }
+
+    /// Walks through what the window has room for, as far as `bringer` keeps up.
+    fn provide(
+        self: &Arc<Self>,
+        state: &mut State,
+        bringer: Bringer,
+        wish: &mut Wish,
+        fill: &Arc<Fill>,
+        terms: Terms,
+    ) {
+        let here = fill.core.geometry.index(wish.position);
+        let mut frontier = (*state.frontier(bringer)).max(here);
+        while frontier < wish.chunks.end {
+            wish.chunks.start = frontier;
+            let outcome = match bringer {
+                Bringer::Disk => fill.ahead_of_disk(wish, terms, self),
+                Bringer::Origin => fill.ahead_of_origin(wish, terms, self),
+            };
+            match outcome {
                 Ahead::OnItsWay(lease) => {
-                    state.frontier = lease.part().chunks.end.max(state.frontier + 1);
-                    state.ahead.push_back(lease);
-                    busy += 1;
+                    frontier = lease.part().chunks.end.max(frontier + 1);
+                    if lease.part().bringer == Bringer::Origin {
+                        wish.free = wish.free.saturating_sub(1);
+                    }
+                    state.ahead.push(lease);
                 }
-                Ahead::Cached(until) => state.frontier = until,
-                Ahead::NoRoom => break,
+                Ahead::Passed(until) => frontier = until,
+                Ahead::Later | Ahead::NoRoom => break,
             }
         }
+        *state.frontier(bringer) = frontier;
     }
 
     /// A reader leaves. The last one leaves the cursor behind, for who comes next.
@@ -232,13 +264,33 @@ impl State {
         }
     }
 
-    /// Streams that still carry a body.
+    fn frontier(&mut self, bringer: Bringer) -> &mut u32 {
+        match bringer {
+            Bringer::Disk => &mut self.on_disk,
+            Bringer::Origin => &mut self.missing,
+        }
+    }
+
+    /// How many streams the reader needs, and by how many bytes a second it comes nearer.
+    fn demand(&mut self, fill: &Fill) -> (u32, f64) {
+        let waited = std::mem::take(&mut self.waited);
+        if waited {
+            self.last_wait = Some(Instant::now());
+        }
+        let takes_at_once = self.last_wait.is_some_and(|last| last.elapsed() < EAGER);
+        let each = fill.pace.rate();
+        let all = each.map(|each| each * f64::from(self.plan.limits().streams));
+        let disk = fill.core.chunks.disk_rate();
+        (
+            self.plan.streams(each, waited),
+            tiering::speed(self.plan.rate(), takes_at_once, disk, all),
+        )
+    }
+
+    /// Streams that still carry a body from the origin.
     fn busy(&self) -> u32 {
-        let busy = self
-            .ahead
-            .iter()
-            .filter(|lease| lease.part().is_busy())
-            .count();
-        u32::try_from(busy).unwrap_or(u32::MAX)
+        let is_busy = |part: &Part| part.bringer == Bringer::Origin && part.is_busy();
+        let busy = self.ahead.iter().filter(|lease| is_busy(lease.part()));
+        u32::try_from(busy.count()).unwrap_or(u32::MAX)
     }
 }

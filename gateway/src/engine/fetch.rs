@@ -25,21 +25,21 @@ const NEARLY_DONE: u64 = 64 << 10;
 
 pub(super) struct Fetch {
     pub(super) fill: Arc<Fill>,
-    part: Arc<Part>,
+    pub(super) part: Arc<Part>,
     /// Those that have not landed, in order.
     pub(super) flights: VecDeque<Arc<Flight>>,
     /// The chunk that the first of them is.
-    next: u32,
+    pub(super) next: u32,
     terms: Terms,
     /// The first flight, when its tail has arrived and its head is still to be fetched.
-    headless: Option<Arc<Flight>>,
+    pub(super) headless: Option<Arc<Flight>>,
     /// Body bytes still to come, and how many of them before the end the next request may start.
     pub(super) coming: u64,
     lead: u64,
 }
 
 /// Why a fetch ended early.
-enum End {
+pub(super) enum End {
     Failed(Error),
     /// Its flights are forgotten already.
     Unwanted,
@@ -67,32 +67,14 @@ impl Fetch {
         }
     }
 
-    /// Reads the part's one chunk from disk, and fetches it where the disk does not deliver.
-    pub(super) async fn read_disk(mut self, charge: Option<Charge>) {
-        let had_charge = charge.is_some();
-        let result = async {
-            self.pay(charge).await?;
-            let key = self.fill.key(self.next);
-            let core = self.fill.core.clone();
-            match core.chunks.get(&key, self.fill.chunk_len(self.next)).await {
-                Some((bytes, _)) => self.land(bytes),
-                // Read ahead, and nobody waits: the reader will ask if it ever gets there.
-                None if had_charge && self.fill.forget_unwanted(&self.part) => {
-                    return Err(End::Unwanted);
-                }
-                None => self.request(Priority::Demand).await?,
-            }
-            Ok(())
-        };
-        let result = result.await;
-        self.end(result).await;
-    }
-
-    /// Asks the origin for the part.
+    /// Asks the origin for the part; what it fails to bring may lie on disk.
     pub(super) async fn ask_origin(mut self, charge: Option<Charge>, priority: Priority) {
         let result = async {
             self.pay(charge).await?;
-            self.request(priority).await
+            match self.request(priority).await {
+                Err(End::Failed(error)) if error.excuses_stale() => self.rescue(error).await,
+                other => other,
+            }
         };
         let result = result.await;
         self.end(result).await;
@@ -109,7 +91,7 @@ impl Fetch {
     }
 
     /// Charges the memory that the flights will take, waiting in turn where nothing is reserved.
-    async fn pay(&mut self, charge: Option<Charge>) -> Result<(), End> {
+    pub(super) async fn pay(&mut self, charge: Option<Charge>) -> Result<(), End> {
         let mut charge = match charge {
             Some(charge) => charge,
             None => {
@@ -128,7 +110,7 @@ impl Fetch {
     }
 
     /// One request for the whole part, and a second one where the first began behind its head.
-    async fn request(&mut self, priority: Priority) -> Result<(), End> {
+    pub(super) async fn request(&mut self, priority: Priority) -> Result<(), End> {
         let base = self.flights.front().map_or(0, |flight| flight.base as u64);
         let start = self.fill.core.geometry.start(self.part.chunks.start);
         let end = self.end_byte();
@@ -300,7 +282,7 @@ impl Fetch {
         }
     }
 
-    fn land(&mut self, bytes: Bytes) {
+    pub(super) fn land(&mut self, bytes: Bytes) {
         if let Some(flight) = self.flights.front() {
             flight.finish(Ok(bytes));
             self.advance();
@@ -341,7 +323,7 @@ impl Fetch {
     /// Clears up: failures are told, and the flights leave the fill once no lease holds them. Until
     /// then they stay, so that what was fetched ahead cannot be lost to eviction before its reader
     /// comes by.
-    async fn end(self, result: Result<(), End>) {
+    pub(super) async fn end(self, result: Result<(), End>) {
         self.part.land();
         self.leave_stream();
         match result {
@@ -385,7 +367,7 @@ impl Fetch {
 
 /// Returns when nobody wants the part any more, and then its flights are forgotten already; or when
 /// the engine closes.
-async fn unwanted(fill: &Fill, part: &Arc<Part>) -> End {
+pub(super) async fn unwanted(fill: &Fill, part: &Arc<Part>) -> End {
     loop {
         tokio::select! {
             () = part.unwanted() => {}

@@ -23,6 +23,7 @@ use super::cursor::Cursor;
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) chunks: Range<u32>,
+    pub(super) bringer: Bringer,
     /// Who fetched it ahead, to be told when a stream becomes free.
     pub(super) cursor: Weak<Cursor>,
     /// Whether its request still occupies a stream; over a little before the last byte comes.
@@ -32,14 +33,22 @@ pub(super) struct Part {
     landed: CancellationToken,
 }
 
+/// Where a part comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bringer {
+    Origin,
+    Disk,
+}
+
 /// Keeps a part wanted for as long as it is held.
 #[derive(Debug)]
 pub(super) struct Lease(Arc<Part>);
 
 impl Part {
-    pub(super) fn new(chunks: Range<u32>, cursor: Weak<Cursor>) -> Arc<Self> {
+    pub(super) fn new(chunks: Range<u32>, bringer: Bringer, cursor: Weak<Cursor>) -> Arc<Self> {
         Arc::new(Self {
             chunks,
+            bringer,
             cursor,
             busy: AtomicBool::new(true),
             leases: AtomicUsize::new(0),

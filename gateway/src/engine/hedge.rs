@@ -85,6 +85,12 @@ impl Fetch {
         }
     }
 
+    pub(super) fn is_awaited(&self) -> bool {
+        self.flights
+            .front()
+            .is_some_and(|flight| flight.is_awaited())
+    }
+
     /// Ends when the wait for the origin has become late, a reader waits, and another request may
     /// be spent on it.
     async fn late(&self) {
@@ -99,12 +105,8 @@ impl Fetch {
             sleep_until(due).await;
             // A timer that is late itself says that this machine is busy, not that the origin is.
             let is_busy = due.elapsed() > late / 4;
-            let awaited = self
-                .flights
-                .front()
-                .is_some_and(|flight| flight.is_awaited());
             let allowed = AT_ONCE + metrics.fetched.get() / SHARE;
-            if awaited && !is_busy && metrics.hedged.get() + cost <= allowed {
+            if self.is_awaited() && !is_busy && metrics.hedged.get() + cost <= allowed {
                 metrics.hedges.inc();
                 metrics.hedged.inc_by(cost);
                 return;

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::telemetry::names;
@@ -20,6 +21,11 @@ pub(super) struct Metrics {
     pub(super) parts: Counter,
     /// Second requests for parts that were late.
     pub(super) hedges: Counter,
+    /// Chunks asked of a disk; those of them that were late and were asked of the origin as well, by
+    /// who had them first; and how many such races were begun.
+    pub(super) disk_reads: Counter,
+    races: Family<[(&'static str, &'static str); 1], Counter>,
+    pub(super) raced: Counter,
     /// What these cost in bytes, at most.
     pub(super) hedged: Counter<u64, AtomicU64>,
     /// Readers that joined a chunk already on its way.
@@ -31,12 +37,19 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
+    /// A chunk that was asked of a disk and of the origin came from `winner` first.
+    pub(super) fn race_won_by(&self, winner: &'static str) {
+        self.races.get_or_create(&[("winner", winner)]).inc();
+    }
+
     pub(super) fn register(&self, registry: &mut Registry) {
         names::ENGINE_FETCHED.register(registry, self.fetched.clone());
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());
         names::ENGINE_HEDGES.register(registry, self.hedges.clone());
+        names::ENGINE_DISK_READS.register(registry, self.disk_reads.clone());
+        names::ENGINE_DISK_RACES.register(registry, self.races.clone());
         names::ENGINE_HEDGED.register(registry, self.hedged.clone());
         names::ENGINE_JOINED.register(registry, self.joined.clone());
         names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());

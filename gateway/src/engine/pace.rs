@@ -4,6 +4,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::plan::tiering::Connection;
+
 /// How much of an average the newest measurement makes up.
 const WEIGHT: f64 = 0.2;
 
@@ -53,6 +55,11 @@ impl Pace {
     /// How long a request usually waits for its first byte.
     pub(super) fn first_byte(&self) -> Option<Duration> {
         self.averages().first_byte.map(Duration::from_secs_f64)
+    }
+
+    /// What one more connection yields.
+    pub(super) fn connection(&self) -> Connection {
+        Connection::new(self.first_byte(), self.rate())
     }
 
     /// How many bytes before a body's end the next request has to start, so that its first byte

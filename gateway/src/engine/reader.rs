@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::Error;
+use super::board::Boarded;
 use super::cursor::{self, Cursor};
-use super::fill::Boarded;
 use super::flight::{Flight, Lease, Place};
 use super::object::Pinned;
 use crate::plan::ByteRange;

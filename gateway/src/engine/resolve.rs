@@ -11,8 +11,9 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use tokio::time::Instant;
 
+use super::board::PART;
 use super::core::Core;
-use super::fill::{Fill, PART, Terms};
+use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::{Error, Forward, Source};
 use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};

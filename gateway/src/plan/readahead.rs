@@ -122,6 +122,12 @@ impl ReadAhead {
         earned.min(taken.max(PROOF)).min(self.limits.window)
     }
 
+    /// Bytes a second that the reader takes; `None` before its second read.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
     /// Bytes of one request within a window of `window` bytes over `streams` streams.
     #[must_use]
     pub fn part(window: u64, streams: u32) -> u64 {

@@ -18,6 +18,9 @@ pub struct Faults {
     pub refuse_memory: bool,
     /// Every read of the disk takes this long (tokio's time).
     pub delay: Duration,
+    /// How fast it says that it is: how long a read takes, and bytes a second. `None` says a
+    /// millisecond, and no rate.
+    pub claims: Option<(Duration, u32)>,
     /// Reads of the disk find nothing, though the index names the chunk.
     pub lose: bool,
     /// The index is not loaded yet.
@@ -82,6 +85,11 @@ impl FakeStore {
         inner.disk.clear();
     }
 
+    /// Takes every `nth` chunk from the disk, as eviction may.
+    pub fn lose_every(&self, nth: u32) {
+        self.lock().disk.retain(|key, _| key.index % nth != 0);
+    }
+
     /// Bytes that the tiers hold together.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -130,6 +138,15 @@ impl ChunkStore for FakeStore {
             }
             Some((bytes, Tier::Disk))
         })
+    }
+
+    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {
+        let claims = self.lock().faults.claims;
+        Some(claims.map_or(Duration::from_millis(1), |(takes, _)| takes))
+    }
+
+    fn disk_rate(&self) -> Option<f64> {
+        self.lock().faults.claims.map(|(_, rate)| rate.into())
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {

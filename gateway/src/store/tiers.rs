@@ -1,6 +1,7 @@
 //! Memory over disks, as one [`ChunkStore`].
 
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -121,6 +122,14 @@ impl ChunkStore for Tiers {
             self.remember(*key, bytes.clone());
             Some((bytes, Tier::Disk))
         })
+    }
+
+    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+
+    fn disk_rate(&self) -> Option<f64> {
+        None
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {

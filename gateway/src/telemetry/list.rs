@@ -74,6 +74,8 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_RESOLVES, &[]),
     counter(names::ENGINE_PARTS, &[]),
     counter(names::ENGINE_HEDGES, &[]),
+    counter(names::ENGINE_DISK_READS, &[]),
+    counter(names::ENGINE_DISK_RACES, &["winner"]),
     counter(names::ENGINE_HEDGED, &[]),
     counter(names::ENGINE_JOINED, &[]),
     counter(names::ENGINE_ABANDONED, &[]),

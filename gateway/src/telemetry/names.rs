@@ -95,6 +95,16 @@ pub const ENGINE_HEDGES: Metric = Metric {
     name: "hedges",
     help: "Second requests for parts that kept a reader waiting three times as long as usual",
 };
+/// Disk reads.
+pub const ENGINE_DISK_READS: Metric = Metric {
+    name: "disk_reads",
+    help: "Chunks that readers or read-ahead asked of a disk",
+};
+/// Races between a disk and the origin.
+pub const ENGINE_DISK_RACES: Metric = Metric {
+    name: "disk_races",
+    help: "Chunks that a disk was late with and the origin was asked for as well, by who had them first",
+};
 /// The cost of second requests.
 pub const ENGINE_HEDGED: Metric = Metric {
     name: "hedged_bytes",

@@ -1,0 +1,323 @@
+//! Who brings a chunk, and what else comes with it: for a reader that waits, and for a cursor that
+//! fetches ahead. `plan/tiering` has the rule; here is what it is told, and what is done about it.
+
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use super::budget::Charge;
+use super::cursor::Cursor;
+use super::fetch::Fetch;
+use super::fill::{Fill, Flights, Terms};
+use super::flight::{Bringer, Flight, Lease, Part};
+use crate::origin::Priority;
+use crate::plan::tiering::{self, Choice, Disk, Outlook};
+use crate::store::Tier;
+
+/// The largest part that demand asks for in one request. Measured against MinIO, 8 MiB are enough
+/// for the SDK to be as fast as a bare client, and 1 MiB cost a quarter of the rate.
+pub(super) const PART: u64 = 8 << 20;
+
+/// From this offset on, a seek into the middle of a chunk is served from the wanted byte and the
+/// chunk's head fetched behind it: the second request costs less than the wait for these bytes.
+const WORTH_SKIPPING: usize = 32 << 10;
+
+/// How many chunks of a span are read from disk at once, so that a disk sees a queue to work on.
+const DISK_DEPTH: u32 = 4;
+
+/// A chunk, or the way to it.
+#[derive(Debug)]
+pub(super) enum Boarded {
+    /// Memory has it after all.
+    Whole(Bytes),
+    /// It is on its way; the lease keeps it coming.
+    Flight(Arc<Flight>, Lease),
+}
+
+/// What a cursor would have fetched ahead.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    /// From the first chunk not provided for to the end of the window.
+    pub(super) chunks: Range<u32>,
+    /// Chunks of one request, and whether the last one may have fewer.
+    pub(super) part: u32,
+    pub(super) is_last: bool,
+    /// Where the reader is, and by how many bytes a second it comes nearer.
+    pub(super) position: u64,
+    pub(super) speed: f64,
+    /// How many more requests may be started.
+    pub(super) free: u32,
+}
+
+/// What became of the first chunk of a wish, and perhaps of those behind it.
+#[derive(Debug)]
+pub(super) enum Ahead {
+    /// They are coming; the lease tells which, and keeps them coming.
+    OnItsWay(Lease),
+    /// Up to this chunk there is nothing to do.
+    Passed(u32),
+    /// Whoever could bring it is busy.
+    Later,
+    /// The budget has no room.
+    NoRoom,
+}
+
+impl Fill {
+    /// Gets a reader the chunk `index` from its byte `offset` on, of a span that ends before chunk
+    /// `until`: joins its flight, or starts one from disk or from the origin.
+    pub(super) fn board(
+        self: &Arc<Self>,
+        index: u32,
+        offset: usize,
+        until: u32,
+        terms: Terms,
+    ) -> Boarded {
+        let mut flights = self.flights();
+        if let Some(flight) = flights.get(&index) {
+            self.core.metrics.joined.inc();
+            return Boarded::Flight(flight.clone(), flight.part.lease());
+        }
+        if let Some(bytes) = self.core.chunks.get_memory(&self.key(index)) {
+            return Boarded::Whole(bytes);
+        }
+        let lease = match self.disk(index) {
+            Some(disk) if self.is_sooner(disk, index) => {
+                self.board_disk(&mut flights, index, until, terms)
+            }
+            disk => {
+                let end = until.min(index.saturating_add(self.in_part(PART)));
+                let run = self.run(&flights, index..end, disk.is_some());
+                self.board_origin(&mut flights, run, offset, terms)
+            }
+        };
+        Boarded::Flight(flights[&index].clone(), lease)
+    }
+
+    /// What the disk that has the chunk would do; `None` if none has it, or that one is not to be
+    /// asked.
+    fn disk(&self, index: u32) -> Option<Disk> {
+        let (chunks, key) = (&self.core.chunks, self.key(index));
+        if chunks.locate(&key) != Some(Tier::Disk) {
+            return None;
+        }
+        Some(Disk {
+            takes: chunks.disk_estimate(&key, self.chunk_len(index))?,
+            rate: chunks.disk_rate().unwrap_or(f64::INFINITY),
+        })
+    }
+
+    fn is_sooner(&self, disk: Disk, index: u32) -> bool {
+        let len = self.chunk_len(index) as u64;
+        tiering::awaited(disk.takes, self.pace.connection(), len) == Choice::Disk
+    }
+
+    /// Starts reading `index` and the next few chunks that lie on disk, each a flight of its own.
+    fn board_disk(
+        self: &Arc<Self>,
+        flights: &mut Flights<'_>,
+        index: u32,
+        until: u32,
+        terms: Terms,
+    ) -> Lease {
+        let lease = self.start_disk(flights, index, None, terms, Weak::new());
+        for next in index + 1..until.min(index + DISK_DEPTH) {
+            if flights.contains_key(&next) || self.disk(next).is_none() {
+                break;
+            }
+            let Some(charge) = self.core.budget.ahead(self.chunk_len(next) as u64) else {
+                break;
+            };
+            // No lease: it is one chunk, and soon there. It ends in memory, or as a quiet miss.
+            drop(self.start_disk(flights, next, Some(charge), terms, Weak::new()));
+        }
+        lease
+    }
+
+    fn start_disk(
+        self: &Arc<Self>,
+        flights: &mut Flights<'_>,
+        index: u32,
+        charge: Option<Charge>,
+        terms: Terms,
+        cursor: Weak<Cursor>,
+    ) -> Lease {
+        let part = Part::new(index..index + 1, Bringer::Disk, cursor);
+        let new = self.take_off(flights, &part, 0);
+        let lease = part.lease();
+        let fetch = Fetch::new(self.clone(), part, new, terms);
+        self.core.tasks.spawn(fetch.read_disk(charge));
+        lease
+    }
+
+    /// Starts one request for a run of chunks, the first of them from `offset` on.
+    fn board_origin(
+        self: &Arc<Self>,
+        flights: &mut Flights<'_>,
+        run: Range<u32>,
+        offset: usize,
+        terms: Terms,
+    ) -> Lease {
+        let (chunks, charge) = self.affordable(run);
+        let base = if offset < WORTH_SKIPPING { 0 } else { offset };
+        let part = Part::new(chunks, Bringer::Origin, Weak::new());
+        let new = self.take_off(flights, &part, base);
+        let lease = part.lease();
+        let fetch = Fetch::new(self.clone(), part, new, terms);
+        self.core
+            .tasks
+            .spawn(fetch.ask_origin(charge, Priority::Demand));
+        lease
+    }
+
+    /// Has fetched ahead what only the origin has.
+    pub(super) fn ahead_of_origin(
+        self: &Arc<Self>,
+        wish: &Wish,
+        terms: Terms,
+        cursor: &Arc<Cursor>,
+    ) -> Ahead {
+        let mut flights = self.flights();
+        let first = wish.chunks.start;
+        if let Some(flight) = flights.get(&first) {
+            return if std::ptr::eq(flight.part.cursor.as_ptr(), Arc::as_ptr(cursor)) {
+                Ahead::Passed(flight.part.chunks.end)
+            } else {
+                Ahead::OnItsWay(flight.part.lease())
+            };
+        }
+        let is_cached = |index: &u32| self.core.chunks.locate(&self.key(*index)).is_some();
+        let cached = wish.chunks.clone().take_while(is_cached).count();
+        if cached > 0 {
+            return Ahead::Passed(first + u32::try_from(cached).unwrap_or(1));
+        }
+        let whole = first.saturating_add(wish.part);
+        if wish.free == 0 || (whole > wish.chunks.end && !wish.is_last) {
+            return Ahead::Later;
+        }
+        let run = self.run(&flights, first..whole.min(wish.chunks.end), false);
+        self.start_ahead(&mut flights, run, terms, cursor)
+    }
+
+    /// Has fetched ahead what a disk has, from there or from the origin.
+    pub(super) fn ahead_of_disk(
+        self: &Arc<Self>,
+        wish: &Wish,
+        terms: Terms,
+        cursor: &Arc<Cursor>,
+    ) -> Ahead {
+        let mut flights = self.flights();
+        let first = wish.chunks.start;
+        if let Some(flight) = flights.get(&first) {
+            return Ahead::Passed(flight.part.chunks.end);
+        }
+        let Some(disk) = self.disk(first) else {
+            return Ahead::Passed(first + 1);
+        };
+        let start = self.core.geometry.start(first);
+        let outlook = Outlook {
+            distance: start.saturating_sub(wish.position),
+            speed: wish.speed,
+            disk: Some(disk),
+            origin: (wish.free > 0).then(|| self.pace.connection()),
+        };
+        let len = self.chunk_len(first) as u64;
+        match outlook.choose(len) {
+            Choice::Disk => {
+                let Some(charge) = self.core.budget.ahead(len) else {
+                    return Ahead::NoRoom;
+                };
+                let cursor = Arc::downgrade(cursor);
+                let lease = self.start_disk(&mut flights, first, Some(charge), terms, cursor);
+                Ahead::OnItsWay(lease)
+            }
+            Choice::Origin { most } => {
+                let part = wish.part.min(self.in_part(most));
+                let end = wish.chunks.end.min(first.saturating_add(part));
+                let run = self.run(&flights, first..end, true);
+                self.start_ahead(&mut flights, run, terms, cursor)
+            }
+            Choice::Later => Ahead::Later,
+        }
+    }
+
+    fn start_ahead(
+        self: &Arc<Self>,
+        flights: &mut Flights<'_>,
+        run: Range<u32>,
+        terms: Terms,
+        cursor: &Arc<Cursor>,
+    ) -> Ahead {
+        let Some(charge) = self.core.budget.ahead(self.span_len(&run)) else {
+            return Ahead::NoRoom;
+        };
+        let part = Part::new(run, Bringer::Origin, Arc::downgrade(cursor));
+        let new = self.take_off(flights, &part, 0);
+        let lease = part.lease();
+        let fetch = Fetch::new(self.clone(), part, new, terms);
+        self.core
+            .tasks
+            .spawn(fetch.ask_origin(Some(charge), Priority::Ahead));
+        Ahead::OnItsWay(lease)
+    }
+
+    /// Chunks in `bytes`, at least one.
+    fn in_part(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes / self.core.geometry.chunk())
+            .unwrap_or(u32::MAX)
+            .max(1)
+    }
+
+    /// The first of `chunks`, and those behind it that neither fly nor lie in memory, nor on a disk
+    /// unless `with_disk` says that they are to come from the origin all the same.
+    fn run(&self, flights: &Flights<'_>, chunks: Range<u32>, with_disk: bool) -> Range<u32> {
+        let is_missing = |index: &u32| {
+            !flights.contains_key(index)
+                && match self.core.chunks.locate(&self.key(*index)) {
+                    None => true,
+                    Some(Tier::Disk) => with_disk,
+                    Some(Tier::Memory) => false,
+                }
+        };
+        let first = chunks.start;
+        let more = (first + 1..chunks.end).take_while(is_missing).count();
+        first..first + 1 + u32::try_from(more).unwrap_or(0)
+    }
+
+    /// As much of a run as the budget has room for now; at least its first chunk, for which the
+    /// fetch waits its turn where there is no room.
+    fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
+        loop {
+            let charge = self.core.budget.try_demand(self.span_len(&run));
+            if charge.is_some() || run.len() == 1 {
+                return (run, charge);
+            }
+            run.end = run.start + u32::try_from(run.len() / 2).unwrap_or(1);
+        }
+    }
+
+    /// Bytes of a run of chunks.
+    pub(super) fn span_len(&self, chunks: &Range<u32>) -> u64 {
+        let (geometry, size) = (self.core.geometry, self.version.size);
+        geometry.bytes(chunks.end - 1, size).end - geometry.bytes(chunks.start, size).start
+    }
+
+    /// Enters a flight for every chunk of a part, the first of them from its byte `base` on.
+    pub(super) fn take_off(
+        &self,
+        flights: &mut Flights<'_>,
+        part: &Arc<Part>,
+        base: usize,
+    ) -> Vec<Arc<Flight>> {
+        let first = part.chunks.start;
+        part.chunks
+            .clone()
+            .map(|index| {
+                let base = if index == first { base } else { 0 };
+                let flight = Arc::new(Flight::new(part.clone(), self.chunk_len(index), base));
+                flights.insert(index, flight.clone());
+                flight
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! Chunks from disk, and from the origin where the disk does not deliver.
+//!
+//! A disk that fails, or gives up within its own deadline, is a miss: the origin brings the chunk. One
+//! that is merely late while a reader waits is raced: the origin is asked as well, and whoever has it
+//! first wins. And what the origin was to bring and cannot, a slow disk may have.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use tokio::time::sleep;
+
+use super::Error;
+use super::budget::Charge;
+use super::fetch::{End, Fetch, unwanted};
+use crate::origin::Priority;
+use crate::plan::tiering;
+use crate::store::Tier;
+
+/// One chunk in so many that are read from disk may be raced against the origin.
+const SHARE: u64 = 20;
+
+impl Fetch {
+    /// Reads the part's one chunk from disk, and fetches it where the disk does not deliver.
+    pub(super) async fn read_disk(mut self, charge: Option<Charge>) {
+        let had_charge = charge.is_some();
+        let result = async {
+            self.pay(charge).await?;
+            let (core, key) = (self.fill.core.clone(), self.fill.key(self.next));
+            let len = self.fill.chunk_len(self.next);
+            let late = tiering::late(core.chunks.disk_estimate(&key, len).unwrap_or_default());
+            core.metrics.disk_reads.inc();
+            let mut read = core.chunks.get(&key, len);
+            let found = tokio::select! {
+                biased;
+                found = &mut read => found,
+                // Read ahead for a reader that has left before it was the chunk's turn.
+                end = unwanted(&self.fill, &self.part), if !had_charge || self.part.is_wanted() => {
+                    return Err(end);
+                }
+                () = self.late_disk(late) => return self.race(read).await,
+            };
+            match found {
+                Some((bytes, _)) => self.land(bytes),
+                // Read ahead, and nobody waits: the reader will ask if it ever gets there.
+                None if had_charge && self.fill.forget_unwanted(&self.part) => {
+                    return Err(End::Unwanted);
+                }
+                None => self.request(Priority::Demand).await?,
+            }
+            Ok(())
+        };
+        let result = result.await;
+        self.end(result).await;
+    }
+
+    /// The disk is late with the part's one chunk: asks the origin as well, and takes it from who
+    /// has it first.
+    async fn race(&mut self, mut read: BoxFuture<'_, Option<(Bytes, Tier)>>) -> Result<(), End> {
+        let found = tokio::select! {
+            fetched = self.request(Priority::Demand) => match fetched {
+                Err(End::Failed(error)) => read.await.ok_or(End::Failed(error)).map(Some),
+                other => other.map(|()| None),
+            },
+            Some(found) = &mut read => Ok(Some(found)),
+        };
+        match found? {
+            Some((bytes, _)) => {
+                self.fill.core.metrics.race_won_by("disk");
+                self.land(bytes);
+            }
+            None => {
+                self.fill.core.metrics.race_won_by("origin");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lands what a slow disk has of a part that the origin was to bring, and failed to.
+    pub(super) async fn rescue(&mut self, error: Error) -> Result<(), End> {
+        let core = self.fill.core.clone();
+        if let Some(flight) = self.headless.take() {
+            let index = self.part.chunks.start;
+            let (key, len) = (self.fill.key(index), self.fill.chunk_len(index));
+            match core.chunks.get(&key, len).await {
+                Some((bytes, _)) => flight.finish(Ok(bytes)),
+                None => {
+                    self.headless = Some(flight);
+                    return Err(End::Failed(error));
+                }
+            }
+        }
+        while !self.flights.is_empty() {
+            let (key, len) = (self.fill.key(self.next), self.fill.chunk_len(self.next));
+            match core.chunks.get(&key, len).await {
+                Some((bytes, _)) => self.land(bytes),
+                None => return Err(End::Failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends when a disk is late with a chunk, a reader waits for it, and the origin may be asked for
+    /// it as well.
+    pub(super) async fn late_disk(&self, late: Duration) {
+        let metrics = &self.fill.core.metrics;
+        loop {
+            sleep(late).await;
+            if self.is_awaited() && metrics.raced.get() * SHARE <= metrics.disk_reads.get() {
+                metrics.raced.inc();
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The rule in a simulated world of one reader, one disk and one origin, in steps of a millisecond.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+const CHUNK: u64 = 256 << 10;
+const WINDOW: u64 = 128 << 20;
+const PART: u64 = 8 << 20;
+const STREAMS: usize = 16;
+const OBJECT: u64 = 864_000_000 / CHUNK * CHUNK;
+const TICK: f64 = 0.001;
+
+/// Bytes a second: what the disk yields, what the origin's connection and all of them do, and what
+/// the reader wants.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    disk: f64,
+    each: f64,
+    all: f64,
+    pace: f64,
+}
+
+/// One request: chunks from `next` on, so many bytes to come, and time to the first of them.
+#[derive(Debug)]
+struct Request {
+    next: usize,
+    arrived: f64,
+    left: u64,
+    wait: f64,
+}
+
+/// A read of the whole object, all of which is on disk.
+struct Simulation {
+    world: World,
+    landed: Vec<bool>,
+    flying: Vec<bool>,
+    disk: VecDeque<usize>,
+    done: f64,
+    requests: Vec<Request>,
+    position: f64,
+    frontier: usize,
+    waits: bool,
+    fetched: u64,
+}
+
+impl Simulation {
+    fn new(world: World) -> Self {
+        let chunks = usize::try_from(OBJECT / CHUNK).expect("small");
+        Self {
+            world,
+            landed: vec![false; chunks],
+            flying: vec![false; chunks],
+            disk: VecDeque::new(),
+            done: 0.0,
+            requests: vec![],
+            position: 0.0,
+            frontier: 0,
+            waits: true,
+            fetched: 0,
+        }
+    }
+
+    /// Seconds, and the share that the origin brought.
+    fn run(mut self) -> (f64, f64) {
+        let mut clock = 0.0;
+        while self.position < OBJECT as f64 {
+            self.assign(clock);
+            self.step();
+            clock += TICK;
+            assert!(clock < 600.0, "stuck at {}", self.position);
+        }
+        (clock, self.fetched as f64 / OBJECT as f64)
+    }
+
+    fn connection(&self) -> Connection {
+        let rate = self
+            .world
+            .each
+            .min(self.world.all / (self.requests.len() as f64 + 1.0));
+        Connection {
+            first_byte: Duration::from_millis(20),
+            rate,
+        }
+    }
+
+    fn assign(&mut self, clock: f64) {
+        let window = WINDOW.min((2.0 * self.position) as u64 + (512 << 10));
+        let end = ((self.position as u64 + window) / CHUNK).min(OBJECT / CHUNK);
+        let reader = (clock > 0.0).then(|| self.position / clock);
+        while (self.frontier as u64) < end {
+            let at = self.frontier;
+            if self.landed[at] || self.flying[at] {
+                self.frontier += 1;
+                continue;
+            }
+            let queued = (self.disk.len() as u64 * CHUNK) as f64 - self.done;
+            let takes = (queued + CHUNK as f64) / self.world.disk.max(1.0);
+            let disk = Disk {
+                takes: Duration::from_secs_f64(takes),
+                rate: self.world.disk,
+            };
+            let free = self.requests.len() < STREAMS;
+            let all = self.world.all.min(self.world.each * STREAMS as f64);
+            let outlook = Outlook {
+                distance: (at as u64 * CHUNK).saturating_sub(self.position as u64),
+                speed: speed(
+                    reader,
+                    self.waits,
+                    Some(self.world.disk).filter(|rate| *rate > 0.0),
+                    Some(all),
+                ),
+                disk: (self.world.disk > 0.0).then_some(disk),
+                origin: (free && all > 0.0).then(|| self.connection()),
+            };
+            match outlook.choose(CHUNK) {
+                Choice::Disk => {
+                    self.disk.push_back(at);
+                    self.flying[at] = true;
+                }
+                Choice::Origin { most } => self.request(at, most, end),
+                Choice::Later => break,
+            }
+        }
+    }
+
+    fn request(&mut self, at: usize, most: u64, end: u64) {
+        let most = usize::try_from(most.min(PART) / CHUNK)
+            .expect("small")
+            .max(1);
+        let end = usize::try_from(end).expect("small");
+        let run = (at..end.min(at + most))
+            .take_while(|i| !self.flying[*i] && !self.landed[*i])
+            .count();
+        self.flying[at..at + run].fill(true);
+        self.requests.push(Request {
+            next: at,
+            arrived: 0.0,
+            left: run as u64 * CHUNK,
+            wait: 0.02,
+        });
+        self.fetched += run as u64 * CHUNK;
+    }
+
+    fn step(&mut self) {
+        let rate = self
+            .world
+            .each
+            .min(self.world.all / self.requests.len().max(1) as f64);
+        for request in &mut self.requests {
+            request.wait -= TICK;
+            if request.wait > 0.0 {
+                continue;
+            }
+            request.arrived += rate * TICK;
+            while request.arrived >= CHUNK as f64 && request.left > 0 {
+                request.arrived -= CHUNK as f64;
+                request.left -= CHUNK;
+                self.landed[request.next] = true;
+                request.next += 1;
+            }
+        }
+        self.requests.retain(|request| request.left > 0);
+        self.done += self.world.disk * TICK;
+        while self.done >= CHUNK as f64 {
+            match self.disk.pop_front() {
+                Some(at) => self.landed[at] = true,
+                // Nothing to do: the time is lost.
+                None => self.done = CHUNK as f64,
+            }
+            self.done -= CHUNK as f64;
+        }
+        if self.disk.is_empty() {
+            self.done = 0.0;
+        }
+        self.read();
+    }
+
+    /// Takes what lies ready in order, as fast as it wants.
+    fn read(&mut self) {
+        let wanted = (self.position + self.world.pace * TICK).min(OBJECT as f64);
+        let first = (self.position / CHUNK as f64) as usize;
+        let ready = self.landed[first..]
+            .iter()
+            .take_while(|landed| **landed)
+            .count();
+        let until = ((first + ready) as u64 * CHUNK) as f64;
+        self.waits = until < wanted;
+        self.position = wanted.min(until).max(self.position);
+    }
+}
+
+fn rate(world: World) -> (f64, f64) {
+    let (seconds, share) = Simulation::new(world).run();
+    (OBJECT as f64 / seconds, share)
+}
+
+const AT_ONCE: f64 = 1e12;
+const CLOUD: World = World {
+    disk: 2e9,
+    each: 20e6,
+    all: 270e6,
+    pace: AT_ONCE,
+};
+
+#[test]
+fn a_slow_disk_costs_nothing() {
+    let (without, _) = rate(World { disk: 0.0, ..CLOUD });
+    for disk in [0.1e6, 1e6, 10e6, 50e6] {
+        let (with, _) = rate(World { disk, ..CLOUD });
+        assert!(with >= 0.98 * without, "disk {disk}: {with} over {without}");
+    }
+}
+
+#[test]
+fn two_of_about_one_speed_add_up() {
+    let published = World {
+        disk: 80e6,
+        each: 20e6,
+        all: 56e6,
+        pace: AT_ONCE,
+    };
+    let (both, share) = rate(published);
+    assert!(both >= 120e6, "{both}");
+    assert!((0.3..0.5).contains(&share), "{share}");
+    let (both, _) = rate(World {
+        disk: 200e6,
+        ..CLOUD
+    });
+    assert!(both >= 0.9 * 470e6, "{both}");
+}
+
+#[test]
+fn a_fast_disk_leaves_the_origin_alone() {
+    let (rate, share) = rate(CLOUD);
+    assert!(rate >= 1.5e9, "{rate}");
+    assert!(share <= 0.02, "{share}");
+}
+
+#[test]
+fn a_disk_that_feeds_the_reader_is_all_that_is_asked() {
+    let (rate, share) = rate(World {
+        disk: 80e6,
+        pace: 40e6,
+        ..CLOUD
+    });
+    assert!(rate >= 39e6, "{rate}");
+    assert!(share <= 0.02, "{share}");
+}
+
+#[test]
+fn without_an_origin_the_disk_gives_all_it_has() {
+    let (rate, share) = rate(World {
+        disk: 200e6,
+        all: 0.0,
+        ..CLOUD
+    });
+    assert!(rate >= 0.97 * 200e6, "{rate}");
+    assert!(share <= 0.0, "{share}");
+}
+
+#[test]
+fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
+    let origin = Connection {
+        first_byte: Duration::from_millis(20),
+        rate: 20e6,
+    };
+    let ask = |millis| awaited(Duration::from_millis(millis), origin, CHUNK);
+    assert_eq!(ask(1), Choice::Disk);
+    assert_eq!(ask(200), Choice::Origin { most: u64::MAX });
+}
+
+#[test]
+fn late_is_three_times_what_was_expected_but_never_a_hiccup() {
+    assert_eq!(late(Duration::from_millis(1)), AT_LEAST);
+    assert_eq!(late(Duration::from_millis(50)), Duration::from_millis(150));
+}
