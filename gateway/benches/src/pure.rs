@@ -100,7 +100,7 @@ fn readahead(c: &mut Criterion) {
             cursor.took(range, Duration::from_micros(at * 650));
             let window = cursor.window();
             let streams = cursor.streams(black_box(Some(20e6)), false);
-            (ReadAhead::part(window, streams), window)
+            (ReadAhead::part(window, u64::MAX, streams), window)
         });
     });
 }

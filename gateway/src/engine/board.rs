@@ -12,6 +12,7 @@ use super::fetch::Fetch;
 use super::fill::{Fill, Flights, Terms};
 use super::flight::{Bringer, Flight, Lease, Part};
 use crate::origin::Priority;
+use crate::plan::readahead::ReadAhead;
 use crate::plan::tiering::{self, Choice, Disk, Outlook};
 use crate::store::Tier;
 
@@ -40,9 +41,11 @@ pub(super) enum Boarded {
 pub(super) struct Wish {
     /// From the first chunk not provided for to the end of the window.
     pub(super) chunks: Range<u32>,
-    /// Chunks of one request, and whether the last one may have fewer.
-    pub(super) part: u32,
-    pub(super) is_last: bool,
+    /// How wide the window is, over how many streams, and the chunk after the last one that will be
+    /// wanted.
+    pub(super) window: u64,
+    pub(super) streams: u32,
+    pub(super) until: u32,
     /// Where the reader is, and by how many bytes a second it comes nearer.
     pub(super) position: u64,
     pub(super) speed: f64,
@@ -191,11 +194,11 @@ impl Fill {
         if cached > 0 {
             return Ahead::Passed(first + u32::try_from(cached).unwrap_or(1));
         }
-        let whole = first.saturating_add(wish.part);
-        if wish.free == 0 || (whole > wish.chunks.end && !wish.is_last) {
+        let whole = first.saturating_add(self.part(wish)).min(wish.until);
+        if wish.free == 0 || whole > wish.chunks.end {
             return Ahead::Later;
         }
-        let run = self.run(&flights, first..whole.min(wish.chunks.end), false);
+        let run = self.run(&flights, first..whole, false);
         self.start_ahead(&mut flights, run, terms, cursor)
     }
 
@@ -232,7 +235,7 @@ impl Fill {
                 Ahead::OnItsWay(lease)
             }
             Choice::Origin { most } => {
-                let part = wish.part.min(self.in_part(most));
+                let part = self.part(wish).min(self.in_part(most));
                 let end = wish.chunks.end.min(first.saturating_add(part));
                 let run = self.run(&flights, first..end, true);
                 self.start_ahead(&mut flights, run, terms, cursor)
@@ -259,6 +262,12 @@ impl Fill {
             .tasks
             .spawn(fetch.ask_origin(Some(charge), Priority::Ahead));
         Ahead::OnItsWay(lease)
+    }
+
+    /// Chunks of the next request ahead.
+    fn part(&self, wish: &Wish) -> u32 {
+        let left = u64::from(wish.until - wish.chunks.start) * self.core.geometry.chunk();
+        self.in_part(ReadAhead::part(wish.window, left, wish.streams))
     }
 
     /// Chunks in `bytes`, at least one.

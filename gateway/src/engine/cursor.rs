@@ -174,22 +174,22 @@ impl Cursor {
             return;
         }
         let (streams, speed) = state.demand(fill);
-        let part = ReadAhead::part(window, state.plan.limits().streams) / geometry.chunk();
         let cap = if state.requests > 1 {
             size
         } else {
             state.asked
         };
-        let is_last = position + window >= cap;
-        let end = if is_last {
-            geometry.count(cap)
+        let until = geometry.count(cap);
+        let end = if position + window >= cap {
+            until
         } else {
             geometry.index(position + window)
         };
         let mut wish = Wish {
             chunks: here..end,
-            part: u32::try_from(part.max(1)).unwrap_or(1),
-            is_last,
+            window,
+            streams: state.plan.limits().streams,
+            until,
             position,
             speed,
             free: streams.saturating_sub(state.busy()),

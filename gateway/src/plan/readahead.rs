@@ -11,8 +11,9 @@
 //! the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new
 //! sequence. A reader that takes its bytes slowly needs no more than what it takes in a few seconds.
 //!
-//! A part is the window's share of one stream, so all streams work however narrow the window is,
-//! and a long read ends up with few large requests.
+//! A part is the window's share of one stream, so all streams work however narrow the window is, and
+//! a long read ends up with few large requests. A wide window is shared out by half: when the part
+//! that the reader waits for is late, the other half is left for the other streams to go on in.
 
 use std::time::Duration;
 
@@ -24,11 +25,17 @@ pub const PROOF: u64 = 256 << 10;
 
 /// Up to here the window is twice the sequence, beyond it as long as the sequence. A reader that
 /// leaves after 10 MB has then cost at most 30, with what the kernel's socket buffers hid from us.
-const HALF_SURE: u64 = 8 << 20;
+const HALF_SURE: u64 = 16 << 20;
 
 /// The smallest and the largest part. Below 256 KiB requests cost more than they bring; above
 /// 8 MiB nothing is gained (measured: the SDK is as fast as a bare client from 8 MiB on).
 const PART: (u64, u64) = (256 << 10, 8 << 20);
+
+/// From parts of this size on, a window is shared out by half.
+const ROOMY: u64 = 4 << 20;
+
+/// Parts do not become smaller than this towards the end of what is read.
+const LAST_PARTS: u64 = 1 << 20;
 
 /// Reads that begin this close behind or before the expected place still belong to the sequence:
 /// players step back a little, and a kernel's reads arrive out of order.
@@ -128,10 +135,17 @@ impl ReadAhead {
         self.rate
     }
 
-    /// Bytes of one request within a window of `window` bytes over `streams` streams.
+    /// Bytes of one request within a window of `window` bytes over `streams` streams, where `left`
+    /// bytes are still to be asked for. Towards the end parts become smaller, so that no stream
+    /// idles while another still carries a large one (Polychronopoulos and Kuck, "Guided
+    /// self-scheduling", 1987).
     #[must_use]
-    pub fn part(window: u64, streams: u32) -> u64 {
-        (window / u64::from(streams.max(1))).clamp(PART.0, PART.1)
+    pub fn part(window: u64, left: u64, streams: u32) -> u64 {
+        let streams = u64::from(streams.max(1));
+        let whole = window / streams;
+        let roomy = whole.min((whole / 2).max(ROOMY));
+        let last = (left / streams).max(LAST_PARTS);
+        roomy.min(last).clamp(PART.0, PART.1)
     }
 
     /// The fewest streams that keep the reader fed, where one connection yields `each` bytes a
@@ -206,8 +220,9 @@ mod tests {
             (256 * KIB, 512 * KIB),
             (MIB, 2 * MIB),
             (4 * MIB, 8 * MIB),
-            (6 * MIB, 8 * MIB),
-            (10 * MIB, 10 * MIB),
+            (6 * MIB, 12 * MIB),
+            (10 * MIB, 16 * MIB),
+            (20 * MIB, 20 * MIB),
             (500 * MIB, 128 * MIB),
         ] {
             assert_eq!(after(read, rate).window(), window, "{read}");
@@ -289,10 +304,15 @@ mod tests {
 
     #[test]
     fn parts_keep_all_streams_busy_and_grow() {
-        assert_eq!(ReadAhead::part(2 * MIB, 16), 256 * KIB);
-        assert_eq!(ReadAhead::part(32 * MIB, 16), 2 * MIB);
-        assert_eq!(ReadAhead::part(128 * MIB, 16), 8 * MIB);
-        assert_eq!(ReadAhead::part(1 << 40, 1), 8 * MIB);
+        assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), 256 * KIB);
+        assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), 2 * MIB);
+        assert_eq!(ReadAhead::part(128 * MIB, u64::MAX, 16), 4 * MIB);
+        assert_eq!(ReadAhead::part(1 << 30, u64::MAX, 16), 8 * MIB);
+        // Towards the end.
+        assert_eq!(ReadAhead::part(128 * MIB, 32 * MIB, 16), 2 * MIB);
+        assert_eq!(ReadAhead::part(128 * MIB, 2 * MIB, 16), MIB);
+        assert_eq!(ReadAhead::part(2 * MIB, 2 * MIB, 16), 256 * KIB);
+        assert_eq!(ReadAhead::part(1 << 40, u64::MAX, 1), 8 * MIB);
     }
 
     proptest! {
