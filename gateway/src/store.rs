@@ -10,12 +10,14 @@ pub mod meta;
 pub mod settings;
 pub mod tiers;
 
+mod bays;
 mod disk;
 mod memory;
 mod metrics;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -57,6 +59,8 @@ pub struct ChunkKey {
 pub enum Admit {
     /// Memory only.
     Memory,
+    /// Memory, and the disk tier when the chunk is used there another time.
+    MemoryFirst,
     /// Memory, and in the background the disk tier, which may refuse (full, slow, failing).
     MemoryAndDisk,
     /// The disk tier only: bulk that must not displace what memory holds.
@@ -93,8 +97,23 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
 
+    /// How long a read of the chunk from its disk would take if it began now, by what was measured
+    /// lately; zero where nothing was, or where the chunk waits to be written and is in memory
+    /// still. `None`: that disk cannot be asked now. Never blocks.
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
+
+    /// Bytes per second that the disks that can be asked gave lately, together; `None` while none
+    /// was measured.
+    fn disk_rate(&self) -> Option<f64>;
+
     /// Whether the index of every tier is loaded, or what is still missing, in words.
     fn ready(&self) -> Result<(), String>;
+
+    /// What is not as it should be with a tier, in words, though requests are answered all the same.
+    fn notes(&self) -> Vec<String>;
+
+    /// Waits until the index of every tier is loaded; until then, what is not found may be there.
+    fn loaded(&self) -> BoxFuture<'_, ()>;
 
     /// Writes out what is queued for disk, and closes: an orderly end, after which nothing may be
     /// inserted.

@@ -1,0 +1,162 @@
+//! How fast a disk is at present, judged by the reads that are made anyway.
+//!
+//! Two figures are kept, each a moving average. The *rate* follows Little's law: while a read ran,
+//! about as many bytes passed as were under way when it began (its own included), so bytes under way
+//! over its duration is what the whole disk gave. The *latency* is that of a read that had the disk
+//! to itself: no read is faster, however high the rate.
+
+use std::time::Duration;
+
+/// Weight of a new sample: the last eight or so decide, which follows a disk that begins to lag
+/// within a fraction of a second, and forgives a single hiccup.
+const WEIGHT: f64 = 1.0 / 8.0;
+
+/// Weight of a sample that says little: a read alone cannot show what the disk gives to many, so
+/// that it counts for little where it would lower the rate.
+const FAINT: f64 = 1.0 / 64.0;
+
+/// What has been measured of one disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Meter {
+    /// Bytes per second.
+    rate: Option<f64>,
+    /// Seconds.
+    latency: Option<f64>,
+}
+
+impl Meter {
+    /// Takes in a read of `len` bytes that took `took`. `under_way` are the bytes of all reads that
+    /// were under way when it began, its own included; time that it waited for its turn is part of
+    /// what it took.
+    pub fn read(&mut self, len: u64, under_way: u64, took: Duration) {
+        // A clock that does not move on gives no rate; nothing is read in less than a microsecond.
+        let seconds = took.as_secs_f64().max(1e-6);
+        let under_way = under_way.max(len);
+        let sample = float(under_way) / seconds;
+        let alone = under_way == len;
+        self.rate = Some(self.rate.map_or(sample, |rate| {
+            let weight = if alone && sample < rate {
+                FAINT
+            } else {
+                WEIGHT
+            };
+            rate + (sample - rate) * weight
+        }));
+        self.latency = Some(self.latency.map_or(seconds, |latency| {
+            // In company a read takes longer because of the others, which is the rate's business.
+            if alone || seconds < latency {
+                latency + (seconds - latency) * WEIGHT
+            } else {
+                latency
+            }
+        }));
+    }
+
+    /// How long a read of `len` bytes would take if it began now, behind `under_way` bytes; `None`
+    /// while nothing was measured.
+    #[must_use]
+    pub fn estimate(&self, under_way: u64, len: u64) -> Option<Duration> {
+        let (rate, latency) = (self.rate?, self.latency?);
+        let queued = float(under_way.saturating_add(len)) / rate;
+        // An hour stands for all that is beyond patience.
+        Some(Duration::from_secs_f64(latency.max(queued).min(3600.0)))
+    }
+
+    /// Bytes per second that the disk gives; `None` while nothing was measured.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no last digit")]
+fn float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHUNK: u64 = 256 << 10;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_known() {
+        let meter = Meter::default();
+        assert_eq!(meter.rate(), None);
+        assert_eq!(meter.estimate(0, CHUNK), None);
+    }
+
+    /// A disk of 80 MB/s: sixteen reads at once take sixteen times as long as one.
+    #[test]
+    fn the_rate_is_that_of_the_disk_at_any_depth() {
+        for depth in [1, 4, 16] {
+            let mut meter = Meter::default();
+            let took = Duration::from_secs_f64((depth * CHUNK) as f64 / 80e6);
+            for _ in 0..50 {
+                meter.read(CHUNK, depth * CHUNK, took);
+            }
+            let rate = meter.rate().expect("measured");
+            assert!((79e6..81e6).contains(&rate), "{depth}: {rate}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_grows_with_what_is_under_way_and_not_below_the_latency() {
+        let mut meter = Meter::default();
+        meter.read(CHUNK, CHUNK, millis(10));
+        assert_eq!(meter.estimate(0, 1), Some(millis(10)));
+        assert_eq!(meter.estimate(0, CHUNK), Some(millis(10)));
+        assert_eq!(meter.estimate(3 * CHUNK, CHUNK), Some(millis(40)));
+    }
+
+    #[test]
+    fn reads_in_company_raise_the_rate_and_leave_the_latency() {
+        let mut meter = Meter::default();
+        meter.read(CHUNK, CHUNK, millis(4));
+        for _ in 0..40 {
+            meter.read(CHUNK, 8 * CHUNK, millis(8));
+        }
+        let eight = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
+        assert!((millis(8)..millis(9)).contains(&eight), "{eight:?}");
+        assert_eq!(meter.estimate(0, CHUNK), Some(millis(4)));
+    }
+
+    #[test]
+    fn a_disk_that_begins_to_lag_is_noticed_within_twenty_reads() {
+        let mut meter = Meter::default();
+        for _ in 0..100 {
+            meter.read(CHUNK, 8 * CHUNK, millis(2));
+        }
+        for _ in 0..20 {
+            meter.read(CHUNK, 8 * CHUNK, millis(200));
+        }
+        let now = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
+        assert!(now > millis(20), "{now:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn figures_stay_within_what_was_seen(
+            reads in proptest::collection::vec((1u64..1 << 24, 0u64..1 << 30, 0u64..60_000_000), 1..100)
+        ) {
+            let mut meter = Meter::default();
+            let (mut least, mut most) = (f64::MAX, 0f64);
+            for (len, others, micros) in reads {
+                let took = Duration::from_micros(micros);
+                meter.read(len, len + others, took);
+                let sample = (len + others) as f64 / took.as_secs_f64().max(1e-6);
+                (least, most) = (least.min(sample), most.max(sample));
+            }
+            let rate = meter.rate().expect("measured");
+            prop_assert!(rate >= least * 0.999 && rate <= most * 1.001);
+            prop_assert!(meter.estimate(u64::MAX, 1).expect("measured") <= Duration::from_secs(3600));
+        }
+    }
+}
