@@ -17,6 +17,7 @@
 //!
 //! All operations on files go through `files`, so that tests can have each of them fail.
 
+mod append;
 mod buffer;
 mod clock;
 mod entry;

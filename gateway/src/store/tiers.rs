@@ -143,6 +143,7 @@ impl ChunkStore for Tiers {
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
         let disk = match admit {
             Admit::Memory => OnDisk::Never,
+            Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
             Admit::MemoryFirst => OnDisk::Wanted,
             Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes) {
                 None => OnDisk::Never,

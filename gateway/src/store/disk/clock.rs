@@ -3,8 +3,9 @@
 //! The hand is at the segment that was begun, or passed, longest ago. What was read since the hand
 //! was here last stays, and is marked unread; all else leaves the index, and its space is given back
 //! to the file system, neighbours in one call. The segment then goes to the end with what is left.
-//! When that is less than an eighth of a segment, it is written anew into the current one, and the
-//! files are deleted: so there are never more than eight files for each segment's worth of capacity.
+//! Where segments are twice as many as the capacity would fill, those with less than an eighth of
+//! their size left are written anew into the current one, and their files deleted: so there are never
+//! more than eight for each that the capacity would fill.
 //!
 //! A tombstone goes into the index file before space is given back, so that no restart resurrects
 //! the chunk. One that is torn does no harm: what reads as zeros fails its checksum.
@@ -15,16 +16,20 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
+use super::append::{Chunk, From};
 use super::entry::{ENTRY, Place, decode_all, encode};
 use super::files::{Access, LogFile, is_unsupported};
 use super::index::Verdict;
 use super::refusal::Fault;
 use super::segment::Segment;
-use super::writer::{Chunk, From, Writer};
+use super::writer::Writer;
 use crate::store::ChunkKey;
 
-/// A segment with less than this share of its size left is done away with.
+/// A segment with less than this share of its size left is done away with, where there are too many.
 const SPARSE: u64 = 8;
+
+/// For each segment that the capacity would fill, so many are not too many.
+const ENOUGH: u64 = 2;
 
 impl Writer {
     /// Everything but writing: starts anew where the files were deleted, gives back what was
@@ -194,6 +199,10 @@ impl Writer {
     /// Chunks of nearly empty segments, up to `most` bytes of them, to be written anew.
     pub(super) fn moves(&mut self, most: u64) -> Vec<Chunk> {
         let (mut chunks, mut size) = (Vec::new(), 0);
+        let there = u64::try_from(self.log.segments.len()).unwrap_or(u64::MAX);
+        if there <= ENOUGH * self.log.capacity() / self.log.segment() {
+            return chunks;
+        }
         while size < most {
             let Some((key, place)) = self.survivors.pop_front() else {
                 if self.find_survivors() {

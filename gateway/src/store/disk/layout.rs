@@ -236,3 +236,31 @@ fn allow_files(segments: u64) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn segments_are_few_and_none_too_large_or_small() {
+        let chunk = 256 * KIB;
+        for (capacity, segment) in [
+            (4096 * KIB, Some(1024 * KIB)),
+            (64 << 20, Some(4 << 20)),
+            (GIB, Some(64 << 20)),
+            (64 * GIB, Some(64 << 20)),
+            (512 * GIB, Some(512 << 20)),
+            (4096 * GIB, Some(GIB)),
+            (4095 * KIB, None),
+            (0, None),
+        ] {
+            assert_eq!(segment_size(capacity, chunk), segment, "{capacity}");
+        }
+        let odd = segment_size(777 * GIB + 12_345, chunk).expect("large");
+        assert!(odd.is_multiple_of(PAGE) && (777..=1025).contains(&(777 * GIB / odd)));
+        assert_eq!(segment_size(GIB, 16 << 20), Some(64 << 20));
+    }
+}

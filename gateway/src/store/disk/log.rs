@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::SetOnce;
@@ -42,6 +43,8 @@ pub(super) struct Log {
     holes: Mutex<Vec<(ChunkKey, Place)>>,
     /// The files are gone: somebody deleted them.
     gone: AtomicBool,
+    /// Since when the writer is at its present step, which may hang.
+    busy: Mutex<Option<Instant>>,
     /// Segments to be loaded at the start, and loaded.
     pub(super) to_load: AtomicU32,
     pub(super) loaded: AtomicU32,
@@ -73,6 +76,7 @@ impl Log {
             min_free: settings.min_free,
             holes: Mutex::default(),
             gone: AtomicBool::new(false),
+            busy: Mutex::default(),
             to_load: AtomicU32::new(0),
             loaded: AtomicU32::new(0),
             layout,
@@ -184,6 +188,17 @@ impl Log {
     /// Whether somebody deleted the files; says so once.
     pub(super) fn take_gone(&self) -> bool {
         self.gone.swap(false, Ordering::Relaxed)
+    }
+
+    /// The writer begins a step, or ends it.
+    pub(super) fn set_busy(&self, since: Option<Instant>) {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// How long the writer has been at its present step.
+    pub(super) fn busy(&self, now: Instant) -> Duration {
+        let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// A chunk that is there, with the file it is in.

@@ -24,6 +24,9 @@ use crate::store::{ChunkKey, DiskSettings, StoreError};
 /// load. The first reads after a start must not count as late on a slow disk.
 const SLOWEST: u64 = 8 << 20;
 
+/// The longest norm that is believed: a disk that takes longer is of no use to a reader.
+const LONGEST: Duration = Duration::from_secs(3);
+
 /// Reads of one disk.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -31,7 +34,8 @@ pub(super) struct Reader {
     threads: Threads,
     places: Arc<Semaphore>,
     reads: i64,
-    late: Duration,
+    /// See [`DiskSettings::late`].
+    pub(super) late: Duration,
     shared: Arc<Shared>,
 }
 
@@ -124,7 +128,7 @@ impl Reader {
             || Duration::from_micros((under_way + len).saturating_mul(1_000_000) / SLOWEST),
             |measured| 2 * measured,
         );
-        norm + self.late
+        norm.min(LONGEST) + self.late
     }
 
     async fn work(

@@ -16,6 +16,10 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between two probes of a disk that stays bad.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// A step of the writer that takes longer than this hangs: a batch is written in it by any disk, and
+/// the largest segment given back.
+const STEP: Duration = Duration::from_secs(10);
+
 /// The file that probes write.
 const PROBE: &str = "probe";
 
@@ -91,6 +95,10 @@ impl Watch {
     /// Probes what failed, at first each second, then less and less often.
     fn look_after(&mut self, now: Instant) {
         let health = &self.log.health;
+        let hangs = self.log.busy(now) > STEP;
+        if hangs {
+            health.writes_failed(&"a write does not return");
+        }
         if !health.reads_off() && !health.writes_off() {
             self.probe = None;
             return;
@@ -103,7 +111,7 @@ impl Watch {
         self.probe = Some((now + pause, (pause * 2).min(LONGEST)));
         let log = Arc::clone(&self.log);
         let written = probe_writing(&*log.files, &log.dir, &mut self.buffer);
-        if log.health.writes_off() && written.is_ok() {
+        if log.health.writes_off() && written.is_ok() && !hangs {
             log.health.writes_back();
             log.queue.nudge();
         }

@@ -2,30 +2,26 @@
 //!
 //! [`Writer::step`] does a piece of work and says when the next one is due; a thread calls it for
 //! as long as the disk is open, and tests call it by hand. Order within a step: give space back
-//! ([`clock`](super::clock)), write one batch, make it durable.
-//!
-//! A batch is one write to the data file and one to the index file. Only then the chunks enter the
-//! index in memory, and only then they leave the queue: in between they are found in both.
+//! ([`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tracing::warn;
 
+use super::append::{Chunk, Current, From};
 use super::buffer::Buffer;
-use super::entry::{ENTRY, Place, checksum, encode, pages};
-use super::files::{Access, LogFile, is_full};
+use super::entry::Place;
+use super::files::{Access, is_full};
 use super::log::Log;
 use super::queue::Phase;
 use super::refusal::Refusal;
-use super::segment::{EMPTY, Segment};
 use crate::store::ChunkKey;
 
 /// Bytes of chunks in one write: enough for any disk's full speed, and copied in a millisecond.
-const BATCH: u64 = 4 << 20;
+pub(super) const BATCH: u64 = 4 << 20;
 
 /// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
 const MOVES: u64 = 1 << 20;
@@ -50,33 +46,6 @@ pub(super) enum Wake {
     Ended,
 }
 
-/// A chunk to be written.
-#[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) key: ChunkKey,
-    pub(super) bytes: Bytes,
-    pub(super) from: From,
-}
-
-/// Where a chunk comes from.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum From {
-    /// The queue; its ticket there.
-    Queue(u64),
-    /// A nearly empty segment.
-    Place(Place),
-}
-
-/// The segment that is written to.
-#[derive(Debug)]
-pub(super) struct Current {
-    pub(super) segment: Arc<Segment>,
-    out: Arc<dyn LogFile>,
-    pub(super) index: Arc<dyn LogFile>,
-    /// Where the next chunk goes.
-    end: u64,
-}
-
 /// The writer of one log.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -94,9 +63,9 @@ pub(super) struct Writer {
     pub(super) punches: bool,
     /// From when on a full file system is asked again.
     pub(super) retry: Option<Instant>,
-    buffer: Buffer,
+    pub(super) buffer: Buffer,
     /// Something was written since the last sync, which was then.
-    unsynced: bool,
+    pub(super) unsynced: bool,
     synced: Option<Instant>,
 }
 
@@ -120,6 +89,13 @@ impl Writer {
 
     /// Does a piece of work.
     pub(super) fn step(&mut self, now: Instant) -> Wake {
+        self.log.set_busy(Some(now));
+        let wake = self.work(now);
+        self.log.set_busy(None);
+        wake
+    }
+
+    fn work(&mut self, now: Instant) -> Wake {
         let phase = self.log.queue.phase();
         if phase == Phase::Stopped {
             self.end();
@@ -148,6 +124,7 @@ impl Writer {
 
     /// After a panic: whatever was in hand is let go.
     pub(super) fn recover(&mut self) {
+        self.log.set_busy(None);
         self.survivors.clear();
         self.give_up();
     }
@@ -193,139 +170,6 @@ impl Writer {
         if let Err(error) = written {
             self.failed(&error, now);
         }
-    }
-
-    /// `false`: there is no room, and none can be made.
-    fn try_write(&mut self, batch: &[Chunk]) -> io::Result<bool> {
-        let size: u64 = batch.iter().map(|chunk| pages(chunk.bytes.len())).sum();
-        let entries = u64::try_from(batch.len() * ENTRY).unwrap_or(0);
-        if !self.make_room(size + entries + 2 * EMPTY)? {
-            return Ok(false);
-        }
-        let mut rest = batch;
-        while !rest.is_empty() {
-            let fit = self.fit(rest);
-            if fit == 0 {
-                self.seal()?;
-                self.begin()?;
-                continue;
-            }
-            let (run, later) = rest.split_at(fit);
-            self.append(run)?;
-            rest = later;
-        }
-        Ok(true)
-    }
-
-    /// How many of these chunks the current segment and the buffer have room for.
-    fn fit(&self, chunks: &[Chunk]) -> usize {
-        let Some(current) = &self.current else {
-            return 0;
-        };
-        let room = self.log.segment().saturating_sub(current.end);
-        let room = room.min(BATCH.max(pages(chunks[0].bytes.len())));
-        let mut size = 0;
-        let fits = |chunk: &&Chunk| {
-            size += pages(chunk.bytes.len());
-            size <= room
-        };
-        chunks.iter().take_while(fits).count()
-    }
-
-    /// Writes chunks at the end of the current segment, and enters them into the index.
-    fn append(&mut self, run: &[Chunk]) -> io::Result<()> {
-        let Some(current) = &mut self.current else {
-            return Ok(());
-        };
-        let size: u64 = run.iter().map(|chunk| pages(chunk.bytes.len())).sum();
-        self.buffer
-            .clear(usize::try_from(size).unwrap_or(usize::MAX));
-        let (mut entries, mut places) = (Vec::with_capacity(run.len() * ENTRY), Vec::new());
-        let mut offset = current.end;
-        for chunk in run {
-            let copy = self.buffer.append(&chunk.bytes);
-            let place = Place {
-                segment: current.segment.number,
-                offset,
-                len: u32::try_from(copy.len()).unwrap_or(u32::MAX),
-                sum: checksum(&chunk.key, copy),
-            };
-            entries.extend_from_slice(&encode(&chunk.key, &place));
-            places.push(place);
-            offset += place.taken();
-        }
-        current.out.write_at(self.buffer.bytes(), current.end)?;
-        self.unsynced = true;
-        let index_end = current.segment.index_len();
-        current.index.write_at(&entries, index_end)?;
-        current.segment.grow(run.len(), size);
-        current.end = offset;
-        let metrics = &self.log.metrics;
-        metrics
-            .written
-            .inc_by(size + u64::try_from(entries.len()).unwrap_or(0));
-        for (chunk, place) in run.iter().zip(&places) {
-            self.enter(chunk, place);
-        }
-        Ok(())
-    }
-
-    /// Enters a chunk that was written, unless it was removed meanwhile.
-    fn enter(&self, chunk: &Chunk, place: &Place) {
-        let log = &self.log;
-        let (key, len) = (&chunk.key, u64::from(place.len));
-        match chunk.from {
-            From::Queue(ticket) => {
-                if !log.queue.wants(key, ticket) || !log.index.insert(key, place) {
-                    log.add_hole(key, place);
-                } else if log.queue.finish(key, ticket) {
-                    log.metrics.admitted.inc_by(len);
-                } else {
-                    log.forget(key, place);
-                }
-            }
-            From::Place(old) => {
-                log.metrics.rewritten.inc_by(len);
-                if log.index.relocate(key, &old, place) {
-                    log.add_hole(key, &old);
-                } else {
-                    log.add_hole(key, place);
-                }
-            }
-        }
-    }
-
-    /// Begins a new segment.
-    fn begin(&mut self) -> io::Result<()> {
-        let log = &self.log;
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
-        let (data_path, index_path) = (
-            log.segments.data_path(number),
-            log.segments.index_path(number),
-        );
-        let open = || {
-            let out = log.files.open(&data_path, Access::Direct)?;
-            let index = log.files.open(&index_path, Access::Cached)?;
-            let data = log.files.open(&data_path, Access::Existing)?;
-            log.files.sync_dir(&log.dir)?;
-            io::Result::Ok((out, index, data))
-        };
-        let (out, index, data) = open().inspect_err(|_| {
-            // Best effort: what is left is an empty file, which the next start deletes.
-            for path in [&data_path, &index_path] {
-                let _ = log.files.unlink(path);
-            }
-        })?;
-        let segment = Arc::new(Segment::new(number, data, 0, 0));
-        log.segments.insert(&segment);
-        self.current = Some(Current {
-            segment,
-            out,
-            index,
-            end: 0,
-        });
-        Ok(())
     }
 
     /// Makes the current segment durable, and puts it under the clock.

@@ -59,7 +59,7 @@ fn a_thousand_flips_and_cuts_under_a_live_log_give_no_wrong_byte() {
             found += rig.count(0..next);
         }
     }
-    assert!(found > 2000, "the rest is served: {found}");
+    assert!(found > 1000, "the rest is served: {found}");
     assert!(rig.on_disk() <= 2 << 20);
 }
 

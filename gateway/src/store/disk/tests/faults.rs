@@ -63,6 +63,25 @@ fn a_failed_sync_switches_writes_off_too() {
 }
 
 #[test]
+fn a_write_that_hangs_switches_writes_off_until_it_returns() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..10);
+    rig.log.set_busy(Some(rig.now));
+    for second in 1..20 {
+        rig.watch.look(rig.now + Duration::from_secs(second));
+    }
+    assert_eq!(rig.log.health.state(), State::Demoted);
+    assert_eq!(rig.put(10), Err(Refusal::Demoted));
+    rig.log.set_busy(None);
+    for _ in 0..60 {
+        rig.tick();
+    }
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(10..20);
+    assert_eq!(rig.count(0..20), 20);
+}
+
+#[test]
 fn a_full_file_system_is_waited_for_and_space_is_given_back() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..300);

@@ -35,10 +35,14 @@ async fn get(disk: &Disk, number: u32) -> Option<Bytes> {
     disk.get(&key(number), content(number).len()).await
 }
 
+const SHORT: Duration = Duration::from_millis(50);
+
 fn settings(dir: &TempDir) -> DiskSettings {
     DiskSettings {
         min_free: 0,
         reads: 2,
+        // A slow machine is not late; where a read shall be, it hangs.
+        late: Duration::from_secs(600),
         ..DiskSettings::new(dir.path(), 4 << 20)
     }
 }
@@ -47,7 +51,7 @@ fn settings(dir: &TempDir) -> DiskSettings {
 async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = Faulty::default();
-    let disk = filled(&files, &settings(&dir)).await;
+    let mut disk = filled(&files, &settings(&dir)).await;
     assert_eq!(get(&disk, 1).await, Some(content(1)));
     assert!(disk.estimate(&key(1), CHUNK).is_some());
     assert!(disk.rate().is_some_and(|rate| rate > 0.0));
@@ -57,6 +61,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
         ..Wrong::default()
     };
     files.set(hang);
+    disk.reader.late = SHORT;
     let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
     assert_eq!(pair, (None, None));
     assert_eq!(disk.log.health.state(), State::Slow);
@@ -64,7 +69,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     assert_eq!(disk.rate(), None);
     assert_eq!(get(&disk, 4).await, None, "at once");
     assert!(disk.notes()[0].contains("nothing is read from it"));
-    let metrics = &disk.log.metrics;
+    let metrics = disk.log.metrics.clone();
     assert!((1..=2).contains(&metrics.hung.get()));
     disk.insert(key(100), content(100)).expect("writes go on");
     assert_eq!(get(&disk, 100).await, Some(content(100)), "from the queue");
@@ -72,6 +77,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     files.set(Wrong::default());
     eventually("the reads return", || metrics.hung.get() == 0).await;
     eventually("a probe succeeds", || disk.log.health.reads()).await;
+    disk.reader.late = Duration::from_secs(600);
     assert_eq!(get(&disk, 2).await, Some(content(2)), "late is not lost");
 }
 
@@ -80,7 +86,8 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
 async fn where_all_places_hang_the_rest_are_misses_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = Faulty::default();
-    let disk = filled(&files, &settings(&dir)).await;
+    let mut disk = filled(&files, &settings(&dir)).await;
+    disk.reader.late = SHORT;
     files.set(Wrong {
         hang: true,
         ..Wrong::default()
