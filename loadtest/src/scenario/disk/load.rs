@@ -117,26 +117,30 @@ impl Shared {
             let since = Instant::now();
             let result = self.one(&mut connection, &mut random).await;
             let ends = self.ends.load(Ordering::SeqCst);
-            let mut found = self.found();
-            match result {
-                Ok(()) => {
-                    found.right += 1;
-                    found.took.record(since.elapsed());
-                }
-                Err(Fault::Wrong(text)) => {
-                    found.wrong += 1;
-                    tell(found.wrong, &text);
-                }
-                Err(Fault::Failed(text)) => {
-                    connection = None;
-                    if !ends {
-                        found.failed += 1;
-                        tell(found.failed, &text);
-                    }
-                }
+            if matches!(result, Err(Fault::Failed(_))) {
+                connection = None;
             }
-            drop(found);
+            self.count(result, since.elapsed(), ends);
             tokio::time::sleep(self.habit.rest).await;
+        }
+    }
+
+    fn count(&self, result: Result<(), Fault>, took: Duration, ends: bool) {
+        let mut found = self.found();
+        match result {
+            Ok(()) => {
+                found.right += 1;
+                found.took.record(took);
+            }
+            Err(Fault::Wrong(text)) => {
+                found.wrong += 1;
+                tell(found.wrong, &text);
+            }
+            Err(Fault::Failed(text)) if !ends => {
+                found.failed += 1;
+                tell(found.failed, &text);
+            }
+            Err(Fault::Failed(_)) => {}
         }
     }
 

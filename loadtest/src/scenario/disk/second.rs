@@ -1,12 +1,13 @@
 //! Second reads, after a restart and with an empty file cache: from a disk much slower than the
 //! origin, from one that is all there is, and beside other caches on disk.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::{KEY, Object, Rounds, STREAM, fill, long_object, new_dir, read, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::pattern::Pattern;
+use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::rclone::{self, Cache};
 use crate::peers::tidegate::{Home, Until};
@@ -14,12 +15,16 @@ use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 
 mod fio;
+mod mountpoint;
+
+use mountpoint::Mount;
 
 const NONE: &str = "through the cloud, no disk";
 const SLOW: &str = "through the cloud, disk held to 10 MB/s";
 const FIO: &str = "fio, sequential, on a disk held to 200 MB/s";
 const ALONE: &str = "origin cut off, disk held to 200 MB/s";
 const ORDINARY: &str = "through the cloud, ordinary disk";
+const MOUNTPOINT: &str = "through the cloud, mountpoint-s3 --cache";
 const RCLONE: &str = "through the cloud, rclone full";
 
 /// Reads an object of `--count` MB again in each of these ways.
@@ -36,7 +41,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     slow(context, &limit, &object, &mut report, &mut ways).await?;
     alone(context, &limit, &object, &mut report, &mut ways).await?;
     if context.takes_part("rclone-full") {
-        beside_rclone(context, pattern, &mut report, &mut ways).await?;
+        beside(context, pattern, &mut report, &mut ways).await?;
     }
     ways.write(
         &mut report,
@@ -50,16 +55,14 @@ pub async fn run(context: &Context) -> Result<Report> {
         let figure = "ordinary disk over rclone full";
         report.aim(figure, ways.ratio(ORDINARY, RCLONE), Target::AtLeast(2.0));
     }
-    let found = crate::child::find_program("TIDEGATE_MOUNT_S3", &["mount-s3"]);
-    report.notes.push(
-        match found {
-            Some(_) => {
-                "mountpoint-s3 is there, but it is a mount, and this reads over HTTP: not measured"
-            }
-            None => "mountpoint-s3 --cache: not measured, mount-s3 was not found",
-        }
-        .to_owned(),
-    );
+    if ways.0.contains_key(MOUNTPOINT) {
+        let figure = "ordinary disk over mountpoint-s3 --cache";
+        report.aim(
+            figure,
+            ways.ratio(ORDINARY, MOUNTPOINT),
+            Target::AtLeast(1.0),
+        );
+    }
     Ok(report)
 }
 
@@ -85,16 +88,15 @@ async fn slow(
     let share = fill(&disk, object).await?;
     report.series(SLOW, "share on disk", &[share]);
     limit.hold(&volume, Rates::mb(10))?;
-    rounds(context, async || {
+    for _ in rounds(context) {
         for (way, home) in [(NONE, &none), (SLOW, &disk)] {
             drop_file_cache()?;
             let peer = home.start(Until::Ready).await?;
             report.peer(way, peer.config());
             ways.add(way, &read(&peer, pattern).await?);
         }
-        Ok(())
-    })
-    .await
+    }
+    Ok(())
 }
 
 /// All that there is: as fast as the disk itself.
@@ -121,20 +123,19 @@ async fn alone(
     limit.hold(&volume, Rates::mb(200))?;
     line.cut();
     report.peer(FIO, &fio::command(&file, pattern.len).join(" "));
-    rounds(context, async || {
+    for _ in rounds(context) {
         drop_file_cache()?;
         ways.add_rate(FIO, fio::read(limit, &file, pattern.len)?);
         drop_file_cache()?;
         let peer = home.start(Until::Loaded).await?;
         report.peer(ALONE, peer.config());
         ways.add(ALONE, &read(&peer, pattern).await?);
-        Ok(())
-    })
-    .await
+    }
+    Ok(())
 }
 
-/// Beside a cache that keeps whole files on the same disk.
-async fn beside_rclone(
+/// Beside caches that keep files or parts of them on the same disk.
+async fn beside(
     context: &Context,
     pattern: Pattern,
     report: &mut Report,
@@ -158,7 +159,8 @@ async fn beside_rclone(
         first.rate()
     ));
     drop(peer);
-    rounds(context, async || {
+    let mount = mounted(&dir, &origin, pattern, report).await?;
+    for _ in rounds(context) {
         drop_file_cache()?;
         let peer = home.start(Until::Ready).await?;
         report.peer(ORDINARY, peer.config());
@@ -170,17 +172,35 @@ async fn beside_rclone(
         let flow = read(&peer, pattern).await?;
         ensure!(flow.bytes == pattern.len, "rclone gave too little");
         ways.add(RCLONE, &flow);
-        Ok(())
-    })
-    .await
-    .context("beside rclone")
-}
-
-async fn rounds(context: &Context, mut round: impl AsyncFnMut() -> Result<()>) -> Result<()> {
-    let rounds = context.options.rounds.unwrap_or(3);
-    for number in 1..=rounds {
-        progress(format!("round {number}/{rounds}"));
-        round().await?;
+        drop(peer);
+        if let Some(mount) = &mount {
+            drop_file_cache()?;
+            ways.add_rate(MOUNTPOINT, mount.read(KEY, pattern).await?);
+        }
     }
     Ok(())
+}
+
+/// mountpoint-s3, once it has read the object; `None`, and a note, where it is not installed.
+async fn mounted(
+    dir: &std::path::Path,
+    origin: &Origin,
+    pattern: Pattern,
+    report: &mut Report,
+) -> Result<Option<Mount>> {
+    let Some(program) = mountpoint::find() else {
+        let note = "mountpoint-s3 --cache left out: there is no mount-s3 here";
+        report.notes.push(note.to_owned());
+        return Ok(None);
+    };
+    let mount = Mount::start(&program, dir, origin, KEY)?;
+    report.peer(MOUNTPOINT, mount.config());
+    let rate = mount.read(KEY, pattern).await?;
+    progress(format!("   mountpoint-s3, first read: {rate:.1} MB/s"));
+    Ok(Some(mount))
+}
+
+fn rounds(context: &Context) -> impl Iterator<Item = u32> {
+    let rounds = context.options.rounds.unwrap_or(3);
+    (1..=rounds).inspect(move |round| progress(format!("round {round}/{rounds}")))
 }
