@@ -16,8 +16,8 @@ use crate::peers::Peer;
 use crate::peers::tidegate::home::settled;
 use crate::peers::tidegate::{Home, Settings, Until};
 use crate::reading::Reading;
-use crate::report::Report;
 use crate::report::terminal::figure;
+use crate::report::{Report, Target};
 
 pub mod down;
 pub mod faults;
@@ -49,7 +49,10 @@ type Object = (String, Pattern);
 
 /// Rates of the ways that something is read, round by round.
 #[derive(Debug, Default)]
-struct Rounds(BTreeMap<&'static str, Vec<f64>>);
+struct Rounds {
+    rates: BTreeMap<&'static str, Vec<f64>>,
+    failed: u32,
+}
 
 impl Rounds {
     fn add(&mut self, way: &'static str, flow: &Flow) {
@@ -58,27 +61,46 @@ impl Rounds {
 
     fn add_rate(&mut self, way: &'static str, rate: f64) {
         progress(format!("   {way}: {rate:.1} MB/s"));
-        self.0.entry(way).or_default().push(rate);
+        self.rates.entry(way).or_default().push(rate);
+    }
+
+    /// Reads all of the long object; an answer that fails counts as no rate at all, and is told.
+    async fn read(&mut self, way: &'static str, peer: &Peer, pattern: Pattern) -> Result<()> {
+        match read(peer, pattern).await {
+            Ok(flow) => self.add(way, &flow),
+            Err(error) if error.to_string().contains("wrong bytes") => return Err(error),
+            Err(error) => {
+                progress(format!("   {way}: {error:#}\n{}", peer.log_tail()));
+                self.failed += 1;
+                self.add_rate(way, 0.0);
+            }
+        }
+        Ok(())
     }
 
     /// NaN, which reaches no target, where one of them was not measured.
     fn ratio(&self, one: &str, other: &str) -> f64 {
-        let pair = self.0.get(one).zip(self.0.get(other));
+        let pair = self.rates.get(one).zip(self.rates.get(other));
         pair.and_then(|(one, other)| median_ratio(one, other))
             .unwrap_or(f64::NAN)
     }
 
     fn median(&self, way: &str) -> f64 {
-        let rates = self.0.get(way);
+        let rates = self.rates.get(way);
         rates.and_then(|rates| median(rates)).unwrap_or(f64::NAN)
     }
 
     fn write(&self, report: &mut Report, title: &str) {
-        let rows = self.0.keys().map(|way| {
-            let least = self.0[way].iter().copied().fold(f64::INFINITY, f64::min);
+        let rows = self.rates.keys().map(|way| {
+            let least = self.rates[way]
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, f64::min);
             vec![(*way).to_owned(), figure(self.median(way)), figure(least)]
         });
         report.table(title, &["way", "MB/s", "least"], rows.collect());
+        let figure = "answers that failed";
+        report.must(figure, f64::from(self.failed), Target::AtMost(0.0));
         for (way, rates) in &self.0 {
             report.series(way, "MB/s", rates);
         }

@@ -34,7 +34,8 @@ impl Rates {
 }
 
 /// A group of processes that a disk serves at given rates only; gone when dropped, after the
-/// processes in it.
+/// processes in it. A rate belongs to the device's numbers, and the next volume may get the same:
+/// what held one does not hold another only where each has a group of its own.
 #[derive(Debug)]
 pub struct Limit {
     dir: PathBuf,

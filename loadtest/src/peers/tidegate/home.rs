@@ -13,7 +13,9 @@ use crate::slow_disk::Limit;
 
 /// How long an index may take to load, and a queue to be written.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often is looked.
+/// The gateway looks at what lies on its disks once a second; after this time it has.
+pub const LOOKS: Duration = Duration::from_millis(1200);
+/// How often is asked.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One `[[cache.disk]]`.
@@ -164,13 +166,21 @@ impl Home {
 /// # Errors
 /// If that takes too long.
 pub async fn settled(peer: &Peer) -> Result<f64> {
-    wait_for(peer, "tidegate_store_queued_bytes", |queued| queued == 0.0)
-        .await
-        .context("the queue of the disk does not run empty")?;
-    chunks_on_disk(peer).await
+    let since = Instant::now();
+    let mut before = f64::NAN;
+    while since.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOKS).await;
+        let queued = peer.metric("tidegate_store_queued_bytes").await?;
+        let chunks = chunks_on_disk(peer).await?;
+        if queued == Some(0.0) && chunks == before {
+            return Ok(chunks);
+        }
+        before = chunks;
+    }
+    bail!("the queue of the disk does not run empty within {PATIENCE:?}")
 }
 
-/// Chunks in the indices of the disks.
+/// Chunks in the indices of the disks, as they were a second ago at most.
 ///
 /// # Errors
 /// If the gateway does not tell.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, long_object, new_dir, read, room_mib};
+use super::{Rounds, STREAM, long_object, new_dir, room_mib};
 use crate::context::{Context, progress};
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::tidegate::home::chunks_on_disk;
@@ -48,7 +48,7 @@ pub async fn run(context: &Context) -> Result<Report> {
             };
             let peer = home.start(Until::Ready).await?;
             report.peer(way, peer.config());
-            ways.add(way, &read(&peer, pattern).await?);
+            ways.read(way, &peer, pattern).await?;
             if way != NONE {
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 let share = chunks_on_disk(&peer).await? / home.chunks(pattern.len) as f64;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, long_object, new_dir, read, room_mib};
+use super::{Rounds, STREAM, long_object, new_dir, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::peers::tidegate::home::settled;
@@ -36,7 +36,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         let dir = new_dir(context, "published-")?;
         let home = Home::new(dir.join("none"), origin.clone(), STREAM);
         let peer = home.start(Until::Ready).await?;
-        ways.add(NONE, &read(&peer, pattern).await?);
+        ways.read(NONE, &peer, pattern).await?;
         drop(peer);
 
         let cache = volume.path().join(format!("cache-{round}"));
@@ -45,12 +45,12 @@ pub async fn run(context: &Context) -> Result<Report> {
             .within(&limit);
         let peer = home.start(Until::Ready).await?;
         report.peer("tidegate", peer.config());
-        ways.add(FIRST, &read(&peer, pattern).await?);
+        ways.read(FIRST, &peer, pattern).await?;
         shares.push(settled(&peer).await? / home.chunks(pattern.len) as f64);
         drop(peer);
         drop_file_cache()?;
         let peer = home.start(Until::Ready).await?;
-        ways.add(SECOND, &read(&peer, pattern).await?);
+        ways.read(SECOND, &peer, pattern).await?;
         drop(peer);
         std::fs::remove_dir_all(cache)?;
         std::fs::remove_dir_all(dir)?;

@@ -34,12 +34,12 @@ const RCLONE: &str = "through the cloud, rclone full";
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("disk-second");
     fio::find()?;
-    let limit = Limit::new()?;
+    drop(Limit::new()?);
     let pattern = long_object(context).await?;
     let object = [(KEY.to_owned(), pattern)];
     let mut ways = Rounds::default();
-    slow(context, &limit, &object, &mut report, &mut ways).await?;
-    alone(context, &limit, &object, &mut report, &mut ways).await?;
+    slow(context, &object, &mut report, &mut ways).await?;
+    alone(context, &object, &mut report, &mut ways).await?;
     if context.takes_part("rclone-full") {
         beside(context, pattern, &mut report, &mut ways).await?;
     }
@@ -55,7 +55,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         let figure = "ordinary disk over rclone full";
         report.aim(figure, ways.ratio(ORDINARY, RCLONE), Target::AtLeast(2.0));
     }
-    if ways.0.contains_key(MOUNTPOINT) {
+    if ways.rates.contains_key(MOUNTPOINT) {
         let figure = "ordinary disk over mountpoint-s3 --cache";
         report.aim(
             figure,
@@ -69,13 +69,13 @@ pub async fn run(context: &Context) -> Result<Report> {
 /// Much slower than the origin: what it holds must not be waited for.
 async fn slow(
     context: &Context,
-    limit: &Limit,
     object: &[Object],
     report: &mut Report,
     ways: &mut Rounds,
 ) -> Result<()> {
     let pattern = object[0].1;
     let mib = room_mib(pattern);
+    let limit = Limit::new()?;
     let volume = Volume::new(context.dir(), mib + mib / 4 + 128)?;
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
     report.peer("cloud", cloud::CONFIG);
@@ -83,7 +83,7 @@ async fn slow(
     let none = Home::new(new_dir(context, "none-")?, origin.clone(), STREAM);
     let disk = Home::new(new_dir(context, "slow-")?, origin, STREAM)
         .with_disk(volume.path().join("cache"), mib, 16)
-        .within(limit);
+        .within(&limit);
     // Filled while the disk is fast, as one is that turned slow.
     let share = fill(&disk, object).await?;
     report.series(SLOW, "share on disk", &[share]);
@@ -93,7 +93,7 @@ async fn slow(
             drop_file_cache()?;
             let peer = home.start(Until::Ready).await?;
             report.peer(way, peer.config());
-            ways.add(way, &read(&peer, pattern).await?);
+            ways.read(way, &peer, pattern).await?;
         }
     }
     Ok(())
@@ -102,19 +102,19 @@ async fn slow(
 /// All that there is: as fast as the disk itself.
 async fn alone(
     context: &Context,
-    limit: &Limit,
     object: &[Object],
     report: &mut Report,
     ways: &mut Rounds,
 ) -> Result<()> {
     let pattern = object[0].1;
     let mib = room_mib(pattern);
+    let limit = Limit::new()?;
     let volume = Volume::new(context.dir(), 2 * mib + mib / 4 + 128)?;
     let line = Line::start(context.origin().addr, None).await?;
     let origin = context.origin_behind(line.addr());
     let home = Home::new(new_dir(context, "alone-")?, origin, STREAM)
         .with_disk(volume.path().join("cache"), mib, 16)
-        .within(limit);
+        .within(&limit);
     let share = fill(&home, object).await?;
     let figure = "share of the chunks on disk after filling";
     report.must(figure, share, Target::AtLeast(1.0));
@@ -125,11 +125,11 @@ async fn alone(
     report.peer(FIO, &fio::command(&file, pattern.len).join(" "));
     for _ in rounds(context) {
         drop_file_cache()?;
-        ways.add_rate(FIO, fio::read(limit, &file, pattern.len)?);
+        ways.add_rate(FIO, fio::read(&limit, &file, pattern.len)?);
         drop_file_cache()?;
         let peer = home.start(Until::Loaded).await?;
         report.peer(ALONE, peer.config());
-        ways.add(ALONE, &read(&peer, pattern).await?);
+        ways.read(ALONE, &peer, pattern).await?;
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ async fn beside(
         drop_file_cache()?;
         let peer = home.start(Until::Ready).await?;
         report.peer(ORDINARY, peer.config());
-        ways.add(ORDINARY, &read(&peer, pattern).await?);
+        ways.read(ORDINARY, &peer, pattern).await?;
         drop(peer);
         drop_file_cache()?;
         let peer = at_rclone()?;

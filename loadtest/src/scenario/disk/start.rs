@@ -70,6 +70,14 @@ pub async fn run(context: &Context) -> Result<Report> {
     let (peer, killed) = start(&full, &objects[0]).await?;
     drop(peer);
 
+    let wanted = filled / chunks as f64;
+    let figure = "chunks on disk over those wanted";
+    report.must(figure, wanted, Target::AtLeast(0.99));
+    write(&mut report, filled, nothing, orderly, killed);
+    Ok(report)
+}
+
+fn write(report: &mut Report, filled: f64, nothing: Start, orderly: Start, killed: Start) {
     let rows = [
         ("empty", nothing),
         ("after an orderly stop", orderly),
@@ -85,44 +93,27 @@ pub async fn run(context: &Context) -> Result<Report> {
         let name = [(*name).to_owned()].into_iter();
         name.chain(figures.map(figure)).collect()
     };
-    report.table(
-        format!("starts with {filled:.0} chunks of 4 KiB on disk, file cache empty"),
-        &[
-            "start",
-            "first answer, ms",
-            "index complete, ms",
-            "chunks",
-            "resident, MB",
-        ],
-        rows.iter().map(row).collect(),
-    );
-    let wanted = chunks as f64;
-    report.must(
-        "chunks on disk over those wanted",
-        filled / wanted,
-        Target::AtLeast(0.99),
-    );
+    let title = format!("starts with {filled:.0} chunks of 4 KiB on disk, file cache empty");
+    let columns = [
+        "start",
+        "first answer, ms",
+        "index complete, ms",
+        "chunks",
+        "resident, MB",
+    ];
+    report.table(title, &columns, rows.iter().map(row).collect());
     let found = orderly.chunks.min(killed.chunks) / filled;
-    report.must(
-        "chunks found again at a start",
-        found,
-        Target::AtLeast(0.99),
-    );
+    let figure = "chunks found again at a start";
+    report.must(figure, found, Target::AtLeast(0.99));
     let answer = orderly.answer.max(killed.answer).as_secs_f64();
     report.aim("first answer after start, s", answer, Target::AtMost(1.0));
     let loaded = orderly.loaded.max(killed.loaded).as_secs_f64();
-    report.aim(
-        "index complete after start, s",
-        loaded,
-        Target::AtMost(10.0),
-    );
-    let more = orderly
-        .resident
-        .max(killed.resident)
-        .saturating_sub(nothing.resident);
+    let figure = "index complete after start, s";
+    report.aim(figure, loaded, Target::AtMost(10.0));
+    let resident = orderly.resident.max(killed.resident);
+    let more = resident.saturating_sub(nothing.resident) as f64;
     let figure = "memory of the index, bytes a chunk";
-    report.aim(figure, more as f64 / filled, Target::AtMost(150.0));
-    Ok(report)
+    report.aim(figure, more / filled, Target::AtMost(150.0));
 }
 
 async fn objects(context: &Context) -> Result<Vec<Object>> {
@@ -151,11 +142,11 @@ async fn start(home: &Home, object: &Object) -> Result<(Peer, Start)> {
     let answer = since.elapsed();
     home.wait_until_loaded(&peer).await?;
     let loaded = since.elapsed();
+    tokio::time::sleep(CALM).await;
     let chunks = chunks_on_disk(&peer).await?;
     progress(format!(
         "   first answer after {answer:.0?}, {chunks:.0} chunks after {loaded:.0?}"
     ));
-    tokio::time::sleep(CALM).await;
     let pid = peer.pid().context("no process")?;
     let resident = ProcessTree::new(pid).resident()?;
     let start = Start {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Rounds, STREAM, fill, long_object, new_dir, read, room_mib};
+use super::{Rounds, STREAM, fill, long_object, new_dir, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::peers::tidegate::{Home, Until};
@@ -54,7 +54,7 @@ pub async fn run(context: &Context) -> Result<Report> {
             drop_file_cache()?;
             let peer = home.start(Until::Loaded).await?;
             report.peer(way, peer.config());
-            ways.add(way, &read(&peer, pattern).await?);
+            ways.read(way, &peer, pattern).await?;
         }
     }
     ways.write(&mut report, "second read, origin cut off");
