@@ -101,7 +101,7 @@ impl Rounds {
         report.table(title, &["way", "MB/s", "least"], rows.collect());
         let figure = "answers that failed";
         report.must(figure, f64::from(self.failed), Target::AtMost(0.0));
-        for (way, rates) in &self.0 {
+        for (way, rates) in &self.rates {
             report.series(way, "MB/s", rates);
         }
     }
