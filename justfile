@@ -68,6 +68,11 @@ callgrind:
 long: release
     {{ loadtest }} run cold-requests ranges herd churn --report report
 
+# The long runs of the disk tier, on a machine with loop devices and blkio groups (needs root)
+long-disk: release
+    {{ loadtest }} run disk-first disk-published disk-second disk-two disk-start disk-zipf \
+        disk-down disk-kill disk-flips disk-faults --report report
+
 # The binary that the load test starts
 release:
     cargo build --release -p tidegate

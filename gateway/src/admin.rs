@@ -4,7 +4,7 @@
 //! | endpoint | answer |
 //! | --- | --- |
 //! | `GET /healthz` | 200 while the process lives; asks nothing of anything |
-//! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not |
+//! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not. What is amiss but keeps nobody from an answer follows as a note |
 //! | `GET /metrics` | everything that is counted, as OpenMetrics text |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
@@ -54,6 +54,9 @@ const MAX_BODY: usize = 16 << 10;
 pub trait Control: Send + Sync + 'static {
     /// Whether origins and cache index are there; else one line for each that is not.
     fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>>;
+
+    /// What is amiss but keeps nobody from an answer, one line each.
+    fn notes(&self) -> Vec<String>;
 
     /// Removes what `purge` names, and says in words what that was. Durable when it returns.
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>>;
@@ -105,21 +108,24 @@ async fn healthz() -> &'static str {
 }
 
 async fn readyz(State(admin): State<Admin>) -> Response {
-    let lines = if admin.draining.is_cancelled() {
-        vec!["draining: the process is shutting down".to_owned()]
+    let (status, mut lines) = if admin.draining.is_cancelled() {
+        let line = "draining: the process is shutting down".to_owned();
+        (StatusCode::SERVICE_UNAVAILABLE, vec![line])
     } else {
         match tokio::time::timeout(READY_DEADLINE, admin.control.ready()).await {
-            Ok(Ok(())) => return "ready\n".into_response(),
-            Ok(Err(lines)) => lines,
-            Err(_) => vec![format!(
-                "the check took longer than {} s",
-                READY_DEADLINE.as_secs()
-            )],
+            Ok(Ok(())) => (StatusCode::OK, vec!["ready".to_owned()]),
+            Ok(Err(lines)) => (StatusCode::SERVICE_UNAVAILABLE, lines),
+            Err(_) => {
+                let line = format!("the check took longer than {} s", READY_DEADLINE.as_secs());
+                (StatusCode::SERVICE_UNAVAILABLE, vec![line])
+            }
         }
     };
+    let notes = admin.control.notes().into_iter();
+    lines.extend(notes.map(|note| format!("note: {note}")));
     let mut body = lines.join("\n");
     body.push('\n');
-    (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+    (status, body).into_response()
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {

@@ -369,6 +369,12 @@ impl Engine {
         self.core.readiness.check(self.core.chunks.ready()).await
     }
 
+    /// What is amiss with the cache but keeps nobody from an answer, in words, one line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.core.chunks.notes()
+    }
+
     /// Orderly end: stops what is being fetched and writes out what the stores still hold, within
     /// `deadline`.
     pub async fn close(&self, deadline: Duration) {

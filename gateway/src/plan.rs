@@ -11,6 +11,7 @@ pub mod freshness;
 pub mod geometry;
 pub mod key;
 pub mod listen;
+pub mod meter;
 pub mod network;
 pub mod placement;
 pub mod precondition;

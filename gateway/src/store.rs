@@ -10,6 +10,7 @@ pub mod meta;
 pub mod settings;
 pub mod tiers;
 
+mod bays;
 mod disk;
 mod memory;
 mod metrics;
@@ -58,6 +59,8 @@ pub struct ChunkKey {
 pub enum Admit {
     /// Memory only.
     Memory,
+    /// Memory, and the disk tier when the chunk is used there another time.
+    MemoryFirst,
     /// Memory, and in the background the disk tier, which may refuse (full, slow, failing).
     MemoryAndDisk,
     /// The disk tier only: bulk that must not displace what memory holds.
@@ -84,14 +87,6 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// error of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
-    /// How long a read of this chunk, `len` bytes long, from its disk would take if it began now,
-    /// behind all that the disk has to do already. `None`: no disk has a place for it, or that one
-    /// is not to be asked now. Never blocks.
-    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
-
-    /// Bytes a second that the disks yield together; `None` while nothing has been measured.
-    fn disk_rate(&self) -> Option<f64>;
-
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 
@@ -102,8 +97,23 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
 
+    /// How long a read of the chunk from its disk would take if it began now, by what was measured
+    /// lately; zero where nothing was, or where the chunk waits to be written and is in memory
+    /// still. `None`: that disk cannot be asked now. Never blocks.
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
+
+    /// Bytes per second that the disks that can be asked gave lately, together; `None` while none
+    /// was measured.
+    fn disk_rate(&self) -> Option<f64>;
+
     /// Whether the index of every tier is loaded, or what is still missing, in words.
     fn ready(&self) -> Result<(), String>;
+
+    /// What is not as it should be with a tier, in words, though requests are answered all the same.
+    fn notes(&self) -> Vec<String>;
+
+    /// Waits until the index of every tier is loaded; until then, what is not found may be there.
+    fn loaded(&self) -> BoxFuture<'_, ()>;
 
     /// Writes out what is queued for disk, and closes: an orderly end, after which nothing may be
     /// inserted.

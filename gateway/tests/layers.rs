@@ -27,12 +27,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// Where a third-party crate, or a family with a common beginning, may be named: a module or what
-/// lies below it. `mixtrics` is how foyer hands out its metrics.
+/// lies below it.
 const HOMES: &[(&str, &[&str])] = &[
     ("aws_", &["origin::s3"]),
     ("foyer", &["store"]),
     ("redb", &["store"]),
-    ("mixtrics", &["store"]),
     ("axum", &["http", "admin"]),
     ("tower_http", &["http", "admin"]),
     ("s3s", &["origin::embedded", "demo"]),

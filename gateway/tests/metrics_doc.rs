@@ -21,7 +21,7 @@ Generated from `gateway/src/telemetry/names.rs` and `list.rs` there; edit those.
 `GET /metrics` on the admin listener answers OpenMetrics text, which Prometheus scrapes. Units are
 base units and part of the name. A counter is scraped with `_total` behind it, a histogram as
 `_bucket`, `_sum` and `_count`; a name below is what to type in a query. No metric has a key or an
-ETag as a label. The cache library's own metrics come beside these as `tidegate_foyer_…`.
+ETag as a label.
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |
@@ -89,7 +89,6 @@ async fn scrape() -> String {
 async fn what_is_scraped_is_what_is_listed() {
     let text = scrape().await;
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let types = types.filter(|name| !name.starts_with("tidegate_foyer_"));
     let mut seen = 0;
     for (name, kind) in types.filter_map(|line| line.split_once(' ')) {
         let listed = ALL

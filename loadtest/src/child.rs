@@ -55,6 +55,16 @@ impl Server {
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
+    /// Ends it at once, by SIGKILL.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     fn wait_until_listening(&mut self, addr: SocketAddr) -> Result<()> {
         let since = Instant::now();
         loop {
@@ -88,8 +98,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            // Ended and waited for: its id may be another's by now.
+            return;
+        }
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself; its id is ours until we have waited for it.
+            // It may end by itself meanwhile; its id is ours until we have waited for it.
             let _ = kill_process(pid, Signal::TERM);
         }
         if !self.ended_within(PATIENCE) {

@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use loadtest::context::Options;
 use loadtest::report::terminal::render;
@@ -90,7 +91,11 @@ async fn run_all(run: Run) -> Result<ExitCode> {
     let mut reports = vec![];
     for scenario in chosen {
         eprintln!("== {}: {}", scenario.name, scenario.about);
-        let report = scenario.run(options.clone()).await.context(scenario.name)?;
+        // What a scenario has mounted, attached or started ends with it, also when it is told to end.
+        let report = tokio::select! {
+            report = scenario.run(options.clone()) => report.context(scenario.name)?,
+            signal = told_to_end() => bail!("{}: {}", scenario.name, signal?),
+        };
         print!("{}", render(&report));
         if let Some(dir) = &run.report {
             eprintln!("   written to {}", report.write_json(dir)?.display());
@@ -107,6 +112,18 @@ async fn run_all(run: Run) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn told_to_end() -> Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            Ok("interrupted")
+        }
+        _ = terminate.recv() => Ok("told to end"),
+    }
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Scenario>> {

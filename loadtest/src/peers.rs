@@ -107,6 +107,14 @@ impl Peer {
     /// # Errors
     /// If its admin listener does not answer.
     pub async fn metric(&self, name: &str) -> Result<Option<f64>> {
+        self.metric_where(name, "").await
+    }
+
+    /// The same over those lines whose labels contain `label`, such as `state="up"`.
+    ///
+    /// # Errors
+    /// If its admin listener does not answer.
+    pub async fn metric_where(&self, name: &str, label: &str) -> Result<Option<f64>> {
         let Some(admin) = self.admin else {
             return Ok(None);
         };
@@ -118,8 +126,43 @@ impl Peer {
                 line.strip_prefix(name)
                     .is_some_and(|rest| rest.starts_with(['{', ' ']))
             })
+            .filter(|line| line.contains(label))
             .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         Ok(Some(values.sum()))
+    }
+
+    /// What its admin listener answers to `path`; `None` of other peers.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn tells(&self, path: &str) -> Result<Option<String>> {
+        let Some(admin) = self.admin else {
+            return Ok(None);
+        };
+        let (answer, _) = Connection::open(admin).await?.get(path, &[]).await?;
+        Ok(Some(String::from_utf8_lossy(&answer.body).into_owned()))
+    }
+
+    /// The id of its process, if it is one of ours.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::pid)
+    }
+
+    /// The end of what it wrote.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        self.server
+            .as_ref()
+            .map_or_else(String::new, Server::log_tail)
+    }
+
+    /// Ends it at once, by SIGKILL.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub fn kill(self) -> Result<()> {
+        self.server.map_or(Ok(()), Server::kill)
     }
 
     /// What its processes have used so far; nothing, for the bucket itself.

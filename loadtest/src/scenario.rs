@@ -10,6 +10,7 @@ use crate::report::Report;
 pub mod audiobook;
 pub mod churn;
 pub mod cold_requests;
+pub mod disk;
 pub mod documents;
 pub mod first_byte;
 pub mod first_second;
@@ -171,6 +172,66 @@ pub const ALL: &[Scenario] = &[
         about: "objects by popularity, at a steady rate: hit ratio beside a simulation of the policy",
         count: "objects (100,000)",
         run: |context| Box::pin(zipf::run(context)),
+    },
+    Scenario {
+        name: "disk-first",
+        about: "first read through the simulated cloud with a disk, and a slow one, over none (root)",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(disk::first::run(context)),
+    },
+    Scenario {
+        name: "disk-published",
+        about: "origin held to 56 MB/s in all, disk to 80: first read over no cache, second read (root)",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(disk::published::run(context)),
+    },
+    Scenario {
+        name: "disk-second",
+        about: "second reads after a restart: slow disk over none, disk alone over fio, over rclone full (root)",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(disk::second::run(context)),
+    },
+    Scenario {
+        name: "disk-two",
+        about: "second read of one object from two disks over one, origin cut off (root)",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(disk::two::run(context)),
+    },
+    Scenario {
+        name: "disk-start",
+        about: "many small chunks on disk: first answer, index complete, memory of the index (root)",
+        count: "chunks (200,000)",
+        run: |context| Box::pin(disk::start::run(context)),
+    },
+    Scenario {
+        name: "disk-zipf",
+        about: "hit ratio of popular objects before and after a scan of three times the cache",
+        count: "objects (20,000)",
+        run: |context| Box::pin(disk::zipf::run(context)),
+    },
+    Scenario {
+        name: "disk-down",
+        about: "the origin is down after a restart and after a kill: all that is cached is served",
+        count: "objects (2,000)",
+        run: |context| Box::pin(disk::down::run(context)),
+    },
+    Scenario {
+        name: "disk-kill",
+        about: "kill -9 at random moments under load: wrong bytes, chunks found again",
+        count: "kills (50)",
+        run: |context| Box::pin(disk::kill::run(context)),
+    },
+    Scenario {
+        name: "disk-flips",
+        about: "bit flips and truncations in the cache's files: wrong bytes, failed requests",
+        count: "damages (1,000)",
+        run: |context| Box::pin(disk::flips::run(context)),
+    },
+    Scenario {
+        name: "disk-faults",
+        about: "a disk full, read-only, broken, pulled, hung: failed requests, added waits (root, loop devices)",
+        count: "",
+        run: |context| Box::pin(disk::faults::run(context)),
     },
 ];
 

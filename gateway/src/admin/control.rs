@@ -60,6 +60,10 @@ where
         Box::pin(self.engine.ready())
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.engine.notes()
+    }
+
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
         Box::pin(async move {
             let targets = (self.resolve)(purge)?;

@@ -14,6 +14,7 @@ use crate::socket::Listener;
 #[derive(Default)]
 pub(super) struct Told {
     missing: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
     fails: Mutex<Option<PurgeError>>,
     purged: Mutex<Vec<Purge>>,
 }
@@ -31,6 +32,10 @@ impl Control for Told {
                 Err(missing)
             }
         })
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.lock().expect("not poisoned").clone()
     }
 
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
@@ -124,6 +129,13 @@ async fn health_readiness_and_metrics() {
     assert_eq!(t.status("GET /healthz", "", "").await, 200);
     assert_eq!(t.status("HEAD /healthz", "", "").await, 200);
     assert_eq!(t.status("GET /readyz", "", "").await, 200);
+
+    let note = "cache disk /x: nothing is written to it".to_owned();
+    *t.told.notes.lock().expect("not poisoned") = vec![note];
+    let answer = t.ask("GET /readyz", "", "").await;
+    assert_eq!(status(&answer), 200);
+    assert!(answer.ends_with("\r\n\r\nready\nnote: cache disk /x: nothing is written to it\n"));
+    t.told.notes.lock().expect("not poisoned").clear();
 
     let lines = ["origin media: refused", "disk 0: loading"].map(String::from);
     *t.told.missing.lock().expect("not poisoned") = lines.to_vec();

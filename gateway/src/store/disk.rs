@@ -1,109 +1,73 @@
-//! One cache disk: chunks in foyer's block engine (`blocks`), and what foyer leaves to us.
+//! One cache disk: a log of chunks, of our own (`gateway/docs/adr/0008-chunk-log.md` says why).
 //!
-//! That is a lock on the directory and a name for its layout (`layout`), values that prove
-//! themselves (`value`), a write queue that is bounded before foyer is called (it would drop what is
-//! too much without a word to the caller), reads that are bounded and run on threads of the disk's
-//! own, and a look at the free space once a second (`space`).
+//! # The life of a chunk
 //!
-//! Opening scans the index in the background; until then the disk is one that holds nothing and
-//! takes nothing.
+//! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer`
+//! thread appends what is queued to the current `segment`, a batch at a time and past the file cache,
+//! and enters it into the `index` in memory. A read looks there, and verifies what the `reader`'s
+//! threads bring. Where the capacity is reached, the `clock` evicts what was not read lately, and
+//! gives its space back to the file system in place. At the start the index files are read in the
+//! background (`load`); the `layout` of the directory says which can be.
+//!
+//! # What a disk may do wrong
+//!
+//! Everything, at any time: `health` says what it is still trusted with, and a `watch` looks once a
+//! second whether it is well again. No reader waits for longer than the deadline of a read, nothing
+//! that is inserted is waited for, and nothing that cannot be verified is given out.
+//!
+//! All operations on files go through `files`, so that tests can have each of them fail.
 
-pub(super) mod metrics;
-
-mod blocks;
+mod append;
+mod buffer;
+mod clock;
+mod entry;
+mod files;
+mod health;
+mod index;
 mod layout;
-mod space;
-mod value;
+mod load;
+mod log;
+mod queue;
+mod reader;
+mod refusal;
+mod segment;
+mod threads;
+mod watch;
+mod writer;
+
+#[cfg(test)]
+mod faulty;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use foyer::Spawner;
-use tokio::sync::{Semaphore, SetOnce};
-use tracing::{error, info};
 
-use self::blocks::{Blocks, Closed};
+use self::files::{Files, RealFiles};
 use self::layout::Layout;
-use self::metrics::FoyerMetrics;
-use self::space::FreeSpace;
-use self::value::{Stored, Ticket, on_disk};
+use self::log::Log;
+use self::queue::Phase;
+use self::reader::Reader;
+use self::threads::Threads;
+use self::watch::Watch;
 use super::metrics::DiskMetrics;
 use super::{ChunkKey, DiskSettings, StoreError};
 use crate::plan::Geometry;
 
-/// Threads for writes, beside those for reads; foyer's flusher writes a few pieces at a time.
-const WRITE_THREADS: usize = 4;
-
-/// Why a chunk was not taken. Nothing is wrong with any of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The index is still being loaded.
-    Opening,
-    /// The disk could not be opened.
-    Failed,
-    /// The store is closed.
-    Closed,
-    /// The file system has less than `min_free` left.
-    Full,
-    /// Too much waits to be written already.
-    Queue,
-    /// It is there already; nothing is written twice.
-    Present,
-}
-
-impl Refusal {
-    /// The word for it in metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Failed => "failed",
-            Self::Closed => "closed",
-            Self::Full => "full",
-            Self::Queue => "queue",
-            Self::Present => "present",
-        }
-    }
-}
-
-/// Why a read of a chunk that the index names gave none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// Overwritten meanwhile, or foyer's own checksum did not match.
-    Lost,
-    /// Not the bytes that were put in under this key.
-    Corrupt,
-    /// The system reported an error.
-    Error,
-}
-
-impl Fault {
-    /// The word for it in metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Corrupt => "corrupt",
-            Self::Error => "error",
-        }
-    }
-}
+pub(super) use self::health::State;
+pub(super) use self::refusal::{Fault, Refusal};
 
 /// One cache disk.
 #[derive(Debug)]
 pub(super) struct Disk {
-    settings: DiskSettings,
-    layout: Layout,
-    /// foyer, once it has loaded its index; `None` in it when that failed.
-    blocks: Arc<SetOnce<Option<Blocks>>>,
-    closed: AtomicBool,
-    space: Arc<FreeSpace>,
-    queued: Arc<AtomicU64>,
-    queue_limit: u64,
-    reads: Arc<Semaphore>,
-    spawner: Spawner,
-    metrics: DiskMetrics,
+    path: PathBuf,
+    log: Arc<Log>,
+    reader: Reader,
+    threads: Threads,
 }
 
 impl Disk {
@@ -115,190 +79,169 @@ impl Disk {
         settings: &DiskSettings,
         geometry: Geometry,
         metrics: DiskMetrics,
-        foyer: &FoyerMetrics,
     ) -> Result<Self, StoreError> {
-        let layout = Layout::prepare(settings, geometry)?;
-        let spawner = runtime(settings)?;
-        let chunk = on_disk(usize::try_from(geometry.chunk()).unwrap_or(usize::MAX / 2));
-        let queued = Arc::default();
-        let disk = Self {
-            space: FreeSpace::watch(settings, &layout, &queued, &metrics, &spawner),
-            settings: settings.clone(),
-            layout,
-            blocks: Arc::default(),
-            closed: AtomicBool::new(false),
-            queued,
-            queue_limit: settings.write_queue.max(2 * chunk),
-            reads: Arc::new(Semaphore::new(settings.reads.max(1))),
-            spawner,
-            metrics,
-        };
-        disk.load_index(foyer);
-        Ok(disk)
+        Self::open_on(settings, geometry, metrics, Arc::new(RealFiles))
     }
 
-    /// The directory as it was configured.
-    pub(super) fn path(&self) -> &Path {
-        &self.settings.path
+    fn open_on(
+        settings: &DiskSettings,
+        geometry: Geometry,
+        metrics: DiskMetrics,
+        files: Arc<dyn Files>,
+    ) -> Result<Self, StoreError> {
+        let layout = Layout::prepare(settings, geometry, &*files)?;
+        let log = Arc::new(Log::new(settings, layout, files, metrics));
+        let mut watch = Watch::new(Arc::clone(&log), settings.late);
+        watch.look(Instant::now());
+        let reader = Reader::new(&log, settings)?;
+        let threads = Threads::start(&log, watch)
+            .map_err(StoreError::io("start threads for", &settings.path))?;
+        Ok(Self {
+            path: settings.path.clone(),
+            log,
+            reader,
+            threads,
+        })
     }
 
-    /// The chunk, if it is there, sound, and `len` bytes long. Waits for its turn, and for the
-    /// disk; bounds on that are the caller's.
+    /// The chunk, if it is there, sound, and `len` bytes long, within the deadline of a read.
     pub(super) async fn get(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
-        let found = if self.contains(key) {
-            self.read(*key, len).await
-        } else {
-            None
-        };
-        self.metrics.tier.looked_up(found.as_ref().map(Bytes::len));
+        let found = self.find(key, len).await;
+        let metrics = &self.log.metrics;
+        metrics.tier.looked_up(found.as_ref().map(Bytes::len));
         found
     }
 
-    /// Whether the index names the chunk.
+    async fn find(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
+        let log = &self.log;
+        if let Some(bytes) = log.queue.get(key) {
+            return (bytes.len() == len).then_some(bytes);
+        }
+        if !log.health.reads() {
+            return None;
+        }
+        let place = log.index.touch(key)?;
+        if place.len as usize != len {
+            log.metrics.fault(Fault::Corrupt);
+            log.forget(key, &place);
+            return None;
+        }
+        self.reader.read(*key, place).await
+    }
+
+    /// Whether the chunk waits to be written, or is in the index of a disk that can be read.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
-        self.opened().is_some_and(|blocks| blocks.contains(key))
+        let log = &self.log;
+        log.queue.contains(key) || log.health.reads() && log.index.find(key).is_some()
+    }
+
+    /// Notes that a chunk was used in memory: then it stays on disk like one that was read there.
+    /// `false`: it is not there.
+    pub(super) fn touch(&self, key: &ChunkKey) -> bool {
+        self.log.queue.contains(key) || self.log.index.touch(key).is_some()
     }
 
     /// Takes a chunk to be written behind. Never waits; a refusal is counted.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) {
-        match self.try_insert(key, bytes) {
-            Ok(()) => {
-                self.metrics.tier.inserts.inc();
-            }
-            Err(refusal) => self.metrics.refused(refusal),
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+        let taken = self.offer(key, bytes);
+        if let Err(refusal) = taken {
+            self.log.metrics.refused(refusal);
         }
+        taken
     }
 
-    fn try_insert(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Refusal::Closed);
-        }
-        let blocks = match self.blocks.get() {
-            Some(Some(blocks)) => blocks,
-            Some(None) => return Err(Refusal::Failed),
-            None => return Err(Refusal::Opening),
-        };
-        if self.space.full.load(Ordering::Relaxed) {
-            return Err(Refusal::Full);
-        }
-        if blocks.contains(&key) {
-            return Err(Refusal::Present);
-        }
-        let ticket =
-            Ticket::take(&self.queued, bytes.len(), self.queue_limit).ok_or(Refusal::Queue)?;
-        blocks.insert(key, Stored::new(key, bytes, ticket));
-        Ok(())
+    /// The same for one that was refused before: it is not counted again.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+        self.log.offer(key, bytes)
     }
 
-    /// Drops a chunk. One that is being written at this moment may still be found until it is.
+    /// Drops a chunk.
     pub(super) fn remove(&self, key: &ChunkKey) {
-        if self.closed.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(blocks) = self.opened() {
-            blocks.delete(key);
-        }
+        self.log.remove(key);
     }
 
-    /// Whether the index is loaded (or never will be: a disk that failed is a disk we do without).
+    /// Whether the index is complete.
     pub(super) fn ready(&self) -> Result<(), String> {
-        if self.blocks.initialized() {
+        let log = &self.log;
+        if log.ready.initialized() {
             return Ok(());
         }
         Err(format!(
-            "the index of cache disk {} is still being loaded",
-            self.path().display()
+            "the index of cache disk {} is still being loaded ({} of {} segments)",
+            self.path.display(),
+            log.loaded.load(Ordering::Relaxed),
+            log.to_load.load(Ordering::Relaxed),
         ))
     }
 
-    /// Waits until the index is loaded.
+    /// Waits until the index is complete.
     pub(super) async fn loaded(&self) {
-        self.blocks.wait().await;
+        self.log.ready.wait().await;
+    }
+
+    /// What is not as it should be, in words.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.log.health.notes()
+    }
+
+    /// How long a read of `len` bytes would take if it began now; `None`: the disk cannot be asked.
+    pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration> {
+        if self.log.queue.contains(key) {
+            return Some(Duration::ZERO);
+        }
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        let reads = self.log.health.reads();
+        reads.then(|| self.reader.estimate(len))
+    }
+
+    /// Bytes per second that the disk gave lately; `None`: it cannot be asked, or never was.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let reads = self.log.health.reads();
+        reads.then(|| self.reader.rate()).flatten()
     }
 
     /// Bytes that wait to be written, or are being written.
     pub(super) fn queued(&self) -> u64 {
-        self.queued.load(Ordering::Relaxed)
+        self.log.queue.bytes()
     }
 
-    /// Takes nothing more, and waits until everything queued is written.
+    /// Another capacity from now on; what no longer fits is evicted in the background.
+    ///
+    /// # Errors
+    /// It is too small for chunks of this size, in words.
+    pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
+        if self.log.resize(capacity) {
+            return Ok(());
+        }
+        Err(format!(
+            "{capacity} bytes are too few for cache disk {} and chunks of {} bytes",
+            self.path.display(),
+            self.log.chunk
+        ))
+    }
+
+    /// Takes nothing more, and waits until everything queued is written and durable.
     pub(super) async fn close(&self) {
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        if let Some(blocks) = self.blocks.wait().await {
-            blocks.close().await;
-        }
-        self.metrics.up.set(0);
-    }
-
-    fn opened(&self) -> Option<&Blocks> {
-        self.blocks.get().and_then(Option::as_ref)
-    }
-
-    /// Reads on the disk's own threads: verifying a chunk takes longer than a request's turn
-    /// should, and a reader that leaves must not give its place away while the disk still works.
-    async fn read(&self, key: ChunkKey, len: usize) -> Option<Bytes> {
-        let started = Instant::now();
-        let blocks = self.opened()?.clone();
-        let permit = Arc::clone(&self.reads).acquire_owned().await.ok()?;
-        let outcome = self.spawner.spawn(async move {
-            let _permit = permit;
-            blocks.load(&key, len).await
-        });
-        let outcome = outcome.await.unwrap_or(Err(Fault::Error));
-        self.metrics
-            .read_seconds
-            .observe(started.elapsed().as_secs_f64());
-        outcome
-            .map_err(|fault| {
-                self.metrics.fault(fault);
-                self.remove(&key);
-            })
-            .ok()
-    }
-
-    /// Opens the blocks in the background, which reads every block's index.
-    fn load_index(&self, foyer: &FoyerMetrics) {
-        let path = self.path().display().to_string();
-        let closed = Closed::new(
-            path.clone(),
-            &self.layout,
-            self.queue_limit,
-            self.spawner.clone(),
-            foyer,
-        );
-        let (cell, up) = (Arc::clone(&self.blocks), self.metrics.up.clone());
-        let count = self.layout.blocks;
-        self.spawner.spawn(async move {
-            let started = Instant::now();
-            let opened = match closed.open().await {
-                Ok(blocks) => {
-                    let seconds = started.elapsed().as_secs_f64();
-                    info!(path, blocks = count, seconds, "cache disk is open");
-                    up.set(1);
-                    Some(blocks)
-                }
-                Err(error) => {
-                    error!(path, %error, "cannot open the cache disk; going on without it");
-                    None
-                }
-            };
-            cell.set(opened).expect("set by this task alone");
-        });
+        self.log.queue.end(Phase::Closing);
+        self.log.drained.wait().await;
     }
 }
 
-/// The disk's own runtime, so that a slow disk can hold up no thread that serves requests.
-fn runtime(settings: &DiskSettings) -> Result<Spawner, StoreError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(settings.reads.max(1) + WRITE_THREADS)
-        .thread_name("tidegate-disk")
-        .enable_time()
-        .build()
-        .map(Spawner::from)
-        .map_err(StoreError::io("start threads for", &settings.path))
+impl Drop for Disk {
+    /// Without [`Disk::close`] before, what is queued is lost.
+    fn drop(&mut self) {
+        self.log.queue.end(Phase::Stopped);
+        // Who hangs on the disk still has the directory.
+        if self.threads.end() {
+            self.log.layout.unlock();
+        }
+    }
 }
 
 /// Whether two configured paths are one directory, as far as the file system can tell.

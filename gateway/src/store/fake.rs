@@ -1,11 +1,12 @@
 //! A chunk store with faults on demand: an ordinary implementation, for tests of what stands above.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::{Admit, ChunkKey, ChunkStore, Tier};
 
@@ -25,6 +26,8 @@ pub struct Faults {
     pub lose: bool,
     /// The index is not loaded yet.
     pub loading: bool,
+    /// The disk cannot be read: what it holds is not found, and no estimate is given.
+    pub demoted: bool,
 }
 
 /// How often what was asked for.
@@ -44,12 +47,15 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct FakeStore {
     inner: Mutex<Inner>,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     memory: HashMap<ChunkKey, Bytes>,
     disk: HashMap<ChunkKey, Bytes>,
+    /// In memory, and for disk when they are used again.
+    first: HashSet<ChunkKey>,
     faults: Faults,
     counts: Counts,
     closed: bool,
@@ -65,6 +71,7 @@ impl FakeStore {
     /// From now on these faults, and no others.
     pub fn set(&self, faults: Faults) {
         self.lock().faults = faults;
+        self.changed.notify_waiters();
     }
 
     /// What was asked so far.
@@ -105,7 +112,13 @@ impl FakeStore {
 
 impl ChunkStore for FakeStore {
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
-        self.lock().memory.get(key).cloned()
+        let mut inner = self.lock();
+        let bytes = inner.memory.get(key).cloned()?;
+        if !inner.faults.refuse_disk && !inner.closed && inner.first.remove(key) {
+            inner.counts.disk_inserts += 1;
+            inner.disk.insert(*key, bytes.clone());
+        }
+        Some(bytes)
     }
 
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
@@ -115,7 +128,7 @@ impl ChunkStore for FakeStore {
                 if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
                     return Some((bytes.clone(), Tier::Memory));
                 }
-                if !inner.disk.contains_key(key) {
+                if inner.faults.demoted || !inner.disk.contains_key(key) {
                     return None;
                 }
                 inner.counts.disk_reads += 1;
@@ -141,12 +154,17 @@ impl ChunkStore for FakeStore {
     }
 
     fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {
-        let claims = self.lock().faults.claims;
-        Some(claims.map_or(Duration::from_millis(1), |(takes, _)| takes))
+        let faults = self.lock().faults;
+        let takes = faults
+            .claims
+            .map_or(Duration::from_millis(1), |(takes, _)| takes);
+        (!faults.demoted).then_some(takes)
     }
 
     fn disk_rate(&self) -> Option<f64> {
-        self.lock().faults.claims.map(|(_, rate)| rate.into())
+        let faults = self.lock().faults;
+        let claims = faults.claims.filter(|_| !faults.demoted);
+        claims.map(|(_, rate)| rate.into())
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
@@ -154,13 +172,18 @@ impl ChunkStore for FakeStore {
         if inner.memory.contains_key(key) {
             return Some(Tier::Memory);
         }
-        inner.disk.contains_key(key).then_some(Tier::Disk)
+        let found = !inner.faults.demoted && inner.disk.contains_key(key);
+        found.then_some(Tier::Disk)
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
         let mut inner = self.lock();
         inner.counts.inserts += 1;
-        if admit != Admit::Memory && !inner.faults.refuse_disk && !inner.closed {
+        let disk = matches!(admit, Admit::MemoryAndDisk | Admit::Disk);
+        if admit == Admit::MemoryFirst {
+            inner.first.insert(key);
+        }
+        if disk && !inner.faults.refuse_disk && !inner.closed {
             inner.counts.disk_inserts += 1;
             inner.disk.insert(key, bytes.clone());
         }
@@ -181,6 +204,26 @@ impl ChunkStore for FakeStore {
             return Err("the index of the fake disk is still being loaded".to_owned());
         }
         Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let demoted = self.lock().faults.demoted;
+        let note = demoted.then(|| "the fake disk: nothing is read from it (told so)".to_owned());
+        note.into_iter().collect()
+    }
+
+    fn loaded(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if !self.lock().faults.loading {
+                    return;
+                }
+                changed.await;
+            }
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

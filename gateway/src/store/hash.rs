@@ -8,8 +8,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// For keys that are hashes already ([`super::ChunkKey`]): folds their words together.
 ///
-/// The result is written to disk (foyer's index is by hash), so it must not change within one
-/// version of the disk layout, and takes no seed.
+/// The result decides which of several disks holds a chunk, so it must not change within one version
+/// of the disk layout, and takes no seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Folded(u64);
 

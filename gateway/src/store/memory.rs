@@ -4,11 +4,12 @@
 //! the memory), and a hit only raises a counter under a shard's *read* lock, where w-TinyLFU moves
 //! list nodes and updates a sketch under the write lock; hot objects are read from all cores.
 //!
-//! foyer's own metrics stay off here: through `mixtrics` each one looks its labels up in a map,
+//! foyer's own metrics stay off here: each one looks its labels up in a map,
 //! which costs more than the hit itself. The tier counts for itself.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use foyer::{Cache, CacheBuilder, Event, EventListener, S3FifoConfig};
@@ -37,10 +38,34 @@ pub(super) struct MemoryMetrics {
     pub(super) used: Gauge,
 }
 
+/// What has become of a chunk as far as the disk is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDisk {
+    /// It is not meant for a disk.
+    Never,
+    /// A disk has it, or took it.
+    Taken,
+    /// It is to be offered when it is used next.
+    Wanted,
+}
+
+/// Called for a chunk that is pushed out after it was used, unless it is not meant for a disk.
+pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes) + Send + Sync>;
+
+/// A chunk, and what is noted of it. The notes lie beside the handle of the bytes, which a hit
+/// touches anyway, and are written once each.
+#[derive(Debug)]
+struct Kept {
+    bytes: Bytes,
+    disk: bool,
+    wanted: AtomicBool,
+    used: AtomicBool,
+}
+
 /// Chunks in memory.
 #[derive(Debug)]
 pub(super) struct Memory {
-    cache: Cache<ChunkKey, Bytes, Folded>,
+    cache: Cache<ChunkKey, Kept, Folded>,
     shards: usize,
     /// The heaviest entry that is taken: one that fills a shard would push all else out of it.
     largest: AtomicUsize,
@@ -49,7 +74,12 @@ pub(super) struct Memory {
 
 impl Memory {
     /// A tier of `capacity` bytes for chunks of up to `chunk` bytes.
-    pub(super) fn new(capacity: u64, chunk: u64, metrics: MemoryMetrics) -> Self {
+    pub(super) fn new(
+        capacity: u64,
+        chunk: u64,
+        metrics: MemoryMetrics,
+        on_evict: OnEvict,
+    ) -> Self {
         let shards = (capacity / (chunk * CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
         let shards = usize::try_from(shards).expect("at most 64");
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
@@ -59,8 +89,11 @@ impl Memory {
             .with_shards(shards)
             .with_eviction_config(S3FifoConfig::default())
             .with_hash_builder(Folded::default())
-            .with_weighter(|_: &ChunkKey, bytes: &Bytes| weight(bytes))
-            .with_event_listener(Arc::new(Leaving(metrics.clone())))
+            .with_weighter(|_: &ChunkKey, kept: &Kept| weight(&kept.bytes))
+            .with_event_listener(Arc::new(Leaving {
+                metrics: metrics.clone(),
+                on_evict,
+            }))
             .build();
         Self {
             cache,
@@ -70,9 +103,21 @@ impl Memory {
         }
     }
 
-    /// The chunk, if it is held. Counts as a use.
-    pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
-        self.cache.get(key).map(|entry| entry.value().clone())
+    /// The chunk, if it is held, and whether it is to be offered to a disk. Counts as a use.
+    pub(super) fn get(&self, key: &ChunkKey) -> Option<(Bytes, bool)> {
+        let entry = self.cache.get(key)?;
+        let kept = entry.value();
+        if !kept.used.load(Ordering::Relaxed) {
+            kept.used.store(true, Ordering::Relaxed);
+        }
+        Some((kept.bytes.clone(), kept.wanted.load(Ordering::Relaxed)))
+    }
+
+    /// Notes that a chunk need not be offered any more.
+    pub(super) fn settle(&self, key: &ChunkKey) {
+        if let Some(entry) = self.cache.get(key) {
+            entry.value().wanted.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Whether the chunk is held. Does not count as a use.
@@ -81,14 +126,20 @@ impl Memory {
     }
 
     /// Takes a chunk in, unless it is larger than a shard.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) {
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
         if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
             // What is held under this key is no longer the last that was put in.
             self.remove(&key);
             return;
         }
         self.metrics.used.inc_by(weight_i64(&bytes));
-        self.cache.insert(key, bytes);
+        let kept = Kept {
+            bytes,
+            disk: disk != OnDisk::Never,
+            wanted: AtomicBool::new(disk == OnDisk::Wanted),
+            used: AtomicBool::new(false),
+        };
+        self.cache.insert(key, kept);
     }
 
     /// Drops a chunk.
@@ -120,18 +171,29 @@ fn weight_i64(bytes: &Bytes) -> i64 {
 
 /// Counts what leaves. foyer reports every entry that was inserted exactly once. (One that its own
 /// filter turned away it would report twice: hence the check in [`Memory::insert`].)
-#[derive(Debug)]
-struct Leaving(MemoryMetrics);
+struct Leaving {
+    metrics: MemoryMetrics,
+    on_evict: OnEvict,
+}
+
+impl fmt::Debug for Leaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leaving").finish_non_exhaustive()
+    }
+}
 
 impl EventListener for Leaving {
     type Key = ChunkKey;
-    type Value = Bytes;
+    type Value = Kept;
 
-    fn on_leave(&self, reason: Event, _: &ChunkKey, bytes: &Bytes) {
+    fn on_leave(&self, reason: Event, key: &ChunkKey, kept: &Kept) {
         if reason == Event::Evict {
-            self.0.evictions.inc();
+            self.metrics.evictions.inc();
+            if kept.disk && kept.used.load(Ordering::Relaxed) {
+                (self.on_evict)(key, &kept.bytes);
+            }
         }
-        self.0.used.dec_by(weight_i64(bytes));
+        self.metrics.used.dec_by(weight_i64(&kept.bytes));
     }
 }
 
@@ -147,11 +209,15 @@ mod tests {
         }
     }
 
+    fn ignore() -> OnEvict {
+        Box::new(|_, _| {})
+    }
+
     #[test]
     fn never_holds_more_than_it_may_and_counts_what_it_holds() {
-        let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default());
+        let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..4096 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]));
+            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
         }
         let used = memory.metrics.used.get();
         assert!(used <= 1 << 20, "{used}");
@@ -161,19 +227,22 @@ mod tests {
 
         memory.resize(64 << 10).expect("room for some");
         assert!(memory.metrics.used.get() <= 64 << 10);
-        memory.insert(key(1), Bytes::from_static(b"after"));
-        assert_eq!(memory.get(&key(1)), Some(Bytes::from_static(b"after")));
+        memory.insert(key(1), Bytes::from_static(b"after"), OnDisk::Never);
+        assert_eq!(
+            memory.get(&key(1)),
+            Some((Bytes::from_static(b"after"), false))
+        );
     }
 
     #[test]
     fn what_is_used_twice_survives_a_scan() {
-        let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default());
+        let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..100 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]));
+            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
             assert!(memory.get(&key(index)).is_some());
         }
         for index in 1000..5000 {
-            memory.insert(key(index), Bytes::from(vec![2; 4096]));
+            memory.insert(key(index), Bytes::from(vec![2; 4096]), OnDisk::Never);
         }
         let left = (0..100)
             .filter(|index| memory.contains(&key(*index)))
@@ -183,14 +252,51 @@ mod tests {
 
     #[test]
     fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
-        let none = Memory::new(0, 4096, MemoryMetrics::default());
-        none.insert(key(1), Bytes::from_static(b"x"));
+        let none = Memory::new(0, 4096, MemoryMetrics::default(), ignore());
+        none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
         assert_eq!(none.get(&key(1)), None);
         assert_eq!(none.metrics.used.get(), 0);
 
-        let small = Memory::new(64 << 10, 4096, MemoryMetrics::default());
-        small.insert(key(1), Bytes::from_static(b"x"));
-        small.insert(key(2), Bytes::from(vec![0; 128 << 10]));
+        let small = Memory::new(64 << 10, 4096, MemoryMetrics::default(), ignore());
+        small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
+        small.insert(key(2), Bytes::from(vec![0; 128 << 10]), OnDisk::Never);
         assert!(small.get(&key(1)).is_some() && small.get(&key(2)).is_none());
+    }
+
+    #[test]
+    fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
+        let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
+        for (index, disk) in [(1, OnDisk::Wanted), (2, OnDisk::Taken), (3, OnDisk::Never)] {
+            memory.insert(key(index), Bytes::from_static(b"x"), disk);
+        }
+        let wanted = |index| memory.get(&key(index)).is_some_and(|(_, wanted)| wanted);
+        assert!(wanted(1) && wanted(1) && !wanted(2) && !wanted(3));
+        memory.settle(&key(1));
+        assert!(!wanted(1));
+    }
+
+    #[test]
+    fn what_was_used_and_may_be_on_disk_is_said_when_it_leaves() {
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let left = Arc::clone(&seen);
+        let on_evict: OnEvict = Box::new(move |key, _| {
+            left.lock().expect("sound").push(key.index);
+        });
+        let memory = Memory::new(64 << 10, 4096, MemoryMetrics::default(), on_evict);
+        for index in 0..12 {
+            let disk = if index < 6 {
+                OnDisk::Taken
+            } else {
+                OnDisk::Never
+            };
+            memory.insert(key(index), Bytes::from(vec![1; 4096]), disk);
+            if index % 2 == 0 {
+                assert!(memory.get(&key(index)).is_some());
+            }
+        }
+        memory.resize(0).expect("empty");
+        let mut seen = std::mem::take(&mut *seen.lock().expect("sound"));
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 2, 4]);
     }
 }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::disk::{Fault, Refusal};
+use super::disk::{Fault, Refusal, State};
 use super::memory::MemoryMetrics;
 use crate::telemetry::names;
 
@@ -30,6 +30,12 @@ struct DiskLabel {
     disk: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    disk: String,
+    state: &'static str,
+}
+
 /// All families; each tier takes its own metrics out of them once.
 #[derive(Debug)]
 pub(super) struct StoreMetrics {
@@ -44,6 +50,13 @@ pub(super) struct StoreMetrics {
     free: Family<DiskLabel, Gauge>,
     queued: Family<DiskLabel, Gauge>,
     up: Family<DiskLabel, Gauge>,
+    state: Family<StateLabel, Gauge>,
+    chunks: Family<DiskLabel, Gauge>,
+    hung: Family<DiskLabel, Gauge>,
+    disk_evictions: Family<DiskLabel, Counter>,
+    written: Family<DiskLabel, Counter>,
+    admitted: Family<DiskLabel, Counter>,
+    rewritten: Family<DiskLabel, Counter>,
     read_seconds: Family<DiskLabel, Histogram>,
 }
 
@@ -78,8 +91,20 @@ pub(super) struct DiskMetrics {
     pub(super) tier: TierMetrics,
     pub(super) free: Gauge,
     pub(super) queued: Gauge,
-    pub(super) up: Gauge,
+    /// Chunks in the index.
+    pub(super) chunks: Gauge,
+    /// Reads that nobody waits for any more and that did not return yet.
+    pub(super) hung: Gauge,
+    pub(super) evictions: Counter,
+    /// Bytes written to the device, whole pages and index entries.
+    pub(super) written: Counter,
+    /// Bytes of chunks written for the first time.
+    pub(super) admitted: Counter,
+    /// Bytes of chunks written again, to do away with nearly empty segments.
+    pub(super) rewritten: Counter,
     pub(super) read_seconds: Histogram,
+    up: Gauge,
+    states: [Gauge; State::ALL.len()],
     refusals: Family<ReasonLabel, Counter>,
     faults: Family<ReasonLabel, Counter>,
     disk: String,
@@ -96,6 +121,15 @@ impl DiskMetrics {
     /// Counts a read that gave no sound chunk.
     pub(super) fn fault(&self, fault: Fault) {
         self.faults.get_or_create(&self.reason(fault.name())).inc();
+    }
+
+    /// Shows the state: 1 for that one, 0 for all others.
+    pub(super) fn state(&self, state: State) {
+        for (one, gauge) in State::ALL.iter().zip(&self.states) {
+            gauge.set(i64::from(*one == state));
+        }
+        let up = matches!(state, State::Up | State::Full | State::Demoted);
+        self.up.set(i64::from(up));
     }
 
     fn reason(&self, reason: &'static str) -> ReasonLabel {
@@ -120,6 +154,13 @@ impl Default for StoreMetrics {
             free: Family::default(),
             queued: Family::default(),
             up: Family::default(),
+            state: Family::default(),
+            chunks: Family::default(),
+            hung: Family::default(),
+            disk_evictions: Family::default(),
+            written: Family::default(),
+            admitted: Family::default(),
+            rewritten: Family::default(),
             // 20 µs to 10 s: from the page cache to a disk that is about to fail.
             read_seconds: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
@@ -141,6 +182,13 @@ impl StoreMetrics {
         names::STORE_FREE_BYTES.register(registry, self.free.clone());
         names::STORE_QUEUED_BYTES.register(registry, self.queued.clone());
         names::STORE_DISK_UP.register(registry, self.up.clone());
+        names::STORE_DISK_STATE.register(registry, self.state.clone());
+        names::STORE_DISK_CHUNKS.register(registry, self.chunks.clone());
+        names::STORE_HUNG_READS.register(registry, self.hung.clone());
+        names::STORE_DISK_EVICTIONS.register(registry, self.disk_evictions.clone());
+        names::STORE_WRITTEN_BYTES.register(registry, self.written.clone());
+        names::STORE_ADMITTED_BYTES.register(registry, self.admitted.clone());
+        names::STORE_REWRITTEN_BYTES.register(registry, self.rewritten.clone());
         names::STORE_READ_SECONDS.register(registry, self.read_seconds.clone());
     }
 
@@ -164,6 +212,18 @@ impl StoreMetrics {
             free: self.free.get_or_create_owned(&label),
             queued: self.queued.get_or_create_owned(&label),
             up: self.up.get_or_create_owned(&label),
+            states: State::ALL.map(|state| {
+                self.state.get_or_create_owned(&StateLabel {
+                    disk: path.to_owned(),
+                    state: state.name(),
+                })
+            }),
+            chunks: self.chunks.get_or_create_owned(&label),
+            hung: self.hung.get_or_create_owned(&label),
+            evictions: self.disk_evictions.get_or_create_owned(&label),
+            written: self.written.get_or_create_owned(&label),
+            admitted: self.admitted.get_or_create_owned(&label),
+            rewritten: self.rewritten.get_or_create_owned(&label),
             read_seconds: self.read_seconds.get_or_create_owned(&label),
             refusals: self.refusals.clone(),
             faults: self.faults.clone(),

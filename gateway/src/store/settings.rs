@@ -1,6 +1,7 @@
 //! What the stores are told: sizes and places, checked by the configuration before they come here.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::plan::Geometry;
 
@@ -39,16 +40,18 @@ pub struct DiskSettings {
     /// A directory of our own. Its name, as written, decides which chunks it holds: written another
     /// way, chunks move between the disks.
     pub path: PathBuf,
-    /// Bytes of cache files at most.
+    /// Bytes of cache files at most, on disk: a hard limit.
     pub capacity: u64,
     /// Bytes that stay free on the file system: below it nothing is admitted.
     pub min_free: u64,
-    /// Bytes that may wait to be written; what comes on top is refused. The disk writes from two
-    /// buffers of this size, so a disk that cannot keep up costs twice this in memory, and the
-    /// chunks it waits for once more.
+    /// Bytes that may wait to be written; what comes on top is refused. The chunks are kept in
+    /// memory meanwhile, and can be read.
     pub write_queue: u64,
     /// Reads at a time; each holds a thread while the disk works.
     pub reads: usize,
+    /// How much longer than the disk's own norm a read may take before it counts as late: then it
+    /// is a miss, and the disk is not read until a probe succeeds.
+    pub late: Duration,
 }
 
 impl DiskSettings {
@@ -69,8 +72,9 @@ impl Default for DiskSettings {
             path: PathBuf::from("/var/cache/tidegate"),
             capacity: 10 << 30,
             min_free: 1 << 30,
-            write_queue: 16 << 20,
+            write_queue: 32 << 20,
             reads: 16,
+            late: Duration::from_millis(100),
         }
     }
 }

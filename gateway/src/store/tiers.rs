@@ -1,29 +1,28 @@
 //! Memory over disks, as one [`ChunkStore`].
 
-use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::metrics::FoyerMetrics;
-use super::disk::{Disk, same_directory};
-use super::hash::Folded;
-use super::memory::Memory;
+use super::bays::Bays;
+use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
-use super::{Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier};
-use crate::plan::placement::{Place, place};
+use super::{Admit, ChunkKey, ChunkStore, Settings, StoreError, Tier};
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
+///
+/// A chunk that a disk refused for the moment is offered again when it is used in memory, and a chunk
+/// that was used in memory counts as used on disk when it leaves: what is hot stays on disk, though
+/// it is not read there.
 #[derive(Debug)]
 pub struct Tiers {
     memory: Memory,
-    disks: Vec<Disk>,
-    /// One for each disk, in the same order.
-    places: Vec<Place>,
+    bays: Arc<Bays>,
     metrics: TierMetrics,
 }
 
@@ -35,38 +34,24 @@ impl Tiers {
     /// that cannot be.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
         let metrics = StoreMetrics::default();
-        let foyer = FoyerMetrics::default();
-        let mut disks: Vec<Disk> = Vec::new();
-        for disk in &settings.disks {
-            if disks
-                .iter()
-                .any(|other| same_directory(other.path(), &disk.path))
-            {
-                return Err(StoreError::Twice(disk.path.clone()));
-            }
-            let own = metrics.disk(&disk.path.display().to_string());
-            disks.push(Disk::open(disk, settings.geometry, own, &foyer)?);
-        }
+        let bays = Arc::new(Bays::open(settings, &metrics)?);
         metrics.register(registry);
-        foyer.register(registry);
         let (tier, own) = metrics.memory();
+        let below = Arc::clone(&bays);
+        let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes| {
+            below.leaves_memory(key, bytes);
+        });
         Ok(Self {
-            memory: Memory::new(settings.memory, settings.geometry.chunk(), own),
-            places: settings.disks.iter().map(place_of).collect(),
-            disks,
+            memory: Memory::new(settings.memory, settings.geometry.chunk(), own, on_evict),
+            bays,
             metrics: tier,
         })
-    }
-
-    /// Waits until every disk's index is loaded.
-    pub async fn loaded(&self) {
-        join_all(self.disks.iter().map(|disk| disk.loaded())).await;
     }
 
     /// Bytes that wait to be written to disk, or are being written.
     #[must_use]
     pub fn queued(&self) -> u64 {
-        self.disks.iter().map(|disk| disk.queued()).sum()
+        self.bays.all().iter().map(|disk| disk.queued()).sum()
     }
 
     /// Changes the capacity of the memory tier, evicting what no longer fits. Blocks meanwhile.
@@ -77,37 +62,57 @@ impl Tiers {
         self.memory.resize(capacity)
     }
 
-    /// The one disk that a chunk can be on.
-    fn disk(&self, key: &ChunkKey) -> Option<&Disk> {
-        match self.disks.as_slice() {
-            [] => None,
-            [only] => Some(only),
-            disks => {
-                place(Folded::default().hash_one(key), &self.places).map(|index| &disks[index])
-            }
-        }
+    /// Changes the capacity of the disk at `path`, as the configuration names it; what no longer
+    /// fits is evicted in the background. Its share of the chunks among the disks stays.
+    ///
+    /// # Errors
+    /// There is no such disk, or the capacity is too small for its chunks.
+    pub fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), String> {
+        self.bays.resize(path, capacity)
     }
 
-    fn remember(&self, key: ChunkKey, bytes: Bytes) {
+    /// Closes the disk at `path` in order, and goes on without it: its chunks count as misses, and
+    /// its directory may be unmounted.
+    ///
+    /// # Errors
+    /// There is no such disk.
+    pub async fn switch_off(&self, path: &Path) -> Result<(), String> {
+        self.bays.take_out(path).await
+    }
+
+    /// Opens a disk again that was switched off, with what it holds. Blocks, but not for its index.
+    ///
+    /// # Errors
+    /// There is no such disk, or it cannot be opened.
+    pub fn switch_on(&self, path: &Path) -> Result<(), String> {
+        self.bays.put_in(path)
+    }
+
+    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
         self.metrics.inserts.inc();
-        self.memory.insert(key, bytes);
+        self.memory.insert(key, bytes, disk);
     }
-}
 
-/// A disk is known by its path, as it was written: the same after a restart, and whatever other
-/// disks come and go.
-fn place_of(disk: &DiskSettings) -> Place {
-    Place {
-        id: xxh3_64(disk.path.as_os_str().as_encoded_bytes()),
-        weight: disk.capacity,
+    /// Offers a chunk to disk that is wanted there; one more try at each use.
+    #[cold]
+    fn offer(&self, key: &ChunkKey, bytes: &Bytes) {
+        let offered = self.bays.offer(*key, bytes);
+        if offered.is_ok() || offered.is_err_and(|refusal| !refusal.passes()) {
+            self.memory.settle(key);
+        }
     }
 }
 
 impl ChunkStore for Tiers {
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         let found = self.memory.get(key);
-        self.metrics.looked_up(found.as_ref().map(Bytes::len));
-        found
+        let len = found.as_ref().map(|(bytes, _)| bytes.len());
+        self.metrics.looked_up(len);
+        let (bytes, wanted) = found?;
+        if wanted {
+            self.offer(key, &bytes);
+        }
+        Some(bytes)
     }
 
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
@@ -118,52 +123,72 @@ impl ChunkStore for Tiers {
                 }
                 self.memory.remove(key);
             }
-            let bytes = self.disk(key)?.get(key, len).await?;
-            self.remember(*key, bytes.clone());
+            // Owned: a disk that is taken out meanwhile ends after the last read of it.
+            let disk = self.bays.of(key)?.clone()?;
+            let bytes = disk.get(key, len).await?;
+            self.remember(*key, bytes.clone(), OnDisk::Taken);
             Some((bytes, Tier::Disk))
         })
-    }
-
-    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {
-        Some(Duration::from_millis(1))
-    }
-
-    fn disk_rate(&self) -> Option<f64> {
-        None
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
         if self.memory.contains(key) {
             return Some(Tier::Memory);
         }
-        self.disk(key)?.contains(key).then_some(Tier::Disk)
+        let disk = self.bays.of(key)?;
+        let there = disk.as_ref().is_some_and(|disk| disk.contains(key));
+        there.then_some(Tier::Disk)
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
-        if admit != Admit::Memory
-            && let Some(disk) = self.disk(&key)
-        {
-            disk.insert(key, bytes.clone());
-        }
+        let disk = match admit {
+            Admit::Memory => OnDisk::Never,
+            Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
+            Admit::MemoryFirst => OnDisk::Wanted,
+            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes) {
+                None => OnDisk::Never,
+                Some(Err(refusal)) if refusal.passes() => OnDisk::Wanted,
+                Some(_) => OnDisk::Taken,
+            },
+        };
         if admit != Admit::Disk {
-            self.remember(key, bytes);
+            self.remember(key, bytes, disk);
         }
     }
 
     fn remove(&self, key: &ChunkKey) {
         self.memory.remove(key);
-        if let Some(disk) = self.disk(key) {
+        if let Some(Some(disk)) = self.bays.of(key).as_deref() {
             disk.remove(key);
         }
     }
 
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration> {
+        let disk = self.bays.of(key)?;
+        disk.as_ref()?.estimate(key, len)
+    }
+
+    fn disk_rate(&self) -> Option<f64> {
+        let rates = self.bays.all().into_iter().filter_map(|disk| disk.rate());
+        rates.reduce(|sum, rate| sum + rate)
+    }
+
     fn ready(&self) -> Result<(), String> {
-        self.disks.iter().try_for_each(|disk| disk.ready())
+        self.bays.all().iter().try_for_each(|disk| disk.ready())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.bays.notes()
+    }
+
+    fn loaded(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let disks = self.bays.all();
+            join_all(disks.iter().map(|disk| disk.loaded())).await;
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            join_all(self.disks.iter().map(|disk| disk.close())).await;
-        })
+        Box::pin(self.bays.close())
     }
 }

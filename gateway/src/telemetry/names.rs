@@ -197,7 +197,7 @@ pub const STORE_INSERTS: Metric = Metric {
 /// Chunks that the disk tier did not take, by reason.
 pub const STORE_REFUSALS: Metric = Metric {
     name: "store_refusals",
-    help: "Chunks offered to a disk that it did not take, by reason: opening, failed, closed, full, queue, present",
+    help: "Chunks offered to a disk that it did not take, by reason: opening, demoted, closed, full, queue, present, size",
 };
 /// Chunks pushed out of memory.
 pub const STORE_EVICTIONS: Metric = Metric {
@@ -222,12 +222,47 @@ pub const STORE_QUEUED_BYTES: Metric = Metric {
 /// Chunks that a disk did not give back as they were put in.
 pub const STORE_FAULTS: Metric = Metric {
     name: "store_faults",
-    help: "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error",
+    help: "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error, late",
 };
 /// Whether a cache disk is in use.
 pub const STORE_DISK_UP: Metric = Metric {
     name: "store_disk_up",
-    help: "1 while a cache disk is in use, 0 while its index loads or when it failed",
+    help: "1 while a cache disk is read, 0 while its index loads, or when it is slow, closed or off",
+};
+/// The state of a cache disk.
+pub const STORE_DISK_STATE: Metric = Metric {
+    name: "store_disk_state",
+    help: "1 for the state that a cache disk is in, 0 for the others: loading, up, slow, demoted, full, closed",
+};
+/// Chunks on a cache disk.
+pub const STORE_DISK_CHUNKS: Metric = Metric {
+    name: "store_disk_chunks",
+    help: "Chunks in the index of a cache disk",
+};
+/// Reads that hang.
+pub const STORE_HUNG_READS: Metric = Metric {
+    name: "store_hung_reads",
+    help: "Reads of a cache disk that nobody waits for any more and that have not returned",
+};
+/// Chunks pushed off a disk.
+pub const STORE_DISK_EVICTIONS: Metric = Metric {
+    name: "store_disk_evictions",
+    help: "Chunks pushed off a cache disk by others, or to leave space free",
+};
+/// Bytes written to a cache disk.
+pub const STORE_WRITTEN_BYTES: Metric = Metric {
+    name: "store_written_bytes",
+    help: "Bytes written to a cache disk; over the admitted ones, the write amplification",
+};
+/// Bytes of chunks taken by a cache disk.
+pub const STORE_ADMITTED_BYTES: Metric = Metric {
+    name: "store_admitted_bytes",
+    help: "Bytes of chunks that a cache disk has taken and written",
+};
+/// Bytes of chunks written again.
+pub const STORE_REWRITTEN_BYTES: Metric = Metric {
+    name: "store_rewritten_bytes",
+    help: "Bytes of chunks that were written again, to do away with nearly empty segments",
 };
 /// How long a disk read takes.
 pub const STORE_READ_SECONDS: Metric = Metric {

@@ -43,6 +43,15 @@ impl ProcessTree {
         Ok(total)
     }
 
+    /// Memory that is resident now, in bytes; of the root process alone.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn resident(self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.root))?;
+        field(&status, "VmRSS:").context("/proc/PID/status is not as expected")
+    }
+
     /// Lets the peak of resident memory start again from what is resident now.
     ///
     /// # Errors
@@ -118,7 +127,12 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 
 /// `VmHWM` of proc_pid_status(5), in bytes.
 fn peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    field(status, "VmHWM:")
+}
+
+/// A field in KiB of proc_pid_status(5), in bytes.
+fn field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }

@@ -2,15 +2,17 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::minio::{ACCESS_KEY, SECRET_KEY};
 use super::{Origin, Peer};
-use crate::child::{Server, free_addr};
 use crate::client::Connection;
+
+pub mod home;
+
+pub use home::{Home, Until};
 
 /// What a scenario sets; all else stays as built in.
 #[derive(Debug, Clone, Copy)]
@@ -77,40 +79,28 @@ pub fn binary() -> Result<PathBuf> {
 /// # Errors
 /// If it is missing, does not start, or does not become ready.
 pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Peer> {
-    let program = binary()?;
-    let home = dir.join("tidegate");
-    std::fs::create_dir_all(&home)?;
-    let (public, admin) = (free_addr()?, free_addr()?);
-    let config = config(public, admin, origin, settings);
-    let file = home.join("tidegate.toml");
-    std::fs::write(&file, &config)?;
-    let mut command = Command::new(program);
-    command
-        .arg("serve")
-        .arg("--config")
-        .arg(&file)
-        .current_dir(&home);
-    let server = Server::start(command, &home.join("tidegate.log"), public)?;
-    wait_until_ready(admin)
-        .await
-        .with_context(|| server.log_tail())?;
-    Ok(Peer::new("tidegate", public, config, server).with_admin(admin))
+    let mut home = Home::new(dir.join("tidegate"), origin.clone(), settings);
+    if settings.disk_mib > 0 {
+        home = home.with_disk("disk".into(), settings.disk_mib, 1024);
+    }
+    home.start(Until::Ready).await
 }
 
-fn config(public: SocketAddr, admin: SocketAddr, origin: &Origin, settings: Settings) -> String {
+/// `cache` are the lines of `[cache]` after the first two, and the sections that belong to it.
+fn config(
+    public: SocketAddr,
+    admin: SocketAddr,
+    origin: &Origin,
+    settings: Settings,
+    cache: &str,
+) -> String {
     let Settings {
         memory_mib,
         budget_mib,
-        disk_mib,
+        disk_mib: _,
         base,
         profile,
     } = settings;
-    let disk = match disk_mib {
-        0 => String::new(),
-        capacity => format!(
-            "[[cache.disk]]\npath = \"disk\"\ncapacity = \"{capacity}MiB\"\nmin_free = \"1GiB\"\n"
-        ),
-    };
     let Origin { addr, bucket } = origin;
     format!(
         r#"[http]
@@ -126,7 +116,7 @@ access = false
 [cache]
 memory = "{memory_mib}MiB"
 budget = "{budget_mib}MiB"
-{disk}
+{cache}
 [[origin]]
 name = "media"
 bucket = "{bucket}"

@@ -2,86 +2,129 @@
 //!
 //! ```text
 //! <path>/lock                          held while a process uses the directory
-//! <path>/chunks-v1-<chunk>-<block>/    foyer's block files, for this layout, chunk and block size
+//! <path>/log-v2-<chunk>/NNNNNNNN.data    chunks, one after the other
+//! <path>/log-v2-<chunk>/NNNNNNNN.index   where in it which chunk is
 //! ```
 //!
-//! Whatever would make old bytes unreadable is part of the name, so another version, chunk or block
-//! size never meets them: it is left alone, and said.
+//! Whatever would make old bytes unreadable is part of the name, so another version or chunk size
+//! never meets them: they are left alone, and said. The size of a segment is no part of it: a log
+//! is read whatever its segments' sizes, so that it keeps its chunks at another capacity.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-use super::value::on_disk;
+use super::files::{Files, PAGE};
 use crate::plan::Geometry;
 use crate::store::{DiskSettings, StoreError};
 
-/// Size of a block, the unit of eviction and one file: large, because foyer keeps every file open.
-const BLOCK: u64 = 64 << 20;
+/// A segment is a thousandth of the capacity, but no smaller than this: each is an open file, and
+/// new ones cost a sync of the directory.
+const SEGMENT: u64 = 64 << 20;
 
-/// Blocks at least, for eviction to have a choice; foyer writes one and keeps one clean.
-const MIN_BLOCKS: u64 = 4;
+/// Nor larger: what is evicted at once is most of a segment.
+const MAX_SEGMENT: u64 = 1 << 30;
 
-/// Blocks that a small capacity is still cut into, if its chunks allow.
-const GOOD_BLOCKS: u64 = 16;
+/// Segments that a capacity is cut into.
+const SEGMENTS: u64 = 1024;
+
+/// Segments at least, for eviction to have a choice.
+const MIN_SEGMENTS: u64 = 4;
+
+/// Segments that a small capacity is still cut into, if its chunks allow.
+const GOOD_SEGMENTS: u64 = 16;
+
+/// Open files to expect for each segment's worth of capacity. At the very most there are eight, for
+/// a segment is done away with when it holds less than an eighth.
+const FILES_A_SEGMENT: u64 = 2;
 
 /// The directory of one cache disk, locked.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Where foyer keeps its files.
+    /// Where the log's files are.
     pub(super) dir: PathBuf,
-    /// Bytes of a block.
-    pub(super) block: u64,
-    /// Number of blocks.
-    pub(super) blocks: u64,
+    /// Bytes of the longest chunk.
+    pub(super) chunk: u64,
+    /// Bytes of a segment.
+    pub(super) segment: u64,
+    path: PathBuf,
     /// Held for as long as the directory is in use.
-    _lock: File,
+    lock: Mutex<Option<File>>,
 }
 
 impl Layout {
     /// Locks the directory and makes it ready for use. Blocks.
-    pub(super) fn prepare(settings: &DiskSettings, geometry: Geometry) -> Result<Self, StoreError> {
+    pub(super) fn prepare(
+        settings: &DiskSettings,
+        geometry: Geometry,
+        files: &dyn Files,
+    ) -> Result<Self, StoreError> {
         let path = &settings.path;
-        let block = block_size(settings, geometry)?;
+        let chunk = geometry.chunk();
+        let segment =
+            segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
         fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
         let lock = lock(path)?;
-        let blocks = settings.capacity / block;
-        let name = format!("chunks-v1-{}-{}", geometry.chunk(), block);
+        let name = format!("log-v2-{chunk}");
         let dir = path.join(&name);
-        fs::create_dir_all(&dir).map_err(StoreError::io("create", &dir))?;
+        files
+            .make_dir(&dir)
+            .map_err(StoreError::io("create", &dir))?;
         report_others(path, &name);
-        drop_surplus(&dir, blocks).map_err(StoreError::io("tidy up", &dir))?;
-        check_space(settings, &dir)?;
-        allow_files(blocks);
+        check_space(settings, &dir, files)?;
+        allow_files(FILES_A_SEGMENT * settings.capacity / segment);
         Ok(Self {
             dir,
-            block,
-            blocks,
-            _lock: lock,
+            chunk,
+            segment,
+            path: path.clone(),
+            lock: Mutex::new(Some(lock)),
         })
+    }
+
+    /// Takes the lock anew, after somebody deleted the directory with the old one in it. Blocks.
+    pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
+        fs::create_dir_all(&self.path).map_err(StoreError::io("create", &self.path))?;
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_some() && !self.path.join("lock").exists() {
+            *held = Some(lock(&self.path)?);
+        }
+        Ok(())
+    }
+
+    /// Lets go of the directory.
+    pub(super) fn unlock(&self) {
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Smaller blocks for a small capacity, but never so small that few chunks fit one.
-fn block_size(settings: &DiskSettings, geometry: Geometry) -> Result<u64, StoreError> {
-    let least = (4 * geometry.chunk()).max(64 << 10);
-    let mut block = BLOCK.max(least);
-    while block > least && settings.capacity / block < GOOD_BLOCKS {
-        block /= 2;
+/// The size of the segments for a capacity: smaller ones for a small capacity, but never so small
+/// that few chunks fit one. `None` where not even that gives a choice.
+pub(super) fn segment_size(capacity: u64, chunk: u64) -> Option<u64> {
+    let least = least_segment(chunk);
+    let good = (capacity / SEGMENTS).clamp(SEGMENT, MAX_SEGMENT);
+    let mut segment = good.max(least) / PAGE * PAGE;
+    while segment / 2 >= least && capacity / segment < GOOD_SEGMENTS {
+        segment /= 2;
     }
-    if settings.capacity / block < MIN_BLOCKS {
-        return Err(StoreError::TooSmall {
-            path: settings.path.clone(),
-            capacity: settings.capacity,
-            least: MIN_BLOCKS * least,
-        });
+    (capacity / segment >= MIN_SEGMENTS).then_some(segment)
+}
+
+fn least_segment(chunk: u64) -> u64 {
+    (4 * chunk).max(64 << 10)
+}
+
+fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
+    StoreError::TooSmall {
+        path: settings.path.clone(),
+        capacity: settings.capacity,
+        least: MIN_SEGMENTS * least_segment(chunk),
     }
-    debug_assert!(on_disk(usize::try_from(geometry.chunk()).unwrap_or(0)) < block);
-    Ok(block)
 }
 
 /// Takes `<path>/lock`, and leaves our process id in it for whoever comes second.
@@ -124,35 +167,20 @@ fn report_others(path: &Path, ours: &str) {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if name.to_string_lossy().starts_with("chunks-") && name != ours {
+        let text = name.to_string_lossy();
+        if (text.starts_with("chunks-") || text.starts_with("log-")) && name != ours {
             warn!(
                 directory = %entry.path().display(),
-                "chunks of another layout, chunk size or block size are left aside; delete them to free their space"
+                "chunks of another layout or chunk size are left aside; delete them to free their space"
             );
         }
     }
 }
 
-/// Deletes the block files that a smaller capacity no longer uses: foyer would leave them.
-fn drop_surplus(dir: &Path, blocks: u64) -> std::io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.rsplit('-').next())
-            .and_then(|number| number.parse::<u64>().ok());
-        if number.is_some_and(|number| number >= blocks) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 /// Refuses what can never fit, warns of what does not fit now: other programs may make room again,
 /// and `min_free` holds meanwhile.
-fn check_space(settings: &DiskSettings, dir: &Path) -> Result<(), StoreError> {
-    let Some(space) = space(dir) else {
+fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result<(), StoreError> {
+    let Ok(space) = files.space(dir) else {
         return Ok(());
     };
     let wanted = settings.capacity.saturating_add(settings.min_free);
@@ -177,26 +205,8 @@ fn check_space(settings: &DiskSettings, dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Bytes of a file system.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Space {
-    /// In all.
-    pub(super) total: u64,
-    /// Left for us (not for root alone).
-    pub(super) free: u64,
-}
-
-/// How much room there is; `None` when the file system does not say. Blocks.
-pub(super) fn space(dir: &Path) -> Option<Space> {
-    let stat = rustix::fs::statvfs(dir).ok()?;
-    Some(Space {
-        total: stat.f_blocks.saturating_mul(stat.f_frsize),
-        free: stat.f_bavail.saturating_mul(stat.f_frsize),
-    })
-}
-
-/// Bytes that the block files really take (they are sparse until written). Blocks.
-pub(super) fn allocated(dir: &Path) -> u64 {
+/// Bytes that the files really take: where chunks were evicted they have holes. Blocks.
+fn allocated(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -208,9 +218,8 @@ pub(super) fn allocated(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Raises the limit of open files as far as it goes: every block is one, and the usual soft limit
-/// of 1,024 ends at 64 GiB.
-fn allow_files(blocks: u64) {
+/// Raises the limit of open files as far as it goes: every segment is one.
+fn allow_files(segments: u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -220,10 +229,38 @@ fn allow_files(blocks: u64) {
         debug!("cannot raise the limit of open files");
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if allowed < blocks.saturating_add(1024) {
+    if allowed < segments.saturating_add(1024) {
         warn!(
-            blocks,
+            segments,
             allowed, "the limit of open files is low for a cache of this capacity (ulimit -n)"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn segments_are_few_and_none_too_large_or_small() {
+        let chunk = 256 * KIB;
+        for (capacity, segment) in [
+            (4096 * KIB, Some(1024 * KIB)),
+            (64 << 20, Some(4 << 20)),
+            (GIB, Some(64 << 20)),
+            (64 * GIB, Some(64 << 20)),
+            (512 * GIB, Some(512 << 20)),
+            (4096 * GIB, Some(GIB)),
+            (4095 * KIB, None),
+            (0, None),
+        ] {
+            assert_eq!(segment_size(capacity, chunk), segment, "{capacity}");
+        }
+        let odd = segment_size(777 * GIB + 12_345, chunk).expect("large");
+        assert!(odd.is_multiple_of(PAGE) && (777..=1025).contains(&(777 * GIB / odd)));
+        assert_eq!(segment_size(GIB, 16 << 20), Some(64 << 20));
     }
 }

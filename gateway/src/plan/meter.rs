@@ -1,0 +1,185 @@
+//! How fast a disk is at present, judged by the reads that are made anyway.
+//!
+//! Two figures are kept, each a moving average. The *pace* follows Little's law: while a read ran,
+//! about as many bytes passed as were under way when it began (its own included), so its duration
+//! over these bytes is what the whole disk took for each. Paces are averaged, not rates: reads that
+//! the file cache answered are a hundred times as fast, and must not hide that the disk is slow. The
+//! *latency* is that of a read that had the disk to itself: no read is faster, whatever the pace.
+
+use std::time::Duration;
+
+/// Weight of a new sample: the last eight or so decide, which follows a disk that begins to lag
+/// within a fraction of a second, and forgives a single hiccup.
+const WEIGHT: f64 = 1.0 / 8.0;
+
+/// Weight of a sample that says little: a read alone cannot show what the disk gives to many, so
+/// that it counts for little where it would make the disk slower.
+const FAINT: f64 = 1.0 / 64.0;
+
+/// What has been measured of one disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Meter {
+    /// Seconds per byte.
+    pace: Option<f64>,
+    /// Seconds.
+    latency: Option<f64>,
+}
+
+impl Meter {
+    /// Takes in a read of `len` bytes that took `took`. `under_way` are the bytes of all reads that
+    /// were under way when it began, its own included; time that it waited for its turn is part of
+    /// what it took.
+    pub fn read(&mut self, len: u64, under_way: u64, took: Duration) {
+        // A clock that does not move on gives no pace; nothing is read in less than a microsecond.
+        let seconds = took.as_secs_f64().max(1e-6);
+        let under_way = under_way.max(len).max(1);
+        let sample = seconds / float(under_way);
+        let alone = under_way == len;
+        self.pace = Some(self.pace.map_or(sample, |pace| {
+            let weight = if alone && sample > pace {
+                FAINT
+            } else {
+                WEIGHT
+            };
+            pace + (sample - pace) * weight
+        }));
+        self.latency = Some(self.latency.map_or(seconds, |latency| {
+            // In company a read takes longer because of the others, which is the pace's business.
+            if alone || seconds < latency {
+                latency + (seconds - latency) * WEIGHT
+            } else {
+                latency
+            }
+        }));
+    }
+
+    /// How long a read of `len` bytes would take if it began now, behind `under_way` bytes; `None`
+    /// while nothing was measured.
+    #[must_use]
+    pub fn estimate(&self, under_way: u64, len: u64) -> Option<Duration> {
+        let (pace, latency) = (self.pace?, self.latency?);
+        let queued = float(under_way.saturating_add(len)) * pace;
+        // An hour stands for all that is beyond patience.
+        Some(Duration::from_secs_f64(latency.max(queued).min(3600.0)))
+    }
+
+    /// Bytes per second that the disk gives; `None` while nothing was measured.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        self.pace.map(f64::recip)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no last digit")]
+fn float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHUNK: u64 = 256 << 10;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_known() {
+        let meter = Meter::default();
+        assert_eq!(meter.rate(), None);
+        assert_eq!(meter.estimate(0, CHUNK), None);
+    }
+
+    /// A disk of 80 MB/s: sixteen reads at once take sixteen times as long as one.
+    #[test]
+    fn the_rate_is_that_of_the_disk_at_any_depth() {
+        for depth in [1, 4, 16] {
+            let mut meter = Meter::default();
+            let took = Duration::from_secs_f64((depth * CHUNK) as f64 / 80e6);
+            for _ in 0..50 {
+                meter.read(CHUNK, depth * CHUNK, took);
+            }
+            let rate = meter.rate().expect("measured");
+            assert!((79e6..81e6).contains(&rate), "{depth}: {rate}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_grows_with_what_is_under_way_and_not_below_the_latency() {
+        let mut meter = Meter::default();
+        meter.read(CHUNK, CHUNK, millis(10));
+        let estimate = |under_way, len| {
+            let estimate = meter.estimate(under_way, len).expect("measured");
+            estimate.as_secs_f64() * 1e3
+        };
+        assert!((estimate(0, 1) - 10.0).abs() < 0.01);
+        assert!((estimate(0, CHUNK) - 10.0).abs() < 0.01);
+        assert!((estimate(3 * CHUNK, CHUNK) - 40.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn reads_in_company_raise_the_rate_and_leave_the_latency() {
+        let mut meter = Meter::default();
+        meter.read(CHUNK, CHUNK, millis(4));
+        for _ in 0..40 {
+            meter.read(CHUNK, 8 * CHUNK, millis(8));
+        }
+        let eight = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
+        assert!((millis(8)..millis(9)).contains(&eight), "{eight:?}");
+        assert_eq!(meter.estimate(0, CHUNK), Some(millis(4)));
+    }
+
+    #[test]
+    fn a_disk_that_begins_to_lag_is_noticed_within_twenty_reads() {
+        let mut meter = Meter::default();
+        for _ in 0..100 {
+            meter.read(CHUNK, 8 * CHUNK, millis(2));
+        }
+        for _ in 0..20 {
+            meter.read(CHUNK, 8 * CHUNK, millis(200));
+        }
+        let now = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
+        assert!(now > millis(20), "{now:?}");
+    }
+
+    #[test]
+    fn what_the_file_cache_answers_does_not_hide_a_slow_disk() {
+        let mut meter = Meter::default();
+        for round in 0..100 {
+            let took = if round % 2 == 0 {
+                millis(200)
+            } else {
+                Duration::from_micros(50)
+            };
+            meter.read(CHUNK, 8 * CHUNK, took);
+        }
+        let rate = meter.rate().expect("measured");
+        assert!(
+            (15e6..30e6).contains(&rate),
+            "half of it at 10 MB/s: {rate}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn figures_stay_within_what_was_seen(
+            reads in proptest::collection::vec((1u64..1 << 24, 0u64..1 << 30, 0u64..60_000_000), 1..100)
+        ) {
+            let mut meter = Meter::default();
+            let (mut least, mut most) = (f64::MAX, 0f64);
+            for (len, others, micros) in reads {
+                let took = Duration::from_micros(micros);
+                meter.read(len, len + others, took);
+                let sample = (len + others) as f64 / took.as_secs_f64().max(1e-6);
+                (least, most) = (least.min(sample), most.max(sample));
+            }
+            let rate = meter.rate().expect("measured");
+            prop_assert!(rate >= least * 0.999 && rate <= most * 1.001);
+            prop_assert!(meter.estimate(u64::MAX, 1).expect("measured") <= Duration::from_secs(3600));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The disks of a store, each in a bay that it can be taken out of while all else goes on.
+
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::disk::{Disk, Refusal, same_directory};
+use super::hash::Folded;
+use super::metrics::{DiskMetrics, StoreMetrics};
+use super::{ChunkKey, DiskSettings, Settings, StoreError};
+use crate::plan::Geometry;
+use crate::plan::placement::{Place, place};
+
+/// A place for a disk, which may be empty for a while.
+#[derive(Debug)]
+struct Bay {
+    settings: Mutex<DiskSettings>,
+    metrics: DiskMetrics,
+    disk: ArcSwapOption<Disk>,
+}
+
+impl Bay {
+    fn settings(&self) -> DiskSettings {
+        let settings = self.settings.lock();
+        settings.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// All disks. Which one a chunk belongs to depends on the configuration alone, so that a disk that
+/// is out for a while finds its chunks again.
+#[derive(Debug)]
+pub(super) struct Bays {
+    bays: Vec<Bay>,
+    /// One for each, in the same order. What changes at run time does not change them.
+    places: Vec<Place>,
+    geometry: Geometry,
+}
+
+impl Bays {
+    /// Opens every disk. Blocks, but not for their indices.
+    ///
+    /// # Errors
+    /// As for [`Tiers::open`](super::Tiers::open).
+    pub(super) fn open(settings: &Settings, metrics: &StoreMetrics) -> Result<Self, StoreError> {
+        let mut bays: Vec<Bay> = Vec::new();
+        for disk in &settings.disks {
+            let same = |bay: &Bay| same_directory(&bay.settings().path, &disk.path);
+            if bays.iter().any(same) {
+                return Err(StoreError::Twice(disk.path.clone()));
+            }
+            let own = metrics.disk(&disk.path.display().to_string());
+            let opened = Disk::open(disk, settings.geometry, own.clone())?;
+            bays.push(Bay {
+                settings: Mutex::new(disk.clone()),
+                metrics: own,
+                disk: ArcSwapOption::from_pointee(opened),
+            });
+        }
+        Ok(Self {
+            bays,
+            places: settings.disks.iter().map(place_of).collect(),
+            geometry: settings.geometry,
+        })
+    }
+
+    /// Whether no disk is configured.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bays.is_empty()
+    }
+
+    /// The one disk that a chunk can be on, unless it is out.
+    pub(super) fn of(&self, key: &ChunkKey) -> Option<Guard<Option<Arc<Disk>>>> {
+        let bay = match self.bays.as_slice() {
+            [] => None,
+            [only] => Some(only),
+            bays => place(Folded::default().hash_one(key), &self.places).map(|index| &bays[index]),
+        };
+        bay.map(|bay| bay.disk.load())
+    }
+
+    /// Offers a chunk to its disk. `None`: there is no disk that it could ever be on.
+    pub(super) fn insert(&self, key: ChunkKey, bytes: &Bytes) -> Option<Result<(), Refusal>> {
+        let disk = self.of(&key)?;
+        Some(match &*disk {
+            Some(disk) => disk.insert(key, bytes.clone()),
+            None => Err(Refusal::Demoted),
+        })
+    }
+
+    /// Offers a chunk another time.
+    pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes) -> Result<(), Refusal> {
+        match self.of(&key).as_deref() {
+            Some(Some(disk)) => disk.offer(key, bytes.clone()),
+            _ => Err(Refusal::Demoted),
+        }
+    }
+
+    /// A chunk that was used leaves the memory: on disk it counts as used, and where the disk has
+    /// evicted it meanwhile, or never took it, it is offered.
+    pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes) {
+        if let Some(Some(disk)) = self.of(key).as_deref()
+            && !disk.touch(key)
+        {
+            // A refusal was counted when it was offered first.
+            let _ = disk.offer(*key, bytes.clone());
+        }
+    }
+
+    /// Every disk that is in.
+    pub(super) fn all(&self) -> Vec<Arc<Disk>> {
+        let disk = |bay: &Bay| bay.disk.load_full();
+        self.bays.iter().filter_map(disk).collect()
+    }
+
+    /// What is not as it should be, in words.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let notes = |bay: &Bay| match &*bay.disk.load() {
+            Some(disk) => disk.notes(),
+            None => vec![format!(
+                "cache disk {}: switched off",
+                bay.settings().path.display()
+            )],
+        };
+        self.bays.iter().flat_map(notes).collect()
+    }
+
+    /// Closes every disk in order.
+    pub(super) async fn close(&self) {
+        let disks = self.all();
+        join_all(disks.iter().map(|disk| disk.close())).await;
+    }
+
+    /// Another capacity for one disk.
+    ///
+    /// # Errors
+    /// Why that cannot be, in words.
+    pub(super) fn resize(&self, path: &Path, capacity: u64) -> Result<(), String> {
+        let bay = self.bay(path)?;
+        if let Some(disk) = &*bay.disk.load() {
+            disk.resize(capacity)?;
+        }
+        let mut settings = bay.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.capacity = capacity;
+        Ok(())
+    }
+
+    /// Takes one disk out, closed in order; its chunks count as misses.
+    ///
+    /// # Errors
+    /// There is no such disk.
+    pub(super) async fn take_out(&self, path: &Path) -> Result<(), String> {
+        let disk = self.bay(path)?.disk.swap(None);
+        if let Some(disk) = disk {
+            disk.close().await;
+        }
+        Ok(())
+    }
+
+    /// Puts one disk in again, with what it holds. Blocks, but not for its index.
+    ///
+    /// # Errors
+    /// Why that cannot be, in words.
+    pub(super) fn put_in(&self, path: &Path) -> Result<(), String> {
+        let bay = self.bay(path)?;
+        if bay.disk.load().is_some() {
+            return Ok(());
+        }
+        let opened = Disk::open(&bay.settings(), self.geometry, bay.metrics.clone());
+        let opened = opened.map_err(|error| error.to_string())?;
+        bay.disk.store(Some(Arc::new(opened)));
+        Ok(())
+    }
+
+    fn bay(&self, path: &Path) -> Result<&Bay, String> {
+        let found = self.bays.iter().find(|bay| bay.settings().path == path);
+        found.ok_or_else(|| format!("there is no cache disk {}", path.display()))
+    }
+}
+
+/// A disk is known by its path, as it was written: the same after a restart, and whatever other
+/// disks come and go.
+fn place_of(disk: &DiskSettings) -> Place {
+    Place {
+        id: xxh3_64(disk.path.as_os_str().as_encoded_bytes()),
+        weight: disk.capacity,
+    }
+}

@@ -1,0 +1,201 @@
+//! A file system that fails as it is told, over the real one: for tests of everything above it.
+//!
+//! It writes through the file cache and syncs nothing, which is quick; what was not synced it
+//! remembers, and [`Faulty::lose_power`] takes it away.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::files::{Access, Files, LogFile, RealFiles, Space, Stat};
+
+/// What goes wrong. The default: nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wrong {
+    /// Reads give this error.
+    pub(super) read: Option<Errno>,
+    /// Writes, and making of files and directories, give this error.
+    pub(super) write: Option<Errno>,
+    /// Syncs give this error.
+    pub(super) sync: Option<Errno>,
+    /// Giving space back gives this error.
+    pub(super) punch: Option<Errno>,
+    /// Bytes that can be written before the file system is full.
+    pub(super) room: Option<u64>,
+    /// Bytes that it says are free.
+    pub(super) free: Option<u64>,
+    /// Reads give half of what was asked for.
+    pub(super) short: bool,
+    /// Reads do not return until this is taken back.
+    pub(super) hang: bool,
+    /// The next write panics.
+    pub(super) panic: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    wrong: Mutex<Wrong>,
+    changed: Condvar,
+    /// What was written to a file since its last sync.
+    unsynced: Mutex<HashMap<PathBuf, Vec<(u64, u64)>>>,
+}
+
+/// The file system. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Faulty(Arc<Shared>);
+
+impl Faulty {
+    /// From now on this is wrong, and nothing else.
+    pub(super) fn set(&self, wrong: Wrong) {
+        *self.0.wrong() = wrong;
+        self.0.changed.notify_all();
+    }
+
+    /// The power goes: of what was not synced, data reads as zeros, and index files end in the
+    /// middle of it.
+    pub(super) fn lose_power(&self) {
+        for (path, ranges) in self.0.unsynced().drain() {
+            let Ok(file) = fs::OpenOptions::new().write(true).open(&path) else {
+                continue;
+            };
+            for (offset, len) in ranges {
+                if path.extension().is_some_and(|kind| kind == "index") {
+                    let cut = offset + len / 2;
+                    if file.metadata().expect("open").len() > cut {
+                        file.set_len(cut).expect("cut");
+                    }
+                } else {
+                    let zeros = vec![0; usize::try_from(len).expect("small")];
+                    file.write_all_at(&zeros, offset).expect("written");
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn wrong(&self) -> MutexGuard<'_, Wrong> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<(u64, u64)>>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        self.wrong().write.map_or(Ok(()), |errno| Err(errno.into()))
+    }
+}
+
+impl Files for Faulty {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.writable()?;
+        RealFiles.make_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealFiles.list(dir)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
+        if access != Access::Existing && !path.exists() {
+            self.0.writable()?;
+        }
+        let access = match access {
+            Access::Direct => Access::Cached,
+            access => access,
+        };
+        Ok(Arc::new(FaultyFile {
+            file: RealFiles.open(path, access)?,
+            path: path.to_path_buf(),
+            shared: Arc::clone(&self.0),
+        }))
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        self.0.writable()?;
+        RealFiles.unlink(path)
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        let sync = self.0.wrong().sync;
+        sync.map_or(Ok(()), |errno| Err(errno.into()))
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let space = RealFiles.space(dir)?;
+        let free = self.0.wrong().free.unwrap_or(space.free);
+        Ok(Space { free, ..space })
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    file: Arc<dyn LogFile>,
+    path: PathBuf,
+    shared: Arc<Shared>,
+}
+
+impl LogFile for FaultyFile {
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let hangs = |wrong: &mut Wrong| wrong.hang;
+        let wrong = self.shared.changed.wait_while(self.shared.wrong(), hangs);
+        let wrong = *wrong.unwrap_or_else(PoisonError::into_inner);
+        match wrong.read {
+            Some(errno) => Err(errno.into()),
+            None if wrong.short => self.file.read_at(offset, len / 2),
+            None => self.file.read_at(offset, len),
+        }
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let len = u64::try_from(bytes.len()).expect("small");
+        let mut wrong = self.shared.wrong();
+        assert!(!std::mem::take(&mut wrong.panic), "told to panic");
+        if let Some(errno) = wrong.write {
+            return Err(errno.into());
+        }
+        if let Some(room) = &mut wrong.room {
+            *room = room.checked_sub(len).ok_or(Errno::NOSPC)?;
+        }
+        drop(wrong);
+        let mut unsynced = self.shared.unsynced();
+        let ranges = unsynced.entry(self.path.clone()).or_default();
+        ranges.push((offset, len));
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Some(errno) = self.shared.wrong().sync {
+            return Err(errno.into());
+        }
+        self.shared.unsynced().remove(&self.path);
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let wrong = *self.shared.wrong();
+        if let Some(errno) = wrong.punch.or(wrong.write) {
+            return Err(errno.into());
+        }
+        self.file.punch(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.shared.writable()?;
+        self.file.truncate(len)
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        self.file.forget(offset, len);
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.file.stat()
+    }
+}

@@ -1,0 +1,279 @@
+//! All that the log asks of a file system, behind a seam: the real one, and in tests one that fails.
+//!
+//! Everything here blocks, and may hang for as long as the disk does.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It is there. For reading, and for writing where the file system allows that.
+    Existing,
+    /// Made if it is missing, and written through the file cache.
+    Cached,
+    /// Made if it is missing, and written past the file cache: lengths and offsets of writes are
+    /// multiples of [`PAGE`], and so are the addresses.
+    Direct,
+}
+
+/// What buffers, offsets and lengths of direct writes are multiples of: no disk has larger sectors.
+pub(super) const PAGE: u64 = 4096;
+
+/// Bytes of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    /// In all.
+    pub(super) total: u64,
+    /// Left for us (not for root alone).
+    pub(super) free: u64,
+}
+
+/// A file system.
+pub(super) trait Files: Send + Sync + fmt::Debug {
+    /// Makes a directory and those above it, unless they are there.
+    fn make_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The names in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Opens a file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>>;
+    /// Takes a name away; what has the file open keeps it.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// How much room there is.
+    fn space(&self, dir: &Path) -> io::Result<Space>;
+}
+
+/// A file of it.
+pub(super) trait LogFile: Send + Sync + fmt::Debug {
+    /// Up to `len` bytes from `offset` on; fewer only where the file ends.
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes what was written durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Gives a range back to the file system: it takes no space any more, and reads as zeros.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Cuts the file off.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Has the next read of a range come from the disk itself.
+    fn forget(&self, offset: u64, len: u64);
+    /// What the file is at this moment.
+    fn stat(&self) -> io::Result<Stat>;
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// Where it ends.
+    pub(super) len: u64,
+    /// Bytes that it takes up.
+    pub(super) allocated: u64,
+    /// Whether it still has a name.
+    pub(super) linked: bool,
+}
+
+/// Whether the file system is full, or our share of it.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
+}
+
+/// Whether the file system does not know how to do that.
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL])
+}
+
+fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
+    let code = error.raw_os_error();
+    errnos
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+/// The file system of this machine.
+#[derive(Debug)]
+pub(super) struct RealFiles;
+
+impl Files for RealFiles {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let name = |entry: io::Result<fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        fs::read_dir(dir)?.map(name).collect()
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let opened = match access {
+            Access::Existing => options
+                .open(path)
+                .or_else(|_| OpenOptions::new().read(true).open(path)),
+            Access::Cached => options.create(true).open(path),
+            Access::Direct => {
+                options.create(true);
+                let mut direct = options.clone();
+                direct.custom_flags(i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0));
+                match direct.open(path) {
+                    Err(error) if is_unsupported(&error) => options.open(path),
+                    opened => opened,
+                }
+            }
+        };
+        let file = opened?;
+        let flags = fcntl_getfl(&file)?;
+        Ok(Arc::new(RealFile {
+            file,
+            direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
+            uncached: access == Access::Direct,
+        }))
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(Space {
+            total: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free: stat.f_bavail.saturating_mul(stat.f_frsize),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    /// It is written with `O_DIRECT`.
+    direct: AtomicBool,
+    /// What is written shall not stay in the file cache, with `O_DIRECT` or without.
+    uncached: bool,
+}
+
+impl RealFile {
+    /// Writes through the file cache from now on: the file system refuses direct writes.
+    fn go_cached(&self) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.file)?;
+        fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+        self.direct.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl LogFile for RealFile {
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let at = offset + u64::try_from(bytes.len()).unwrap_or(0);
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.file.write_all_at(bytes, offset) {
+            Err(error) if self.direct.load(Ordering::Relaxed) && is_unsupported(&error) => {
+                self.go_cached()?;
+                self.file.write_all_at(bytes, offset)?;
+            }
+            written => written?,
+        }
+        if self.uncached && !self.direct.load(Ordering::Relaxed) {
+            self.file.sync_data()?;
+            self.forget(offset, u64::try_from(bytes.len()).unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, mode, offset, len)?)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        // Advice: where it is not taken, the cache is a little fuller.
+        let _ = fadvise(
+            &self.file,
+            offset,
+            std::num::NonZeroU64::new(len),
+            Advice::DontNeed,
+        );
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        let meta = self.file.metadata()?;
+        Ok(Stat {
+            len: meta.len(),
+            allocated: meta.blocks() * 512,
+            linked: meta.nlink() > 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direct_and_cached_files_read_back_what_was_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for access in [Access::Direct, Access::Cached] {
+            let path = dir.path().join("file");
+            let file = RealFiles.open(&path, access).expect("opens");
+            let pages = vec![7; 3 * 4096];
+            let start = pages.as_ptr().align_offset(4096);
+            file.write_at(&pages[start..start + 4096], 4096)
+                .expect("written");
+            file.sync().expect("synced");
+            let again = RealFiles.open(&path, Access::Existing).expect("opens");
+            assert_eq!(again.read_at(4096, 4096).expect("read"), vec![7; 4096]);
+            assert_eq!(again.read_at(0, 9999).expect("read").len(), 8192);
+            again.truncate(5000).expect("cut");
+            assert_eq!(again.read_at(4096, 4096).expect("read").len(), 904);
+            RealFiles.unlink(&path).expect("gone");
+            assert!(!again.stat().expect("open").linked);
+        }
+    }
+
+    /// The real means, where direct writes cannot be aligned: the fallback writes all the same.
+    #[test]
+    fn a_refused_direct_write_goes_through_the_cache() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        let file = RealFiles.open(&path, Access::Direct).expect("opens");
+        file.write_at(b"no page", 0).expect("written");
+        assert_eq!(file.read_at(0, 100).expect("read"), b"no page");
+    }
+}

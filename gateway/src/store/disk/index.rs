@@ -1,0 +1,312 @@
+//! Where every chunk of one disk is, in memory.
+//!
+//! A chunk costs 48 bytes and one for the table, over a table that is between seven sixteenths and
+//! seven eighths full: at most 112 bytes.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::entry::Place;
+use super::files::PAGE;
+use crate::plan::VersionId;
+use crate::store::ChunkKey;
+use crate::store::hash::Folded;
+
+/// Locks at a time: enough that readers on all cores seldom meet in one, and that the table which
+/// grows is a small part of the whole.
+const SHARDS: usize = 16;
+
+/// A key in 24 bytes; a [`ChunkKey`] takes 32, for the sake of its alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packed {
+    high: u64,
+    low: u64,
+    index: u32,
+}
+
+impl Packed {
+    fn new(key: &ChunkKey) -> Self {
+        let mask = u128::from(u64::MAX);
+        let [high, low] = [key.version.0 >> 64, key.version.0]
+            .map(|half| u64::try_from(half & mask).unwrap_or(0));
+        Self {
+            high,
+            low,
+            index: key.index,
+        }
+    }
+
+    fn key(&self) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(u128::from(self.high) << 64 | u128::from(self.low)),
+            index: self.index,
+        }
+    }
+}
+
+impl Hash for Packed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
+        state.write_u64(self.high);
+        state.write_u32(self.index);
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    sum: u64,
+    segment: u32,
+    page: u32,
+    len: u32,
+    /// Read since the clock's hand was here last.
+    hit: AtomicBool,
+}
+
+impl Slot {
+    fn new(place: &Place) -> Self {
+        Self {
+            sum: place.sum,
+            segment: place.segment,
+            page: u32::try_from(place.offset / PAGE).expect("a segment has far fewer pages"),
+            len: place.len,
+            hit: AtomicBool::new(false),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            segment: self.segment,
+            offset: u64::from(self.page) * PAGE,
+            len: self.len,
+            sum: self.sum,
+        }
+    }
+}
+
+/// What the clock's hand found of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is no longer at that place.
+    Gone,
+    /// It was read since the last time, and stays until the next.
+    Kept,
+    /// It was not, and is no longer in the index.
+    Dropped,
+}
+
+type Shard = HashMap<Packed, Slot, Folded>;
+
+/// The chunks of one disk by key. No method does I/O or waits for any.
+#[derive(Debug)]
+pub(super) struct Index {
+    shards: Box<[RwLock<Shard>]>,
+}
+
+impl Index {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+        }
+    }
+
+    /// Where the chunk is.
+    pub(super) fn find(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        self.read(&key).get(&key).map(Slot::place)
+    }
+
+    /// Where the chunk is; it counts as used.
+    pub(super) fn touch(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        let shard = self.read(&key);
+        let slot = shard.get(&key)?;
+        // A store to a line that all cores read is dear; most hits find it set.
+        if !slot.hit.load(Ordering::Relaxed) {
+            slot.hit.store(true, Ordering::Relaxed);
+        }
+        Some(slot.place())
+    }
+
+    /// Enters a chunk, unless it is there.
+    pub(super) fn insert(&self, key: &ChunkKey, place: &Place) -> bool {
+        let key = Packed::new(key);
+        match self.write(&key).entry(key) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(entry) => {
+                entry.insert(Slot::new(place));
+                true
+            }
+        }
+    }
+
+    /// Enters the new place of a chunk that stands at `old`, and only then.
+    pub(super) fn relocate(&self, key: &ChunkKey, old: &Place, new: &Place) -> bool {
+        let key = Packed::new(key);
+        match self.write(&key).get_mut(&key) {
+            Some(slot) if slot.place() == *old => {
+                *slot = Slot::new(new);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a chunk out.
+    pub(super) fn remove(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        self.write(&key).remove(&key).map(|slot| slot.place())
+    }
+
+    /// Takes a chunk out if it stands at `place`.
+    pub(super) fn remove_at(&self, key: &ChunkKey, place: &Place) -> bool {
+        let key = Packed::new(key);
+        let mut shard = self.write(&key);
+        let there = shard.get(&key).is_some_and(|slot| slot.place() == *place);
+        there && shard.remove(&key).is_some()
+    }
+
+    /// Takes a chunk at `place` out, but for one that was read since the last time.
+    pub(super) fn judge(&self, key: &ChunkKey, place: &Place) -> Verdict {
+        let key = Packed::new(key);
+        let mut shard = self.write(&key);
+        match shard.get(&key) {
+            Some(slot) if slot.place() == *place => {
+                if slot.hit.swap(false, Ordering::Relaxed) {
+                    return Verdict::Kept;
+                }
+                shard.remove(&key);
+                Verdict::Dropped
+            }
+            _ => Verdict::Gone,
+        }
+    }
+
+    /// Takes out everything in a segment whose index file is lost; slow. Says how many those were.
+    pub(super) fn drop_segment(&self, segment: u32) -> usize {
+        let drop = |shard: &RwLock<Shard>| {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let before = shard.len();
+            shard.retain(|_, slot| slot.segment != segment);
+            before - shard.len()
+        };
+        self.shards.iter().map(drop).sum()
+    }
+
+    /// Any chunk, or none where there is none.
+    pub(super) fn any(&self) -> Option<(ChunkKey, Place)> {
+        self.shards.iter().find_map(|shard| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let (key, slot) = shard.iter().next()?;
+            Some((key.key(), slot.place()))
+        })
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+        }
+    }
+
+    /// How many chunks there are.
+    pub(super) fn len(&self) -> usize {
+        let len = |shard: &RwLock<Shard>| shard.read().map_or(0, |shard| shard.len());
+        self.shards.iter().map(len).sum()
+    }
+
+    fn shard(&self, key: &Packed) -> &RwLock<Shard> {
+        // Bits that the table itself makes little use of.
+        let hash = Folded::default().hash_one(key) >> 40;
+        &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
+    }
+
+    fn read(&self, key: &Packed) -> RwLockReadGuard<'_, Shard> {
+        let shard = self.shard(key).read();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, key: &Packed) -> RwLockWriteGuard<'_, Shard> {
+        let shard = self.shard(key).write();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u32) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(u128::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678)),
+            index,
+        }
+    }
+
+    fn place(segment: u32, page: u64) -> Place {
+        Place {
+            segment,
+            offset: page * PAGE,
+            len: 100,
+            sum: page,
+        }
+    }
+
+    /// A table of `n` slots holds up to seven eighths of that in entries, and doubles then.
+    #[test]
+    fn two_hundred_thousand_chunks_cost_at_most_150_bytes_each() {
+        let index = Index::new();
+        for n in 0..200_000 {
+            assert!(index.insert(&key(n), &place(n / 1000, u64::from(n % 1000))));
+        }
+        let slot = size_of::<(Packed, Slot)>() + 1;
+        assert_eq!(slot, 49);
+        let shards = index.shards.iter().map(|shard| {
+            let capacity = shard.read().expect("sound").capacity();
+            (capacity * 8 / 7).next_power_of_two() * slot + 16 + size_of::<RwLock<Shard>>()
+        });
+        let bytes = shards.sum::<usize>();
+        assert_eq!(index.len(), 200_000);
+        assert!(bytes / 200_000 <= 150, "{}", bytes / 200_000);
+    }
+
+    #[test]
+    fn a_place_stands_until_it_is_taken_out_at_that_place() {
+        let index = Index::new();
+        assert!(index.insert(&key(1), &place(1, 1)));
+        assert!(!index.insert(&key(1), &place(2, 2)), "the first stays");
+        assert!(!index.remove_at(&key(1), &place(2, 2)));
+        assert!(!index.relocate(&key(1), &place(2, 2), &place(3, 3)));
+        assert!(index.relocate(&key(1), &place(1, 1), &place(3, 3)));
+        assert_eq!(index.find(&key(1)), Some(place(3, 3)));
+        assert_eq!(index.any(), Some((key(1), place(3, 3))));
+        assert_eq!(index.remove(&key(1)), Some(place(3, 3)));
+        assert_eq!(index.any(), None);
+    }
+
+    #[test]
+    fn what_was_read_survives_once() {
+        let index = Index::new();
+        index.insert(&key(1), &place(1, 1));
+        index.insert(&key(2), &place(1, 2));
+        assert!(index.touch(&key(1)).is_some() && index.find(&key(2)).is_some());
+        assert_eq!(index.judge(&key(1), &place(1, 1)), Verdict::Kept);
+        assert_eq!(index.judge(&key(2), &place(1, 2)), Verdict::Dropped);
+        assert_eq!(index.judge(&key(2), &place(1, 2)), Verdict::Gone);
+        assert_eq!(index.judge(&key(1), &place(1, 1)), Verdict::Dropped);
+    }
+
+    #[test]
+    fn a_lost_segment_takes_its_own_only() {
+        let index = Index::new();
+        for n in 0..100 {
+            index.insert(&key(n), &place(n % 3, u64::from(n)));
+        }
+        assert_eq!(index.drop_segment(1), 33);
+        assert_eq!(index.len(), 67);
+        index.clear();
+        assert_eq!(index.len(), 0);
+    }
+}

@@ -1,0 +1,210 @@
+//! What the writer, the readers and the watch of one log share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::SetOnce;
+
+use super::entry::{Place, checksum};
+use super::files::{Files, LogFile};
+use super::health::Health;
+use super::index::Index;
+use super::layout::{Layout, segment_size};
+use super::queue::Queue;
+use super::refusal::{Fault, Refusal};
+use super::segment::Segments;
+use crate::store::metrics::DiskMetrics;
+use crate::store::{ChunkKey, DiskSettings};
+
+/// One log.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) layout: Layout,
+    /// Where its files are.
+    pub(super) dir: PathBuf,
+    /// Bytes of the longest chunk.
+    pub(super) chunk: u64,
+    pub(super) files: Arc<dyn Files>,
+    pub(super) index: Index,
+    pub(super) segments: Segments,
+    pub(super) queue: Queue,
+    pub(super) health: Health,
+    pub(super) metrics: DiskMetrics,
+    /// Bytes of all files at most.
+    capacity: AtomicU64,
+    /// Bytes of a segment; follows the capacity.
+    segment: AtomicU64,
+    /// Bytes that stay free on the file system.
+    pub(super) min_free: u64,
+    /// Chunks that left the index, whose space is still to be given back.
+    holes: Mutex<Vec<(ChunkKey, Place)>>,
+    /// The files are gone: somebody deleted them.
+    gone: AtomicBool,
+    /// Since when the writer is at its present step, which may hang.
+    busy: Mutex<Option<Instant>>,
+    /// Segments to be loaded at the start, and loaded.
+    pub(super) to_load: AtomicU32,
+    pub(super) loaded: AtomicU32,
+    /// Set when the index is complete.
+    pub(super) ready: SetOnce<()>,
+    /// Set when everything is written out, at the end.
+    pub(super) drained: SetOnce<()>,
+}
+
+impl Log {
+    pub(super) fn new(
+        settings: &DiskSettings,
+        layout: Layout,
+        files: Arc<dyn Files>,
+        metrics: DiskMetrics,
+    ) -> Self {
+        let path = settings.path.display().to_string();
+        Self {
+            chunk: layout.chunk,
+            files,
+            index: Index::new(),
+            segments: Segments::new(&layout.dir),
+            dir: layout.dir.clone(),
+            queue: Queue::new(settings.write_queue.max(2 * layout.chunk)),
+            health: Health::new(path, metrics.clone()),
+            metrics,
+            capacity: AtomicU64::new(settings.capacity),
+            segment: AtomicU64::new(layout.segment),
+            min_free: settings.min_free,
+            holes: Mutex::default(),
+            gone: AtomicBool::new(false),
+            busy: Mutex::default(),
+            to_load: AtomicU32::new(0),
+            loaded: AtomicU32::new(0),
+            layout,
+            ready: SetOnce::new(),
+            drained: SetOnce::new(),
+        }
+    }
+
+    /// Bytes of all files at most.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of a segment.
+    pub(super) fn segment(&self) -> u64 {
+        self.segment.load(Ordering::Relaxed)
+    }
+
+    /// Another capacity; what no longer fits is evicted in the background. Says whether it is
+    /// large enough for this chunk size.
+    pub(super) fn resize(&self, capacity: u64) -> bool {
+        let Some(segment) = segment_size(capacity, self.chunk) else {
+            return false;
+        };
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.segment.store(segment, Ordering::Relaxed);
+        self.queue.nudge();
+        true
+    }
+
+    /// From what free space on the tier takes chunks again, once it had less than `min_free`.
+    pub(super) fn resume_free(&self) -> u64 {
+        self.min_free.saturating_add(self.min_free / 4)
+    }
+
+    /// Takes a chunk to be written.
+    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+        if let Some(refusal) = self.health.refusal() {
+            return Err(refusal);
+        }
+        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if len == 0 || len > self.chunk {
+            return Err(Refusal::Size);
+        }
+        if self.index.find(&key).is_some() {
+            return Err(Refusal::Present);
+        }
+        self.queue.push(key, bytes)?;
+        self.metrics.tier.inserts.inc();
+        Ok(())
+    }
+
+    /// Reads and verifies a chunk. Blocks for as long as the disk does.
+    pub(super) fn read(&self, key: &ChunkKey, place: &Place) -> Result<Bytes, Fault> {
+        let segment = self.segments.get(place.segment).ok_or(Fault::Lost)?;
+        let read = segment.data.read_at(place.offset, place.len as usize);
+        let bytes = read.map_err(|error| {
+            self.health.read_failed(&error);
+            Fault::Error
+        })?;
+        self.health.read_well();
+        if bytes.len() == place.len as usize && checksum(key, &bytes) == place.sum {
+            return Ok(bytes.into());
+        }
+        // Given back while it was read, or, after a power cut, never written: zeros either way.
+        let evicted = self.index.find(key) != Some(*place);
+        let blank = bytes.iter().all(|byte| *byte == 0);
+        Err(if evicted || blank && !bytes.is_empty() {
+            Fault::Lost
+        } else {
+            Fault::Corrupt
+        })
+    }
+
+    /// Takes a chunk out of the index if it stands at `place`, and has its space given back.
+    pub(super) fn forget(&self, key: &ChunkKey, place: &Place) {
+        if self.index.remove_at(key, place) {
+            self.add_hole(key, place);
+        }
+    }
+
+    /// Takes a chunk out wherever it is.
+    pub(super) fn remove(&self, key: &ChunkKey) {
+        self.queue.remove(key);
+        if let Some(place) = self.index.remove(key) {
+            self.add_hole(key, &place);
+        }
+    }
+
+    /// Has the space of a chunk given back that is not in the index.
+    pub(super) fn add_hole(&self, key: &ChunkKey, place: &Place) {
+        let mut holes = self.holes.lock().unwrap_or_else(PoisonError::into_inner);
+        holes.push((*key, *place));
+        drop(holes);
+        self.queue.nudge();
+    }
+
+    /// The holes, which are the caller's to make.
+    pub(super) fn take_holes(&self) -> Vec<(ChunkKey, Place)> {
+        std::mem::take(&mut *self.holes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that somebody deleted the files.
+    pub(super) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        self.queue.nudge();
+    }
+
+    /// Whether somebody deleted the files; says so once.
+    pub(super) fn take_gone(&self) -> bool {
+        self.gone.swap(false, Ordering::Relaxed)
+    }
+
+    /// The writer begins a step, or ends it.
+    pub(super) fn set_busy(&self, since: Option<Instant>) {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// How long the writer has been at its present step.
+    pub(super) fn busy(&self, now: Instant) -> Duration {
+        let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// A chunk that is there, with the file it is in.
+    pub(super) fn sample(&self) -> Option<(ChunkKey, Place, Arc<dyn LogFile>)> {
+        let (key, place) = self.index.any()?;
+        let segment = self.segments.get(place.segment)?;
+        Some((key, place, Arc::clone(&segment.data)))
+    }
+}

@@ -1,0 +1,291 @@
+//! Chunks on their way to disk: bounded in bytes, readable while they wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::entry::pages;
+use super::refusal::Refusal;
+use crate::store::ChunkKey;
+use crate::store::hash::Folded;
+
+/// A chunk to be written.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) key: ChunkKey,
+    pub(super) bytes: Bytes,
+    /// Tells it from another one that was put in under the same key later.
+    pub(super) ticket: u64,
+}
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes chunks.
+    #[default]
+    Open,
+    /// Takes none; what waits is to be written.
+    Closing,
+    /// Takes none; what waits is lost.
+    Stopped,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// All that wait or are being written.
+    chunks: HashMap<ChunkKey, (u64, Bytes), Folded>,
+    /// Those that wait, in order; some were removed since.
+    order: VecDeque<(ChunkKey, u64)>,
+    tickets: u64,
+    nudged: bool,
+    phase: Phase,
+}
+
+/// The queue. Nobody waits to put in; one writer takes out.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Bytes on disk of all chunks in it; changed under the lock only.
+    bytes: AtomicU64,
+    limit: u64,
+}
+
+impl Queue {
+    /// A queue for at most `limit` bytes, counted in whole pages.
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            limit,
+        }
+    }
+
+    /// Bytes that wait or are being written, in whole pages.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// The chunk, if it waits or is being written.
+    pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
+        // Mostly nothing waits, and look-ups come from all cores.
+        if self.bytes() == 0 {
+            return None;
+        }
+        self.lock().chunks.get(key).map(|(_, bytes)| bytes.clone())
+    }
+
+    /// Whether the chunk waits or is being written.
+    pub(super) fn contains(&self, key: &ChunkKey) -> bool {
+        self.bytes() != 0 && self.lock().chunks.contains_key(key)
+    }
+
+    /// Puts a chunk in.
+    pub(super) fn push(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if state.phase != Phase::Open {
+            return Err(Refusal::Closed);
+        }
+        if state.chunks.contains_key(&key) {
+            return Err(Refusal::Present);
+        }
+        let size = pages(bytes.len());
+        if self.bytes() + size > self.limit {
+            return Err(Refusal::Queue);
+        }
+        self.bytes.fetch_add(size, Ordering::Release);
+        state.tickets += 1;
+        let ticket = state.tickets;
+        state.chunks.insert(key, (ticket, bytes));
+        state.order.push_back((key, ticket));
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes a chunk out. One that is being written at this moment is no longer wanted then.
+    pub(super) fn remove(&self, key: &ChunkKey) {
+        if self.bytes() == 0 {
+            return;
+        }
+        if let Some((_, bytes)) = self.lock().chunks.remove(key) {
+            self.bytes.fetch_sub(pages(bytes.len()), Ordering::Release);
+        }
+    }
+
+    /// The next chunks to be written, one or more with up to `most` bytes in all. They can be read
+    /// until [`finish`](Self::finish) is called for each.
+    pub(super) fn take(&self, most: u64) -> Vec<Queued> {
+        let mut state = self.lock();
+        let (mut batch, mut size) = (Vec::new(), 0);
+        while let Some((key, ticket)) = state.order.front().copied() {
+            if let Some((current, bytes)) = state.chunks.get(&key)
+                && *current == ticket
+            {
+                size += pages(bytes.len());
+                if size > most && !batch.is_empty() {
+                    break;
+                }
+                let bytes = bytes.clone();
+                batch.push(Queued { key, bytes, ticket });
+            }
+            state.order.pop_front();
+        }
+        batch
+    }
+
+    /// Whether a chunk that was taken is still wanted.
+    pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
+        let state = self.lock();
+        state
+            .chunks
+            .get(key)
+            .is_some_and(|(current, _)| *current == ticket)
+    }
+
+    /// Lets go of a chunk that was taken; says whether it was still wanted.
+    pub(super) fn finish(&self, key: &ChunkKey, ticket: u64) -> bool {
+        let mut state = self.lock();
+        match state.chunks.get(key) {
+            Some((current, bytes)) if *current == ticket => {
+                self.bytes.fetch_sub(pages(bytes.len()), Ordering::Release);
+                state.chunks.remove(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets go of all; says how many those were.
+    pub(super) fn drop_all(&self) -> usize {
+        let mut state = self.lock();
+        let dropped = state.chunks.len();
+        state.order.clear();
+        state.chunks.clear();
+        self.bytes.store(0, Ordering::Release);
+        dropped
+    }
+
+    /// How far the end has come.
+    pub(super) fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    /// Goes on to a later phase; never back.
+    pub(super) fn end(&self, phase: Phase) {
+        let mut state = self.lock();
+        if state.phase != Phase::Stopped {
+            state.phase = phase;
+        }
+        state.nudged = true;
+        self.wake.notify_one();
+    }
+
+    /// Wakes the writer: there is something to do beside the queue.
+    pub(super) fn nudge(&self) {
+        self.lock().nudged = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits until a chunk waits or somebody nudges, or for `at_most`.
+    pub(super) fn wait(&self, at_most: Option<Duration>) {
+        let state = self.lock();
+        let idle = |state: &mut State| state.order.is_empty() && !state.nudged;
+        let mut state = match at_most {
+            Some(time) => {
+                let waited = self.wake.wait_timeout_while(state, time, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.wake.wait_while(state, idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.nudged = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::VersionId;
+
+    fn key(index: u32) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(1),
+            index,
+        }
+    }
+
+    fn chunk(len: usize) -> Bytes {
+        vec![1; len].into()
+    }
+
+    #[test]
+    fn it_is_bounded_and_places_come_back() {
+        let queue = Queue::new(12 << 10);
+        assert_eq!(queue.push(key(1), chunk(5000)), Ok(()));
+        assert_eq!(queue.push(key(2), chunk(5000)), Err(Refusal::Queue));
+        assert_eq!(queue.push(key(1), chunk(5000)), Err(Refusal::Present));
+        assert_eq!(queue.push(key(3), chunk(10)), Ok(()));
+        assert_eq!(queue.bytes(), 12 << 10);
+        let batch = queue.take(u64::MAX);
+        assert_eq!(batch.len(), 2);
+        assert!(queue.get(&key(1)).is_some(), "readable while it is written");
+        for taken in &batch {
+            assert!(queue.finish(&taken.key, taken.ticket));
+        }
+        assert_eq!(queue.bytes(), 0);
+        assert_eq!(queue.get(&key(1)), None);
+    }
+
+    #[test]
+    fn a_batch_has_one_chunk_or_what_fits() {
+        let queue = Queue::new(1 << 20);
+        for index in 0..5 {
+            queue.push(key(index), chunk(8192)).expect("room");
+        }
+        assert_eq!(queue.take(1).len(), 1);
+        assert_eq!(queue.take(20_000).len(), 2);
+        assert_eq!(queue.take(1 << 20).len(), 2);
+        assert!(queue.take(1 << 20).is_empty());
+    }
+
+    #[test]
+    fn what_was_removed_or_put_in_anew_is_no_longer_wanted() {
+        let queue = Queue::new(1 << 20);
+        queue.push(key(1), chunk(10)).expect("room");
+        queue.push(key(2), chunk(10)).expect("room");
+        queue.remove(&key(2));
+        let batch = queue.take(1 << 20);
+        assert_eq!(batch.len(), 1, "removed before it was taken");
+        let old = &batch[0];
+        assert!(queue.wants(&key(1), old.ticket));
+        queue.remove(&key(1));
+        queue.push(key(1), chunk(20)).expect("room");
+        assert!(!queue.wants(&key(1), old.ticket));
+        assert!(!queue.finish(&key(1), old.ticket));
+        assert_eq!(queue.get(&key(1)), Some(chunk(20)));
+        assert_eq!(queue.take(1 << 20).len(), 1);
+    }
+
+    #[test]
+    fn it_ends_and_does_not_begin_again() {
+        let queue = Queue::new(1 << 20);
+        queue.push(key(1), chunk(10)).expect("room");
+        queue.end(Phase::Stopped);
+        queue.end(Phase::Closing);
+        assert_eq!(queue.phase(), Phase::Stopped);
+        assert_eq!(queue.push(key(2), chunk(10)), Err(Refusal::Closed));
+        assert_eq!((queue.drop_all(), queue.bytes()), (1, 0));
+        queue.wait(None);
+        queue.wait(Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,175 @@
+//! The segments of a log: pairs of files, `NNNNNNNN.data` and `NNNNNNNN.index`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use super::entry::ENTRY;
+use super::files::{LogFile, PAGE};
+
+/// What a file system spends on a file of ours beside its bytes: blocks that say where the pieces
+/// are, of which a punched file has many.
+const EXTENTS_IN_A_PAGE: u64 = 256;
+
+/// One segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// Its number; higher ones were begun later.
+    pub(super) number: u32,
+    /// For reads, and for giving space back.
+    pub(super) data: Arc<dyn LogFile>,
+    /// Bytes of chunks in the data file that were not given back.
+    allocated: AtomicU64,
+    /// Entries in the index file, tombstones included.
+    entries: AtomicU64,
+}
+
+impl Segment {
+    /// A segment with `entries` in its index file and `allocated` bytes in its data file.
+    pub(super) fn new(number: u32, data: Arc<dyn LogFile>, entries: u64, allocated: u64) -> Self {
+        Self {
+            number,
+            data,
+            allocated: AtomicU64::new(allocated),
+            entries: AtomicU64::new(entries),
+        }
+    }
+
+    /// Counts what was written.
+    pub(super) fn grow(&self, entries: usize, bytes: u64) {
+        let entries = u64::try_from(entries).unwrap_or(0);
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+        self.allocated.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what was given back.
+    pub(super) fn shrink(&self, bytes: u64) {
+        let less = |held: u64| Some(held.saturating_sub(bytes));
+        let _ = self
+            .allocated
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Bytes of chunks that were not given back.
+    pub(super) fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    /// Where the index file ends.
+    pub(super) fn index_len(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed) * ENTRY as u64
+    }
+
+    /// Bytes that both files take up, at most.
+    pub(super) fn taken(&self) -> u64 {
+        let entries = self.entries.load(Ordering::Relaxed);
+        let extents = (1 + entries / EXTENTS_IN_A_PAGE) * PAGE;
+        self.allocated() + self.index_len().next_multiple_of(PAGE) + extents
+    }
+}
+
+/// Bytes that a segment without chunks takes up, and one more page of index entries.
+pub(super) const EMPTY: u64 = 4 * PAGE;
+
+/// All segments of a log by number.
+#[derive(Debug)]
+pub(super) struct Segments {
+    dir: PathBuf,
+    map: RwLock<BTreeMap<u32, Arc<Segment>>>,
+}
+
+impl Segments {
+    /// None yet, in `dir`.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            map: RwLock::default(),
+        }
+    }
+
+    /// The data file of a segment.
+    pub(super) fn data_path(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("{number:08}.data"))
+    }
+
+    /// The index file of a segment.
+    pub(super) fn index_path(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("{number:08}.index"))
+    }
+
+    /// The segment with this number.
+    pub(super) fn get(&self, number: u32) -> Option<Arc<Segment>> {
+        self.read().get(&number).cloned()
+    }
+
+    /// The segment begun last.
+    pub(super) fn newest(&self) -> Option<Arc<Segment>> {
+        self.read().last_key_value().map(|(_, last)| last.clone())
+    }
+
+    /// Takes a segment in.
+    pub(super) fn insert(&self, segment: &Arc<Segment>) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        map.insert(segment.number, Arc::clone(segment));
+    }
+
+    /// Takes a segment out.
+    pub(super) fn remove(&self, number: u32) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        map.remove(&number);
+    }
+
+    /// Takes all of them out.
+    pub(super) fn clear(&self) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        map.clear();
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Bytes that all of them take up, at most.
+    pub(super) fn taken(&self) -> u64 {
+        self.read().values().map(|segment| segment.taken()).sum()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u32, Arc<Segment>>> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number in the name of a segment's file, and whether it is the data file.
+pub(super) fn parse_name(name: &str) -> Option<(u32, bool)> {
+    let (number, kind) = name.split_once('.')?;
+    let data = match kind {
+        "data" => true,
+        "index" => false,
+        _ => return None,
+    };
+    Some((number.parse().ok()?, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let segments = Segments::new(Path::new("/x"));
+        for number in [0, 7, 99_999_999, 100_000_000, u32::MAX] {
+            for (path, data) in [
+                (segments.data_path(number), true),
+                (segments.index_path(number), false),
+            ] {
+                let name = path.file_name().and_then(|name| name.to_str());
+                assert_eq!(name.and_then(parse_name), Some((number, data)));
+            }
+        }
+        for other in ["probe", "clean", "x.data", "1.date", "-1.data"] {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

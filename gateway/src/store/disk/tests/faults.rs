@@ -1,0 +1,268 @@
+//! What a disk does wrong, and that it is trusted again when it is well.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::io::Errno;
+
+use super::super::health::State;
+use super::*;
+
+fn failing(write: Errno) -> Wrong {
+    Wrong {
+        write: Some(write),
+        ..Wrong::default()
+    }
+}
+
+#[test]
+fn a_failed_write_switches_writes_off_until_a_probe_succeeds() {
+    for errno in [Errno::IO, Errno::ROFS, Errno::NODEV] {
+        let mut rig = Rig::new(4 << 20);
+        rig.fill(0..50);
+        rig.wrong(failing(errno));
+        rig.put(50).expect("nobody knows yet");
+        rig.settle();
+        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.put(51), Err(Refusal::Demoted));
+        assert_eq!(rig.log.queue.bytes(), 0);
+        assert!(rig.log.health.notes()[0].contains("nothing is written to it"));
+        for _ in 0..40 {
+            rig.tick();
+        }
+        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.count(0..51), 50, "reads go on");
+
+        rig.wrong(Wrong::default());
+        for _ in 0..31 {
+            rig.tick();
+        }
+        assert_eq!(rig.log.health.state(), State::Up);
+        assert!(rig.log.health.notes().is_empty());
+        rig.fill(50..100);
+        rig.reopen();
+        assert_eq!(rig.count(0..100), 100);
+    }
+}
+
+#[test]
+fn a_failed_sync_switches_writes_off_too() {
+    let mut rig = Rig::new(4 << 20);
+    rig.wrong(Wrong {
+        sync: Some(Errno::IO),
+        ..Wrong::default()
+    });
+    rig.put(1).expect("taken");
+    rig.settle();
+    assert_eq!(rig.log.health.state(), State::Demoted);
+    rig.wrong(Wrong::default());
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(2..10);
+    assert_eq!(rig.count(2..10), 8);
+}
+
+#[test]
+fn a_write_that_hangs_switches_writes_off_until_it_returns() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..10);
+    rig.log.set_busy(Some(rig.now));
+    for second in 1..20 {
+        rig.watch.look(rig.now + Duration::from_secs(second));
+    }
+    assert_eq!(rig.log.health.state(), State::Demoted);
+    assert_eq!(rig.put(10), Err(Refusal::Demoted));
+    rig.log.set_busy(None);
+    for _ in 0..60 {
+        rig.tick();
+    }
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(10..20);
+    assert_eq!(rig.count(0..20), 20);
+}
+
+#[test]
+fn a_full_file_system_is_waited_for_and_space_is_given_back() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..300);
+    rig.wrong(Wrong {
+        room: Some(10 << 10),
+        ..Wrong::default()
+    });
+    for number in 400..410 {
+        rig.put(number).expect("nobody knows yet");
+    }
+    let before = rig.on_disk();
+    rig.settle();
+    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!(rig.put(500), Err(Refusal::Full));
+    assert!(rig.on_disk() < before, "at least a segment is evicted");
+    assert!(rig.count(0..300) > 200, "and not much more");
+    rig.wrong(Wrong::default());
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(600..610);
+    assert_eq!(rig.count(600..610), 10);
+}
+
+#[test]
+fn below_min_free_space_is_given_back_until_the_second_mark() {
+    let mut rig = Rig::new(4 << 20);
+    rig.settings.min_free = 1 << 20;
+    rig.reopen();
+    rig.fill(0..100);
+    let free = |free: u64| Wrong {
+        free: Some(free),
+        ..Wrong::default()
+    };
+    rig.wrong(free((1 << 20) + 1));
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Up, "above the mark");
+    rig.wrong(free((1 << 20) - 1));
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!((rig.log.index.len(), rig.log.segments.len()), (0, 0));
+    assert_eq!(rig.on_disk(), 0);
+    assert_eq!(rig.put(200), Err(Refusal::Full));
+    rig.wrong(free(5 << 18));
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(200..210);
+}
+
+#[test]
+fn between_the_marks_it_takes_chunks_again_only_when_it_has_nothing_left_to_give() {
+    let mut rig = Rig::new(4 << 20);
+    rig.settings.min_free = 1 << 20;
+    rig.reopen();
+    rig.fill(0..100);
+    rig.log.health.set_full(true, 0);
+    rig.wrong(Wrong {
+        free: Some((1 << 20) + 4096),
+        ..Wrong::default()
+    });
+    rig.tick();
+    assert_eq!(rig.log.index.len(), 0);
+    assert_eq!(rig.log.health.state(), State::Up);
+}
+
+#[test]
+fn one_bad_place_is_one_miss_and_three_in_a_row_are_a_bad_disk() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..50);
+    rig.wrong(Wrong {
+        read: Some(Errno::IO),
+        ..Wrong::default()
+    });
+    assert_eq!(rig.count(0..2), 0);
+    rig.wrong(Wrong::default());
+    assert_eq!(rig.count(0..50), 48);
+    rig.wrong(Wrong {
+        read: Some(Errno::IO),
+        ..Wrong::default()
+    });
+    assert_eq!(rig.count(10..13), 0);
+    assert_eq!(rig.log.health.state(), State::Slow);
+    assert!(!rig.log.health.reads());
+    for _ in 0..10 {
+        rig.tick();
+    }
+    assert_eq!(rig.log.health.state(), State::Slow);
+    rig.wrong(Wrong::default());
+    for _ in 0..31 {
+        rig.tick();
+    }
+    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.count(0..50), 45);
+}
+
+#[test]
+fn short_reads_are_misses() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..10);
+    rig.wrong(Wrong {
+        short: true,
+        ..Wrong::default()
+    });
+    assert_eq!(rig.count(0..10), 0);
+}
+
+#[test]
+fn a_panic_of_the_writer_costs_what_it_had_in_hand() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..50);
+    rig.wrong(Wrong {
+        panic: true,
+        ..Wrong::default()
+    });
+    rig.put(60).expect("taken");
+    let (writer, now) = (&mut rig.writer, rig.now);
+    catch_unwind(AssertUnwindSafe(|| writer.step(now))).expect_err("told to panic");
+    rig.log.health.writes_failed(&"the writer panicked");
+    rig.writer.recover();
+    assert_eq!(rig.log.queue.bytes(), 0);
+    rig.tick();
+    assert_eq!(rig.log.health.state(), State::Up);
+    rig.fill(61..70);
+    assert_eq!(rig.count(0..70), 59);
+}
+
+#[test]
+fn a_deleted_directory_is_begun_anew() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..50);
+    for (round, whole) in [(0, false), (1, true), (2, true)] {
+        if whole {
+            fs::remove_dir_all(rig.dir.path()).expect("removed");
+        } else {
+            fs::remove_dir_all(&rig.log.dir).expect("removed");
+        }
+        rig.tick();
+        assert_eq!((rig.log.index.len(), rig.log.segments.len()), (0, 0));
+        if round < 2 {
+            rig.fill(100..150);
+            assert_eq!(rig.count(0..150), 50);
+            assert!(rig.on_disk() >= 25 * 4096);
+        }
+        assert!(rig.dir.path().join("lock").exists());
+        assert_eq!(rig.log.health.state(), State::Up);
+    }
+}
+
+#[test]
+fn an_unlinked_file_is_noticed_and_what_the_writer_deletes_is_not_taken_for_one() {
+    let mut rig = Rig::new(1 << 20);
+    rig.fill(0..1000);
+    rig.tick();
+    assert!(rig.log.index.len() > 100, "eviction deletes files too");
+    for path in rig.data_files() {
+        fs::remove_file(path).expect("removed");
+    }
+    rig.tick();
+    assert_eq!(rig.log.index.len(), 0);
+    rig.fill(2000..2020);
+    rig.reopen();
+    assert_eq!(rig.count(2000..2020), 20);
+}
+
+#[test]
+fn what_was_synced_survives_a_power_cut_and_the_rest_is_a_miss() {
+    let mut rig = Rig::new(4 << 20);
+    rig.fill(0..200);
+    rig.tick();
+    // The next sync is due a second after this one.
+    rig.put(400).expect("taken");
+    while rig.step() == Wake::Now {}
+    for number in 200..260 {
+        rig.put(number).expect("taken");
+    }
+    while rig.step() == Wake::Now {}
+    assert_eq!(rig.count(200..260), 60);
+    rig.files.lose_power();
+    rig.reopen();
+    assert_eq!(rig.count(0..200), 200);
+    assert!(rig.count(200..260) < 60);
+    rig.fill(300..350);
+    rig.reopen();
+    assert_eq!(rig.count(300..350), 50);
+}

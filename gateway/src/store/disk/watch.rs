@@ -1,0 +1,165 @@
+//! The look once a second: is there space, are the files there, is what failed well again?
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::buffer::Buffer;
+use super::entry::checksum;
+use super::files::{Access, Files, PAGE};
+use super::log::Log;
+
+/// How often is looked.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
+/// The longest time between two probes of a disk that stays bad.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A step of the writer that takes longer than this hangs: a batch is written in it by any disk, and
+/// the largest segment given back.
+const STEP: Duration = Duration::from_secs(10);
+
+/// The file that probes write.
+const PROBE: &str = "probe";
+
+/// The one who looks.
+#[derive(Debug)]
+pub(super) struct Watch {
+    log: Arc<Log>,
+    /// A probe that takes longer than this has not shown that the disk is well.
+    patience: Duration,
+    /// When the next probe is due, and how long after it the one behind it.
+    probe: Option<(Instant, Duration)>,
+    buffer: Buffer,
+}
+
+impl Watch {
+    /// Watches over `log`; reads may take `late` beyond the norm.
+    pub(super) fn new(log: Arc<Log>, late: Duration) -> Self {
+        Self {
+            log,
+            patience: late * 2,
+            probe: None,
+            buffer: Buffer::default(),
+        }
+    }
+
+    /// Looks. Blocks for as long as the disk does.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.look_at_space();
+        self.look_for_files();
+        self.look_after(now);
+        let (log, metrics) = (&self.log, &self.log.metrics);
+        metrics.tier.used.set(gauge(log.segments.taken()));
+        metrics.queued.set(gauge(log.queue.bytes()));
+        metrics
+            .chunks
+            .set(i64::try_from(log.index.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Below `min_free` nothing is taken, and the writer gives space back until there is more; it
+    /// also says when that is so.
+    fn look_at_space(&self) {
+        let log = &self.log;
+        let Ok(space) = log.files.space(&log.dir) else {
+            return;
+        };
+        log.metrics.free.set(gauge(space.free));
+        if space.free < log.min_free {
+            log.health.set_full(true, space.free);
+        }
+        if log.health.is_full() {
+            log.queue.nudge();
+        }
+    }
+
+    /// A file that has no name any more was deleted, unless the writer did it.
+    fn look_for_files(&self) {
+        let log = &self.log;
+        let gone = match log.segments.newest() {
+            Some(newest) => {
+                let unlinked = newest.data.stat().is_ok_and(|stat| !stat.linked);
+                unlinked && log.segments.get(newest.number).is_some()
+            }
+            None => {
+                let listed = log.files.list(&log.dir);
+                listed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            }
+        };
+        if gone {
+            log.set_gone();
+        }
+    }
+
+    /// Probes what failed, at first each second, then less and less often.
+    fn look_after(&mut self, now: Instant) {
+        let health = &self.log.health;
+        let hangs = self.log.busy(now) > STEP;
+        if hangs {
+            health.writes_failed(&"a write does not return");
+        }
+        if !health.reads_off() && !health.writes_off() {
+            self.probe = None;
+            return;
+        }
+        let (due, pause) = self.probe.unwrap_or((now, LOOK));
+        if now < due {
+            self.probe = Some((due, pause));
+            return;
+        }
+        self.probe = Some((now + pause, (pause * 2).min(LONGEST)));
+        let log = Arc::clone(&self.log);
+        let written = probe_writing(&*log.files, &log.dir, &mut self.buffer);
+        if log.health.writes_off() && written.is_ok() && !hangs {
+            log.health.writes_back();
+            log.queue.nudge();
+        }
+        if log.health.reads_off() && self.probe_reading() {
+            log.health.reads_back();
+        }
+    }
+
+    /// Reads one chunk past the file cache; whether that went well, and in time.
+    fn probe_reading(&self) -> bool {
+        let Some((key, place, data)) = self.log.sample() else {
+            return true;
+        };
+        data.forget(place.offset, place.taken());
+        let began = Instant::now();
+        let Ok(bytes) = data.read_at(place.offset, place.len as usize) else {
+            return false;
+        };
+        if checksum(&key, &bytes) != place.sum {
+            // Evicted meanwhile or damaged: the disk answers, and that was the question.
+            self.log.forget(&key, &place);
+        }
+        began.elapsed() < self.patience
+    }
+}
+
+/// Writes a file, makes it durable, reads it back and deletes it. Blocks.
+fn probe_writing(files: &dyn Files, dir: &Path, buffer: &mut Buffer) -> io::Result<()> {
+    files.make_dir(dir)?;
+    let path = dir.join(PROBE);
+    let page = usize::try_from(PAGE).unwrap_or(4096);
+    buffer.clear(page);
+    buffer.append(&vec![0x5a; page]);
+    let written = files.open(&path, Access::Direct).and_then(|file| {
+        file.write_at(buffer.bytes(), 0)?;
+        file.sync()?;
+        file.forget(0, PAGE);
+        let read = file.read_at(0, page)?;
+        if read == buffer.bytes() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
+    });
+    let removed = files.unlink(&path);
+    written.and(removed)
+}
+
+fn gauge(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

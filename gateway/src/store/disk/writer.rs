@@ -1,0 +1,276 @@
+//! The one who changes the files of a log: writes what is queued, and keeps house.
+//!
+//! [`Writer::step`] does a piece of work and says when the next one is due; a thread calls it for
+//! as long as the disk is open, and tests call it by hand. Order within a step: give space back
+//! ([`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::append::{Chunk, Current, From};
+use super::buffer::Buffer;
+use super::entry::Place;
+use super::files::{Access, is_full};
+use super::log::Log;
+use super::queue::Phase;
+use super::refusal::Refusal;
+use crate::store::ChunkKey;
+
+/// Bytes of chunks in one write: enough for any disk's full speed, and copied in a millisecond.
+pub(super) const BATCH: u64 = 4 << 20;
+
+/// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
+const MOVES: u64 = 1 << 20;
+
+/// No more than one sync in this time, but for those of full segments. What a power cut may take is
+/// what was written since.
+const SYNC: Duration = Duration::from_secs(1);
+
+/// After the file system said that it is full, it is asked again no sooner than this.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// When the next step is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// At once.
+    Now,
+    /// Then, or when something comes.
+    After(Duration),
+    /// When something comes.
+    Asked,
+    /// Never: the log is closed.
+    Ended,
+}
+
+/// The writer of one log.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) log: Arc<Log>,
+    pub(super) current: Option<Current>,
+    /// Full segments, the one under the hand first.
+    pub(super) clock: VecDeque<u32>,
+    /// Nearly empty ones.
+    pub(super) sparse: VecDeque<u32>,
+    /// What is to be moved out of one of them.
+    pub(super) survivors: VecDeque<(ChunkKey, Place)>,
+    /// Number of the next segment.
+    pub(super) next: u32,
+    /// The file system takes back parts of a file.
+    pub(super) punches: bool,
+    /// From when on a full file system is asked again.
+    pub(super) retry: Option<Instant>,
+    pub(super) buffer: Buffer,
+    /// Something was written since the last sync, which was then.
+    pub(super) unsynced: bool,
+    synced: Option<Instant>,
+}
+
+impl Writer {
+    /// A writer for a log that nobody else writes.
+    pub(super) fn new(log: Arc<Log>) -> Self {
+        Self {
+            log,
+            current: None,
+            clock: VecDeque::new(),
+            sparse: VecDeque::new(),
+            survivors: VecDeque::new(),
+            next: 0,
+            punches: true,
+            retry: None,
+            buffer: Buffer::default(),
+            unsynced: false,
+            synced: None,
+        }
+    }
+
+    /// Does a piece of work.
+    pub(super) fn step(&mut self, now: Instant) -> Wake {
+        self.log.set_busy(Some(now));
+        let wake = self.work(now);
+        self.log.set_busy(None);
+        wake
+    }
+
+    fn work(&mut self, now: Instant) -> Wake {
+        let phase = self.log.queue.phase();
+        if phase == Phase::Stopped {
+            self.end();
+            return Wake::Ended;
+        }
+        if let Err(error) = self.keep_house(now) {
+            self.failed(&error, now);
+        }
+        if self.log.health.writes_off() {
+            self.give_up();
+        } else if self.log.health.is_full() {
+            self.drop_queue(Refusal::Full);
+        } else {
+            let batch = self.batch(phase);
+            if !batch.is_empty() {
+                self.write(batch, now);
+                return Wake::Now;
+            }
+        }
+        if phase == Phase::Closing {
+            self.close();
+            return Wake::Ended;
+        }
+        self.sync_in_time(now)
+    }
+
+    /// After a panic: whatever was in hand is let go.
+    pub(super) fn recover(&mut self) {
+        self.log.set_busy(None);
+        self.survivors.clear();
+        self.give_up();
+    }
+
+    /// What fits one write: from the queue, and some of what is to be moved.
+    fn batch(&mut self, phase: Phase) -> Vec<Chunk> {
+        let most = BATCH.min(self.log.segment());
+        let queued = self.log.queue.take(most);
+        let chunk = |queued: super::queue::Queued| Chunk {
+            key: queued.key,
+            bytes: queued.bytes,
+            from: From::Queue(queued.ticket),
+        };
+        let mut batch: Vec<_> = queued.into_iter().map(chunk).collect();
+        if phase == Phase::Open {
+            let moves = if batch.is_empty() {
+                most
+            } else {
+                MOVES.min(most)
+            };
+            batch.extend(self.moves(moves));
+        }
+        batch
+    }
+
+    /// Writes a batch, and lets go of it whatever came of that.
+    fn write(&mut self, batch: Vec<Chunk>, now: Instant) {
+        let written = self.try_write(&batch);
+        let refusal = match &written {
+            Ok(true) => None,
+            Ok(false) => Some(Refusal::Full),
+            Err(error) if is_full(error) => Some(Refusal::Full),
+            Err(_) => Some(Refusal::Demoted),
+        };
+        for chunk in &batch {
+            if let From::Queue(ticket) = chunk.from
+                && self.log.queue.finish(&chunk.key, ticket)
+                && let Some(refusal) = refusal
+            {
+                self.log.metrics.refused(refusal);
+            }
+        }
+        if let Err(error) = written {
+            self.failed(&error, now);
+        }
+    }
+
+    /// Makes the current segment durable, and puts it under the clock.
+    pub(super) fn seal(&mut self) -> io::Result<()> {
+        let synced = self.sync();
+        self.let_go();
+        synced
+    }
+
+    /// Puts the current segment under the clock as it is.
+    fn let_go(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        if current.segment.allocated() == 0 {
+            self.unlink(current.segment.number);
+        } else {
+            self.clock.push_back(current.segment.number);
+        }
+    }
+
+    /// The data before the index: an entry that is durable has its chunk, as a rule.
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(current) = &self.current
+            && self.unsynced
+        {
+            current.out.sync()?;
+            current.index.sync()?;
+        }
+        self.unsynced = false;
+        Ok(())
+    }
+
+    fn sync_in_time(&mut self, now: Instant) -> Wake {
+        if !self.unsynced {
+            return Wake::Asked;
+        }
+        let since = self.synced.map(|then| now.saturating_duration_since(then));
+        if let Some(since) = since
+            && since < SYNC
+        {
+            return Wake::After(SYNC - since);
+        }
+        self.synced = Some(now);
+        if let Err(error) = self.sync() {
+            self.failed(&error, now);
+        }
+        Wake::Asked
+    }
+
+    /// What follows from an error: no space is waited for, all else switches writes off.
+    fn failed(&mut self, error: &io::Error, now: Instant) {
+        if !is_full(error) {
+            self.log.health.writes_failed(error);
+            self.give_up();
+            return;
+        }
+        self.retry = Some(now + RETRY);
+        self.log.health.set_full(true, 0);
+        if let Err(error) = self.evict_one()
+            && !is_full(&error)
+        {
+            self.log.health.writes_failed(&error);
+        }
+    }
+
+    /// Nothing can be written: what waits is dropped, and the current segment is no longer
+    /// trusted with more.
+    fn give_up(&mut self) {
+        self.unsynced = false;
+        self.let_go();
+        self.drop_queue(Refusal::Demoted);
+    }
+
+    fn drop_queue(&self, refusal: Refusal) {
+        for _ in 0..self.log.queue.drop_all() {
+            self.log.metrics.refused(refusal);
+        }
+    }
+
+    /// The orderly end: all is written, and made durable.
+    fn close(&mut self) {
+        if let Err(error) = self.seal() {
+            warn!(path = %self.log.dir.display(), %error, "cache disk not closed in order");
+        } else if !self.log.health.writes_off()
+            && let Err(error) = self.mark_clean()
+        {
+            warn!(path = %self.log.dir.display(), %error, "cache disk not closed in order");
+        }
+        self.end();
+    }
+
+    fn mark_clean(&self) -> io::Result<()> {
+        let path = self.log.dir.join(super::load::CLEAN);
+        self.log.files.open(&path, Access::Cached)?.sync()?;
+        self.log.files.sync_dir(&self.log.dir)
+    }
+
+    fn end(&self) {
+        self.log.health.close();
+        // Set already where the end was asked for twice.
+        let _ = self.log.drained.set(());
+    }
+}

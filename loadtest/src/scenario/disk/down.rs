@@ -1,0 +1,112 @@
+//! The origin is gone when the gateway starts: what is cached is served, from the first second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{LONG, Object, fill_running, new_dir, small_objects};
+use crate::client::Connection;
+use crate::context::{Context, progress};
+use crate::line::Line;
+use crate::peers::tidegate::{Home, Settings, Until};
+use crate::report::terminal::figure;
+use crate::report::{Report, Target};
+use crate::slow_disk::drop_file_cache;
+
+/// Largest object, in bytes: several chunks.
+const MOST: u64 = 2_000_000;
+/// What was learnt of an object is written down within this time, for a kill not to take it.
+const WRITTEN_DOWN: Duration = Duration::from_secs(6);
+
+/// Caches `--count` objects, and asks for all of them after a restart and after a kill.
+///
+/// # Errors
+/// If it could not be carried out.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("disk-down");
+    let objects = small_objects(context, context.count(2000), MOST).await?;
+    let line = Line::start(context.origin().addr, None).await?;
+    let bytes: u64 = objects.iter().map(|(_, one)| one.len + 4096).sum();
+    let settings = Settings {
+        memory_mib: 64,
+        profile: LONG,
+        ..Settings::WEB
+    };
+    let dir = new_dir(context, "down-")?;
+    let (disk, mib) = (dir.join("disk"), bytes * 5 / 4 / (1 << 20) + 64);
+    let origin = context.origin_behind(line.addr());
+    let home = Home::new(dir, origin, settings).with_disk(disk, mib, 64);
+    let mut rows = vec![];
+    for way in ["an orderly stop", "a kill"] {
+        line.mend();
+        let peer = home.start(Until::Ready).await?;
+        report.peer("tidegate", peer.config());
+        let share = fill_running(&home, &peer, &objects).await?;
+        let figure_ = "share of the chunks on disk before it";
+        report.must(format!("{figure_} ({way})"), share, Target::AtLeast(1.0));
+        if way == "a kill" {
+            tokio::time::sleep(WRITTEN_DOWN).await;
+            peer.kill()?;
+        } else {
+            drop(peer);
+        }
+        line.cut();
+        if rustix::process::geteuid().is_root() {
+            drop_file_cache()?;
+        }
+        let since = Instant::now();
+        let peer = home.start(Until::Listening).await?;
+        let (failed, first) = read_all(peer.addr(), &objects, since).await;
+        let first = first.unwrap_or(f64::NAN);
+        progress(format!(
+            "   after {way}: {failed} of {} not served",
+            objects.len()
+        ));
+        rows.push([way.to_owned(), figure(failed as f64), figure(first * 1e3)].to_vec());
+        let figure = format!("objects not served with the origin down, after {way}");
+        report.must(figure, failed as f64, Target::AtMost(0.0));
+        let figure = format!("first of them served after a start, s ({way})");
+        report.aim(figure, first, Target::AtMost(1.0));
+    }
+    let columns = ["started after", "objects not served", "first one, ms"];
+    report.table(
+        format!("{} cached objects, origin down", objects.len()),
+        &columns,
+        rows,
+    );
+    Ok(report)
+}
+
+/// How many were not served right, and after how many seconds the first was.
+async fn read_all(
+    addr: std::net::SocketAddr,
+    objects: &[Object],
+    since: Instant,
+) -> (usize, Option<f64>) {
+    let (mut failed, mut first) = (0, None);
+    let mut connection = None;
+    for (key, pattern) in objects {
+        let result = async {
+            let mut open = match connection.take() {
+                Some(open) => open,
+                None => Connection::open(addr).await?,
+            };
+            open.revive().await?;
+            open.verify(&format!("/{key}"), *pattern).await?;
+            anyhow::Ok(open)
+        };
+        match result.await {
+            Ok(open) => {
+                first.get_or_insert_with(|| since.elapsed().as_secs_f64());
+                connection = Some(open);
+            }
+            Err(error) => {
+                failed += 1;
+                if failed <= 5 {
+                    progress(format!("   {error:#}"));
+                }
+            }
+        }
+    }
+    (failed, first)
+}

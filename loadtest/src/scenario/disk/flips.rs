@@ -1,0 +1,214 @@
+//! Bits of the cache's files flip and their ends go missing, under a running gateway and between two
+//! starts: no answer is wrong, and none fails.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::load::{Found, Habit, Load};
+use super::{LONG, Object, fill_running, new_dir};
+use crate::context::{Context, progress};
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+use crate::peers::tidegate::{Home, Settings, Until};
+use crate::progress::Bar;
+use crate::random::Random;
+use crate::report::terminal::figure;
+use crate::report::{Report, Target};
+
+const OBJECTS: u64 = 100;
+/// Sizes in bytes.
+const SIZES: (u64, u64) = (10_000, 2_000_000);
+/// Damages in a row that are done under one process, and then as many while there is none.
+const RUN: u64 = 40;
+const BETWEEN: u64 = 10;
+/// One damage in so many is a truncation.
+const TRUNCATIONS: u64 = 10;
+/// Answers that are waited for after each damage under a running gateway.
+const ANSWERS: u64 = 10;
+const HABIT: Habit = Habit {
+    readers: 4,
+    ranges: true,
+    rest: Duration::ZERO,
+};
+
+/// Damages the files of a cache `--count` times.
+///
+/// # Errors
+/// If it could not be carried out.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("disk-flips");
+    let mut random = Random::new(context.options.seed ^ 0xf115);
+    let objects = objects(context, &mut random).await?;
+    // Hardly any memory: what is read comes from the files.
+    let settings = Settings {
+        memory_mib: 4,
+        budget_mib: 64,
+        profile: LONG,
+        ..Settings::WEB
+    };
+    let dir = new_dir(context, "flips-")?;
+    let disk = dir.join("disk");
+    let home = Home::new(dir, context.origin(), settings).with_disk(disk.clone(), 1024, 64);
+    let (mut all, mut noticed, mut done) = (Found::default(), 0.0, Done::default());
+    let damages = context.count(1000);
+    let mut bar = Bar::new("damages", damages);
+    while done.sum() < damages {
+        let peer = home.start(Until::Ready).await?;
+        report.peer("tidegate", peer.config());
+        if done.sum() == 0 {
+            fill_running(&home, &peer, &objects).await?;
+        }
+        let load = Load::start(&peer, &objects, HABIT, random.next_u64());
+        for _ in 0..RUN.min(damages - done.sum()) {
+            let seen = load.right();
+            done.damage(&disk, &mut random)?;
+            bar.add(1);
+            wait_for_answers(&load, seen).await?;
+        }
+        all.merge(&load.end().await);
+        noticed += faults(&peer).await?;
+        drop(peer);
+        for _ in 0..BETWEEN.min(damages - done.sum()) {
+            done.damage(&disk, &mut random)?;
+            bar.add(1);
+        }
+    }
+    drop(bar);
+    report.table(
+        format!(
+            "{} bits flipped and {} files truncated",
+            done.flips, done.truncations
+        ),
+        &["right answers", "failed", "wrong", "damaged chunks noticed"],
+        vec![
+            [
+                all.right as f64,
+                all.failed as f64,
+                all.wrong as f64,
+                noticed,
+            ]
+            .map(figure)
+            .to_vec(),
+        ],
+    );
+    report.must(
+        "answers with wrong bytes",
+        all.wrong as f64,
+        Target::AtMost(0.0),
+    );
+    report.must("failed requests", all.failed as f64, Target::AtMost(0.0));
+    // Without any, nothing was tried.
+    let figure = "damaged chunks noticed";
+    report.must(figure, noticed, Target::AtLeast(damages as f64 / 100.0));
+    Ok(report)
+}
+
+async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Object>>> {
+    let objects: Vec<Object> = (0..OBJECTS)
+        .map(|n| {
+            let (seed, len) = (random.next_u64(), SIZES.0 + random.below(SIZES.1 - SIZES.0));
+            (format!("flips/{n:04}"), Pattern { seed, len })
+        })
+        .collect();
+    progress(format!("{OBJECTS} objects"));
+    context.bucket.put_all(objects.iter().cloned()).await?;
+    Ok(Arc::new(objects))
+}
+
+async fn wait_for_answers(load: &Load, seen: u64) -> Result<()> {
+    // As long as a client has patience; a reader that fails counts as such by then.
+    for _ in 0..6000 {
+        if load.right() >= seen + ANSWERS {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    anyhow::bail!("no {ANSWERS} right answers within a minute")
+}
+
+/// Reads that gave no sound chunk, and chunks that a start did not find sound.
+async fn faults(peer: &Peer) -> Result<f64> {
+    let faults = peer.metric("tidegate_store_faults_total").await?;
+    faults.context("only tidegate tells of faults")
+}
+
+/// What was damaged.
+#[derive(Debug, Default)]
+struct Done {
+    flips: u64,
+    truncations: u64,
+}
+
+impl Done {
+    const fn sum(&self) -> u64 {
+        self.flips + self.truncations
+    }
+
+    /// Flips a bit somewhere, or cuts a file off somewhere; a file as likely as it is long.
+    fn damage(&mut self, disk: &Path, random: &mut Random) -> Result<()> {
+        let files = files(disk)?;
+        let sum: u64 = files.iter().map(|(_, len)| len).sum();
+        ensure!(sum > 0, "there is nothing to damage in {}", disk.display());
+        let mut at = random.below(sum);
+        // One in four hits an index, small as they are.
+        let indices: Vec<_> = files.iter().filter(|(path, _)| is_index(path)).collect();
+        let (path, len) = if random.below(4) == 0 && !indices.is_empty() {
+            let &&(ref path, len) = random.pick(&indices);
+            at = random.below(len);
+            (path, len)
+        } else {
+            let mut found = &files[0];
+            for file in &files {
+                found = file;
+                if at < file.1 {
+                    break;
+                }
+                at -= file.1;
+            }
+            (&found.0, found.1)
+        };
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if random.below(TRUNCATIONS) == 0 {
+            self.truncations += 1;
+            return Ok(file.set_len(at.min(len))?);
+        }
+        self.flips += 1;
+        let mut byte = [0];
+        if file.read_at(&mut byte, at)? == 1 {
+            file.write_all_at(&[byte[0] ^ (1 << random.below(8))], at)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_index(path: &Path) -> bool {
+    path.extension().is_some_and(|name| name == "index")
+}
+
+/// The files of chunks and of their indices that are not empty, by name, with their lengths.
+fn files(disk: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let mut found = vec![];
+    for log in std::fs::read_dir(disk)? {
+        let log = log?;
+        if !log.file_name().to_string_lossy().starts_with("log-") {
+            continue;
+        }
+        for file in std::fs::read_dir(log.path())? {
+            let path = file?.path();
+            // It may be gone by now: the gateway does away with segments.
+            if let Ok(meta) = path.metadata()
+                && meta.is_file()
+                && meta.len() > 0
+            {
+                found.push((path, meta.len()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

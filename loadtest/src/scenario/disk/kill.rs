@@ -1,0 +1,179 @@
+//! Kill -9 at random moments under load: no wrong byte afterwards, and what was on disk is found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::load::{Found, Habit, Load};
+use super::{LONG, Object, new_dir};
+use crate::client::Connection;
+use crate::context::{Context, progress};
+use crate::pattern::Pattern;
+use crate::peers::Peer;
+use crate::peers::tidegate::home::{LOOKS, chunks_on_disk};
+use crate::peers::tidegate::{Home, Settings, Until};
+use crate::progress::Bar;
+use crate::random::Random;
+use crate::report::terminal::figure;
+use crate::report::{Report, Target};
+
+const OBJECTS: u64 = 400;
+/// Sizes in bytes: from one chunk to twenty.
+const SIZES: (u64, u64) = (100_000, 5_000_000);
+/// How long it runs under load before it is killed, in ms.
+const RUN_MS: (u64, u64) = (50, 2500);
+/// The same for one kill in five, which comes before there is a load, in ms.
+const EARLY_MS: u64 = 200;
+const HABIT: Habit = Habit {
+    readers: 8,
+    ranges: true,
+    rest: Duration::ZERO,
+};
+
+/// What the kills showed so far.
+#[derive(Debug)]
+struct Shown {
+    found: Found,
+    /// Chunks that were on disk before the last kill.
+    before: f64,
+    /// The least share of those that the next start found.
+    least: f64,
+}
+
+/// Kills a gateway `--count` times.
+///
+/// # Errors
+/// If it could not be carried out.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("disk-kill");
+    let mut random = Random::new(context.options.seed ^ 0x6b11);
+    let objects = objects(context, &mut random).await?;
+    let settings = Settings {
+        memory_mib: 16,
+        budget_mib: 64,
+        profile: LONG,
+        ..Settings::WEB
+    };
+    let dir = new_dir(context, "kill-")?;
+    let disk = dir.join("disk");
+    let home = Home::new(dir, context.origin(), settings).with_disk(disk, 4096, 64);
+    let mut shown = Shown {
+        found: Found::default(),
+        before: 0.0,
+        least: 1.0,
+    };
+    let kills = context.count(50);
+    let mut bar = Bar::new("kills", kills);
+    for kill in 0..kills {
+        if kill % 5 == 4 {
+            // In the middle of loading the index, or right behind it.
+            let peer = home.start(Until::Listening).await?;
+            tokio::time::sleep(Duration::from_millis(random.below(EARLY_MS))).await;
+            peer.kill().context("cannot kill")?;
+        } else {
+            shown.kill_under_load(&home, &objects, &mut random).await?;
+        }
+        bar.add(1);
+    }
+    drop(bar);
+    let peer = shown.start(&home).await?;
+    report.peer("tidegate", peer.config());
+    shown.found.merge(&verify(&peer, &objects).await);
+    shown.write(&mut report, kills);
+    Ok(report)
+}
+
+impl Shown {
+    /// Starts it, and counts what it finds.
+    async fn start(&mut self, home: &Home) -> Result<Peer> {
+        let peer = home.start(Until::Loaded).await?;
+        tokio::time::sleep(LOOKS).await;
+        let loaded = chunks_on_disk(&peer).await?;
+        if self.before > 0.0 {
+            if loaded < self.before {
+                progress(format!("   {loaded:.0} of {:.0} chunks found", self.before));
+            }
+            self.least = self.least.min(loaded / self.before);
+        }
+        self.before = loaded;
+        Ok(peer)
+    }
+
+    async fn kill_under_load(
+        &mut self,
+        home: &Home,
+        objects: &Arc<Vec<Object>>,
+        random: &mut Random,
+    ) -> Result<()> {
+        let peer = self.start(home).await?;
+        let load = Load::start(&peer, objects, HABIT, random.next_u64());
+        let run = RUN_MS.0 + random.below(RUN_MS.1 - RUN_MS.0 + 1);
+        tokio::time::sleep(Duration::from_millis(run)).await;
+        // What the index named up to a second ago has been written: a kill takes it from nobody.
+        self.before = chunks_on_disk(&peer).await?.max(self.before);
+        // A moment of its own, wherever the writer is by then.
+        tokio::time::sleep(Duration::from_micros(random.below(20_000))).await;
+        load.forgive();
+        peer.kill().context("cannot kill")?;
+        self.found.merge(&load.end().await);
+        Ok(())
+    }
+
+    fn write(&self, report: &mut Report, kills: u64) {
+        let counts = [self.found.right, self.found.failed, self.found.wrong];
+        let [right, failed, wrong] = counts.map(|count| count as f64);
+        let columns = [
+            "right answers",
+            "failed",
+            "wrong",
+            "least share found again",
+            "chunks at the end",
+        ];
+        let row = [right, failed, wrong, self.least, self.before].map(figure);
+        let title = format!("{kills} kills under the load of {} readers", HABIT.readers);
+        report.table(title, &columns, vec![row.to_vec()]);
+        let none = Target::AtMost(0.0);
+        report.must("answers with wrong bytes", wrong, none);
+        report.must("failed requests while it ran", failed, none);
+        let figure = "least share of the chunks on disk that a start found again";
+        report.must(figure, self.least, Target::AtLeast(0.99));
+        let figure = "chunks on disk at the last start";
+        report.must(figure, self.before, Target::AtLeast(1.0));
+    }
+}
+
+async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Object>>> {
+    let objects: Vec<Object> = (0..OBJECTS)
+        .map(|n| {
+            let (seed, len) = (random.next_u64(), SIZES.0 + random.below(SIZES.1 - SIZES.0));
+            (format!("kill/{n:04}"), Pattern { seed, len })
+        })
+        .collect();
+    progress(format!("{OBJECTS} objects"));
+    context.bucket.put_all(objects.iter().cloned()).await?;
+    Ok(Arc::new(objects))
+}
+
+/// Everything once more, from its first byte to its last.
+async fn verify(peer: &Peer, objects: &[Object]) -> Found {
+    let mut found = Found::default();
+    for (key, pattern) in objects {
+        let result = async {
+            let mut connection = Connection::open(peer.addr()).await?;
+            connection.verify(&peer.path(key), *pattern).await
+        };
+        match result.await {
+            Ok(timing) => {
+                found.right += 1;
+                found.took.record(timing.total);
+            }
+            Err(error) if error.to_string().contains("wrong bytes") => found.wrong += 1,
+            Err(error) => {
+                progress(format!("   {error:#}"));
+                found.failed += 1;
+            }
+        }
+    }
+    found
+}

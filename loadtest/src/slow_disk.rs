@@ -1,0 +1,66 @@
+//! Disks to order: small, slow, full, failing, hung; made of a file, and gone with the run.
+//!
+//! - [`Volume`] is an ext4 file system in a file of its own, mounted over a loop device, and what can
+//!   go wrong with it.
+//! - [`Limit`] is a blkio group: what runs in it reads and writes a volume at a given rate and no
+//!   faster. Reads, direct writes and syncs are held; what the kernel writes back later is not.
+//!
+//! All of it needs root, loop devices, and for a limit a kernel with `blkio` throttling (version 1 of
+//! control groups, or version 2 with the controller `io` handed down at the root). What is missing is
+//! an error in a sentence. What was mounted, attached or made is undone when it is dropped, and
+//! nothing else is touched.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+pub mod limit;
+pub mod volume;
+
+pub use limit::{Limit, Rates};
+pub use volume::Volume;
+
+/// Where Debian keeps what only root runs.
+const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// Fails, with a sentence, unless this process is root's.
+///
+/// # Errors
+/// If it is not.
+pub fn need_root(what: &str) -> Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "{what} needs root, and this process has user id {}",
+        rustix::process::geteuid().as_raw()
+    );
+    Ok(())
+}
+
+/// Runs a program of the system, and gives what it printed.
+fn system<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain(SBIN.map(Into::into))
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file())
+        .with_context(|| format!("the program `{program}` is missing"))?;
+    let out = Command::new(found)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{program} failed: {}", said.trim());
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
+/// Empties the file cache: what is read next comes from the disk.
+///
+/// # Errors
+/// If this process is not root's, or the kernel refuses.
+pub fn drop_file_cache() -> Result<()> {
+    need_root("emptying the file cache")?;
+    rustix::fs::sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3").context("the kernel keeps its file cache")
+}
