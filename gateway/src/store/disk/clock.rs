@@ -22,7 +22,7 @@ use super::files::{Access, LogFile, is_unsupported};
 use super::index::Verdict;
 use super::refusal::Fault;
 use super::segment::Segment;
-use super::writer::Writer;
+use super::writer::{RETRY, Writer};
 use crate::store::ChunkKey;
 
 /// A segment with less than this share of its size left is done away with, where there are too many.
@@ -33,16 +33,19 @@ const ENOUGH: u64 = 2;
 
 impl Writer {
     /// Everything but writing: starts anew where the files were deleted, gives back what was
-    /// removed, what is over the capacity, and what others need.
-    pub(super) fn keep_house(&mut self, now: Instant) -> io::Result<()> {
+    /// removed, what is over the capacity, and what others need; the latter two a segment at a
+    /// time. `true`: there is more to do.
+    pub(super) fn keep_house(&mut self, now: Instant) -> io::Result<bool> {
         if self.log.take_gone() {
             self.start_anew();
         }
         if self.log.health.writes_off() {
-            return Ok(());
+            return Ok(false);
         }
         self.make_holes()?;
-        self.make_room(0)?;
+        if self.log.segments.taken() > self.log.capacity() {
+            return self.evict_one();
+        }
         self.leave_free(now)
     }
 
@@ -59,26 +62,39 @@ impl Writer {
         Ok(true)
     }
 
-    /// Below `min_free`, evicts until there is a quarter more than that, or nothing is left.
-    fn leave_free(&mut self, now: Instant) -> io::Result<()> {
+    /// Below `min_free`, evicts until there is a quarter more than that, or nothing is left. How
+    /// much that takes is asked once and counted then: a file system may be slow to tell.
+    fn leave_free(&mut self, now: Instant) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         if !log.health.is_full() || self.retry.is_some_and(|retry| now < retry) {
-            return Ok(());
+            return Ok(false);
         }
         self.retry = None;
-        loop {
-            let free = log.files.space(&log.dir)?.free;
-            if free >= log.resume_free() {
-                log.health.set_full(false, free);
-                return Ok(());
-            }
-            if !self.evict_one()? {
-                if free >= log.min_free {
-                    log.health.set_full(false, free);
+        let mut given = false;
+        if self.to_give > 0 {
+            let before = log.segments.taken();
+            if self.evict_one()? {
+                let less = before.saturating_sub(log.segments.taken());
+                self.to_give = self.to_give.saturating_sub(less);
+                if self.to_give > 0 {
+                    return Ok(true);
                 }
-                return Ok(());
             }
+            (self.to_give, given) = (0, true);
         }
+        let free = log.files.space(&log.dir)?.free;
+        let empty = log.segments.len() == 0;
+        if free >= log.resume_free() || empty && free >= log.min_free {
+            log.health.set_full(false, free);
+            return Ok(false);
+        }
+        if given || empty {
+            // What was given may not show yet.
+            self.retry = Some(now + RETRY);
+            return Ok(false);
+        }
+        self.to_give = log.resume_free() - free;
+        Ok(true)
     }
 
     /// Moves the hand on by one segment. `false`: there is none.
