@@ -2,7 +2,7 @@
 
 use super::super::Disk;
 use super::*;
-use crate::store::disk::{Fault, State};
+use crate::store::disk::State;
 
 async fn disk(files: &Faulty, settings: &DiskSettings) -> Disk {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
