@@ -2,7 +2,7 @@
 //!
 //! [`Writer::step`] does a piece of work and says when the next one is due; a thread calls it for
 //! as long as the disk is open, and tests call it by hand. Order within a step: give space back
-//! ([`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+//! ([`house`](super::house), [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
 
 use std::collections::VecDeque;
 use std::io;
