@@ -23,6 +23,7 @@ mod clock;
 mod entry;
 mod files;
 mod health;
+mod house;
 mod index;
 mod layout;
 mod load;

@@ -12,9 +12,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
-use tracing::{info, warn};
+use tracing::info;
 
 use super::append::{Chunk, From};
 use super::entry::{ENTRY, Place, decode_all, encode};
@@ -32,20 +31,6 @@ const SPARSE: u64 = 8;
 const ENOUGH: u64 = 2;
 
 impl Writer {
-    /// Everything but writing: starts anew where the files were deleted, gives back what was
-    /// removed, what is over the capacity, and what others need.
-    pub(super) fn keep_house(&mut self, now: Instant) -> io::Result<()> {
-        if self.log.take_gone() {
-            self.start_anew();
-        }
-        if self.log.health.writes_off() {
-            return Ok(());
-        }
-        self.make_holes()?;
-        self.make_room(0)?;
-        self.leave_free(now)
-    }
-
     /// Evicts until `need` more bytes fit the capacity. `false`: nothing is left to evict.
     pub(super) fn make_room(&mut self, need: u64) -> io::Result<bool> {
         // Twice around: what was read is passed over once.
@@ -57,28 +42,6 @@ impl Writer {
             patience -= 1;
         }
         Ok(true)
-    }
-
-    /// Below `min_free`, evicts until there is a quarter more than that, or nothing is left.
-    fn leave_free(&mut self, now: Instant) -> io::Result<()> {
-        let log = Arc::clone(&self.log);
-        if !log.health.is_full() || self.retry.is_some_and(|retry| now < retry) {
-            return Ok(());
-        }
-        self.retry = None;
-        loop {
-            let free = log.files.space(&log.dir)?.free;
-            if free >= log.resume_free() {
-                log.health.set_full(false, free);
-                return Ok(());
-            }
-            if !self.evict_one()? {
-                if free >= log.min_free {
-                    log.health.set_full(false, free);
-                }
-                return Ok(());
-            }
-        }
     }
 
     /// Moves the hand on by one segment. `false`: there is none.
@@ -127,7 +90,7 @@ impl Writer {
     }
 
     /// Gives back the space of what was removed, moved, or not wanted any more once written.
-    fn make_holes(&mut self) -> io::Result<()> {
+    pub(super) fn make_holes(&mut self) -> io::Result<()> {
         let mut holes = self.log.take_holes();
         holes.sort_unstable_by_key(|(_, place)| (place.segment, place.offset));
         let mut failed = Ok(());
@@ -278,24 +241,6 @@ impl Writer {
         for path in [segments.data_path(number), segments.index_path(number)] {
             // What cannot be deleted is found at the next start.
             let _ = self.log.files.unlink(&path);
-        }
-    }
-
-    /// Somebody deleted the files: an empty log in their place.
-    fn start_anew(&mut self) {
-        let log = Arc::clone(&self.log);
-        self.current = None;
-        self.clock.clear();
-        self.sparse.clear();
-        self.survivors.clear();
-        log.segments.clear();
-        log.index.clear();
-        log.take_holes();
-        warn!(path = %log.dir.display(), "somebody deleted the files of the cache disk; it begins anew");
-        if let Err(error) = log.layout.lock_anew() {
-            log.health.writes_failed(&error);
-        } else if let Err(error) = log.files.make_dir(&log.dir) {
-            log.health.writes_failed(&error);
         }
     }
 }

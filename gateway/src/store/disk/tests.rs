@@ -18,7 +18,7 @@ use super::faulty::{Faulty, Wrong};
 use super::layout::Layout;
 use super::log::Log;
 use super::queue::Phase;
-use super::refusal::Refusal;
+use super::refusal::{Fault, Refusal};
 use super::watch::Watch;
 use super::writer::{Wake, Writer};
 use crate::plan::{Geometry, VersionId};
@@ -351,4 +351,30 @@ fn a_file_system_that_takes_back_whole_files_only_is_kept_within_the_capacity() 
         assert!(rig.on_disk() <= 1 << 20);
     }
     assert!(rig.log.index.len() > 100);
+}
+
+/// Who holds a place from before the eviction reads zeros, or another segment's file: a quiet miss.
+#[test]
+fn a_read_that_an_eviction_overtakes_is_a_miss_and_no_damage() {
+    let mut rig = Rig::new(1 << 20);
+    rig.fill(0..32);
+    let places: Vec<_> = (0..32)
+        .filter_map(|n| Some((key(n), rig.log.index.find(&key(n))?)))
+        .collect();
+    // Some stay, so that the others are punched out and the files are not deleted.
+    for start in (1000..1400).step_by(8) {
+        rig.count((0..32).step_by(5));
+        rig.fill(start..start + 8);
+    }
+    let mut evicted = 0;
+    for (key, place) in places {
+        match rig.log.read(&key, &place) {
+            Ok(_) => {}
+            Err(fault) => {
+                assert_eq!(fault, Fault::Lost);
+                evicted += 1;
+            }
+        }
+    }
+    assert!(evicted >= 20, "{evicted}");
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Writer::step`] does a piece of work and says when the next one is due; a thread calls it for
 //! as long as the disk is open, and tests call it by hand. Order within a step: give space back
-//! ([`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+//! ([`house`](super::house), [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ const MOVES: u64 = 1 << 20;
 const SYNC: Duration = Duration::from_secs(1);
 
 /// After the file system said that it is full, it is asked again no sooner than this.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// When the next step is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub(super) struct Writer {
     pub(super) next: u32,
     /// The file system takes back parts of a file.
     pub(super) punches: bool,
+    /// Bytes that others on the file system are still to be given.
+    pub(super) to_give: u64,
     /// From when on a full file system is asked again.
     pub(super) retry: Option<Instant>,
     pub(super) buffer: Buffer,
@@ -80,6 +82,7 @@ impl Writer {
             survivors: VecDeque::new(),
             next: 0,
             punches: true,
+            to_give: 0,
             retry: None,
             buffer: Buffer::default(),
             unsynced: false,
@@ -101,8 +104,10 @@ impl Writer {
             self.end();
             return Wake::Ended;
         }
-        if let Err(error) = self.keep_house(now) {
-            self.failed(&error, now);
+        match self.keep_house(now) {
+            Ok(true) if phase == Phase::Open => return Wake::Now,
+            Ok(_) => {}
+            Err(error) => self.failed(&error, now),
         }
         if self.log.health.writes_off() {
             self.give_up();

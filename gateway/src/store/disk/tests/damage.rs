@@ -145,7 +145,7 @@ fn a_lost_tombstone_is_a_quiet_miss() {
     rig.reopen();
     let place = rig.log.index.find(&key(3)).expect("resurrected");
     let read = rig.log.read(&key(3), &place);
-    assert_eq!(read, Err(super::super::refusal::Fault::Lost));
+    assert_eq!(read, Err(Fault::Lost));
     assert_eq!(rig.count(0..12), 11);
 }
 

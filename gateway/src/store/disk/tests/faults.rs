@@ -110,7 +110,7 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     let mut rig = Rig::new(4 << 20);
     rig.settings.min_free = 1 << 20;
     rig.reopen();
-    rig.fill(0..100);
+    rig.fill(0..300);
     let free = |free: u64| Wrong {
         free: Some(free),
         ..Wrong::default()
@@ -119,12 +119,23 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     rig.tick();
     assert_eq!(rig.log.health.state(), State::Up, "above the mark");
     rig.wrong(free((1 << 20) - 1));
+    let before = rig.on_disk();
     rig.tick();
     assert_eq!(rig.log.health.state(), State::Full);
+    let given = before - rig.on_disk();
+    assert!(
+        (1 << 18..1 << 19).contains(&given),
+        "a quarter, by whole segments: {given}"
+    );
+    // Whoever fills it takes that at once, again and again.
+    for _ in 0..20 {
+        rig.tick();
+    }
     assert_eq!((rig.log.index.len(), rig.log.segments.len()), (0, 0));
     assert_eq!(rig.on_disk(), 0);
-    assert_eq!(rig.put(200), Err(Refusal::Full));
+    assert_eq!(rig.put(500), Err(Refusal::Full));
     rig.wrong(free(5 << 18));
+    rig.tick();
     rig.tick();
     assert_eq!(rig.log.health.state(), State::Up);
     rig.fill(200..210);
@@ -141,7 +152,9 @@ fn between_the_marks_it_takes_chunks_again_only_when_it_has_nothing_left_to_give
         free: Some((1 << 20) + 4096),
         ..Wrong::default()
     });
-    rig.tick();
+    for _ in 0..5 {
+        rig.tick();
+    }
     assert_eq!(rig.log.index.len(), 0);
     assert_eq!(rig.log.health.state(), State::Up);
 }
