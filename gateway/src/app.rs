@@ -4,6 +4,7 @@
 //! frontends over the engine. Stopping goes the other way round: no new connections, answers under
 //! way to their end, then the engine, and the stores last, with everything they still have to write.
 
+mod background;
 mod demonstration;
 mod gateway;
 mod profiles;

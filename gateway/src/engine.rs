@@ -77,6 +77,9 @@ pub struct Parts {
     pub budget: Budget,
     /// Tells the time.
     pub clock: Clock,
+    /// Where origins and disks are asked. A runtime of its own keeps bulk transfers from standing
+    /// before the answers that memory has; `None` asks where the caller is.
+    pub runtime: Option<tokio::runtime::Handle>,
     /// The origins by the names that the configuration gives them, for [`Engine::ready`].
     pub origins: Vec<(String, Arc<dyn Origin>)>,
 }
@@ -241,7 +244,7 @@ impl Engine {
         let seen = Some(Entry::Present(record.clone()));
         let (shared, _) = resolve::resolve(self.question(source, id, seen, &how));
         let stop = self.core.stop.clone();
-        self.core.tasks.spawn(async move {
+        self.core.spawn(async move {
             let confirmed = async {
                 if let Ok(Resolution {
                     first: Some(lease), ..

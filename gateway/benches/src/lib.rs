@@ -57,6 +57,7 @@ impl Hot {
         let opened = store::open(&settings, &mut Registry::default());
         let (chunks, meta) = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
+            runtime: None,
             chunks,
             meta,
             geometry,

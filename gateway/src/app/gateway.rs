@@ -9,9 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::background::Background;
 use super::routes::Origins;
 use super::{profiles, routes, settings};
 use crate::admin::{self, Admin, EngineControl, Token};
@@ -65,6 +67,8 @@ pub struct Gateway {
     public: JoinHandle<()>,
     private: JoinHandle<()>,
     deadline: Duration,
+    /// Asks origins and disks until the gateway is dropped.
+    _background: Background,
 }
 
 impl Gateway {
@@ -83,8 +87,10 @@ impl Gateway {
         let routes = routes::routes(config, &origins)?;
         let token = admin_token(config, env)?;
         let (budget, allowance) = share(config.cache.budget);
+        let background = Background::start()?;
         // Last of what can fail, for from here on there is something to close.
-        let (engine, mut registry) = engine(config, origins, budget, registry).await?;
+        let (engine, mut registry) =
+            engine(config, origins, budget, background.handle(), registry).await?;
 
         let counted = Arc::new(http::Metrics::default());
         counted.register(&mut registry);
@@ -114,6 +120,7 @@ impl Gateway {
             draining,
             stop,
             deadline,
+            _background: background,
         })
     }
 
@@ -158,6 +165,7 @@ async fn engine(
     config: &Config,
     origins: Origins,
     budget: Budget,
+    runtime: Option<Handle>,
     mut registry: Registry,
 ) -> anyhow::Result<(Engine, Registry)> {
     let settings = settings::stores(config)?;
@@ -174,6 +182,7 @@ async fn engine(
         geometry,
         budget,
         clock: Arc::new(|| Timestamp::from(SystemTime::now())),
+        runtime,
         origins: origins.into_iter().collect(),
     });
     engine.register(&mut registry);

@@ -149,7 +149,7 @@ impl Fill {
         let new = self.take_off(flights, &part, 0);
         let lease = part.lease();
         let fetch = Fetch::new(self.clone(), part, new, terms);
-        self.core.tasks.spawn(fetch.read_disk(charge));
+        self.core.spawn(fetch.read_disk(charge));
         lease
     }
 
@@ -167,9 +167,7 @@ impl Fill {
         let new = self.take_off(flights, &part, base);
         let lease = part.lease();
         let fetch = Fetch::new(self.clone(), part, new, terms);
-        self.core
-            .tasks
-            .spawn(fetch.ask_origin(charge, Priority::Demand));
+        self.core.spawn(fetch.ask_origin(charge, Priority::Demand));
         lease
     }
 
@@ -259,7 +257,6 @@ impl Fill {
         let lease = part.lease();
         let fetch = Fetch::new(self.clone(), part, new, terms);
         self.core
-            .tasks
             .spawn(fetch.ask_origin(Some(charge), Priority::Ahead));
         Ahead::OnItsWay(lease)
     }

@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::Error;
 use super::budget::Budget;
 use super::fill::Fill;
 use super::metrics::Metrics;
@@ -33,6 +35,7 @@ pub(super) struct Core {
     /// Cancelled when the engine closes.
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
+    runtime: Option<Handle>,
     pub(super) second_use: Mutex<SecondUse>,
     fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
     resolves: Mutex<HashMap<ObjectId, Pending>>,
@@ -48,6 +51,7 @@ impl Core {
             geometry: parts.geometry,
             budget: parts.budget,
             clock: parts.clock,
+            runtime: parts.runtime,
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -57,6 +61,28 @@ impl Core {
             resolves: Mutex::default(),
             paces: Mutex::default(),
             numbers: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs what asks an origin or a disk, and counts among what closing waits for.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.runtime {
+            Some(runtime) => self.tasks.spawn_on(task, runtime),
+            None => self.tasks.spawn(task),
+        };
+    }
+
+    /// Carries out what asks an origin where origins are asked; it stops when the result is given
+    /// up.
+    pub(super) async fn carry_out<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        match &self.runtime {
+            Some(runtime) => AbortOnDropHandle::new(runtime.spawn(work))
+                .await
+                .unwrap_or(Err(Error::Unavailable)),
+            None => work.await,
         }
     }
 

@@ -129,7 +129,7 @@ impl Fill {
         content.body = skip(content.body, geometry.start(first) - content.range.start);
         let charge = self.core.budget.try_demand(self.span_len(&part.chunks));
         let fetch = Fetch::new(self.clone(), part, new, terms);
-        self.core.tasks.spawn(fetch.take_answer(charge, content));
+        self.core.spawn(fetch.take_answer(charge, content));
         Some(lease)
     }
 

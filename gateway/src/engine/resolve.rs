@@ -86,7 +86,8 @@ impl Question {
 /// Joins the resolve of the key that is under way, or begins one. Says whether it joined.
 pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
     let core = question.core.clone();
-    let mut resolves = core.resolves();
+    let table = core.clone();
+    let mut resolves = table.resolves();
     if !question.forced {
         let pending = resolves.get(&question.id);
         if let Some(shared) = pending.and_then(|pending| pending.shared.upgrade()) {
@@ -103,7 +104,9 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
         id: id.clone(),
         token,
     };
-    let shared = run(question, place).boxed().shared();
+    // Begins when it is polled first, which is not under the table's lock.
+    let carried = async move { core.carry_out(run(question, place)).await };
+    let shared = carried.boxed().shared();
     let weak = shared
         .downgrade()
         .expect("it has not been polled to its end");

@@ -81,6 +81,7 @@ impl Gateway {
         let opened = store::open(&stores, &mut Registry::default());
         let (chunks, meta) = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
+            runtime: None,
             chunks,
             meta,
             geometry,

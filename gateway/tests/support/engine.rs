@@ -153,6 +153,7 @@ impl World {
 
 fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clock) -> Engine {
     Engine::new(Parts {
+        runtime: None,
         chunks: store.clone(),
         meta: meta.clone(),
         geometry: Geometry::new(setup.chunk).expect("a power of two"),
