@@ -87,6 +87,14 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// error of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
+    /// The same, but waits for a disk as long as that may take at all, also for one that counts as
+    /// late: for when nobody else has the chunk.
+    fn get_patiently<'a>(
+        &'a self,
+        key: &'a ChunkKey,
+        len: usize,
+    ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 

@@ -113,6 +113,20 @@ async fn a_disk_serves_whatever_it_takes_when_the_origin_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_disk_that_is_late_is_waited_for_when_the_origin_is_down() {
+    let (world, bytes) = on_disk(10 * MIB).await;
+    world.store.set(Faults {
+        delay: Duration::from_millis(200),
+        late: true,
+        ..Faults::default()
+    });
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    same(&world.read(KEY).await.expect("read"), &bytes);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_missing_chunk_does_not_give_up_the_rest() {
     let (world, bytes) = on_disk(40 * MIB).await;
     let fast = Duration::from_millis(2);

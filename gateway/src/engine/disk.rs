@@ -46,7 +46,7 @@ impl Fetch {
                 None if had_charge && self.fill.forget_unwanted(&self.part) => {
                     return Err(End::Unwanted);
                 }
-                None => self.request(Priority::Demand).await?,
+                None => self.request_or_rescue(Priority::Demand).await?,
             }
             Ok(())
         };
@@ -57,32 +57,59 @@ impl Fetch {
     /// The disk is late with the part's one chunk: asks the origin as well, and takes it from who
     /// has it first.
     async fn race(&mut self, mut read: BoxFuture<'_, Option<(Bytes, Tier)>>) -> Result<(), End> {
-        let found = tokio::select! {
-            fetched = self.request(Priority::Demand) => match fetched {
-                Err(End::Failed(error)) => read.await.ok_or(End::Failed(error)).map(Some),
-                other => other.map(|()| None),
-            },
-            Some(found) = &mut read => Ok(Some(found)),
-        };
-        match found? {
-            Some((bytes, _)) => {
-                self.fill.core.metrics.race_won_by("disk");
-                self.land(bytes);
+        let mut reads = true;
+        let found = {
+            let fetched = self.request(Priority::Demand);
+            tokio::pin!(fetched);
+            loop {
+                tokio::select! {
+                    fetched = &mut fetched => break Err(fetched),
+                    found = &mut read, if reads => match found {
+                        Some((bytes, _)) => break Ok(bytes),
+                        None => reads = false,
+                    }
+                }
             }
-            None => {
-                self.fill.core.metrics.race_won_by("origin");
+        };
+        let found = match found {
+            Err(Err(End::Failed(error))) if error.excuses_stale() => {
+                let late = if reads { read.await } else { None };
+                match late {
+                    Some((bytes, _)) => Ok(bytes),
+                    None => return self.rescue(error).await,
+                }
+            }
+            found => found,
+        };
+        let metrics = &self.fill.core.metrics;
+        match found {
+            Ok(bytes) => {
+                metrics.race_won_by("disk");
+                self.land(bytes);
+                Ok(())
+            }
+            Err(fetched) => {
+                metrics.race_won_by("origin");
+                fetched
             }
         }
-        Ok(())
+    }
+
+    /// Asks the origin for the part; what it fails to bring may lie on disk.
+    pub(super) async fn request_or_rescue(&mut self, priority: Priority) -> Result<(), End> {
+        match self.request(priority).await {
+            Err(End::Failed(error)) if error.excuses_stale() => self.rescue(error).await,
+            other => other,
+        }
     }
 
     /// Lands what a slow disk has of a part that the origin was to bring, and failed to.
-    pub(super) async fn rescue(&mut self, error: Error) -> Result<(), End> {
+    async fn rescue(&mut self, error: Error) -> Result<(), End> {
         let core = self.fill.core.clone();
         if let Some(flight) = self.headless.take() {
             let index = self.part.chunks.start;
             let (key, len) = (self.fill.key(index), self.fill.chunk_len(index));
-            match core.chunks.get(&key, len).await {
+            match core.chunks.get_patiently(&key, len).await {
                 Some((bytes, _)) => flight.finish(Ok(bytes)),
                 None => {
                     self.headless = Some(flight);
@@ -92,7 +119,7 @@ impl Fetch {
         }
         while !self.flights.is_empty() {
             let (key, len) = (self.fill.key(self.next), self.fill.chunk_len(self.next));
-            match core.chunks.get(&key, len).await {
+            match core.chunks.get_patiently(&key, len).await {
                 Some((bytes, _)) => self.land(bytes),
                 None => return Err(End::Failed(error)),
             }

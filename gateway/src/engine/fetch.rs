@@ -71,10 +71,7 @@ impl Fetch {
     pub(super) async fn ask_origin(mut self, charge: Option<Charge>, priority: Priority) {
         let result = async {
             self.pay(charge).await?;
-            match self.request(priority).await {
-                Err(End::Failed(error)) if error.excuses_stale() => self.rescue(error).await,
-                other => other,
-            }
+            self.request_or_rescue(priority).await
         };
         let result = result.await;
         self.end(result).await;
@@ -323,7 +320,7 @@ impl Fetch {
     /// Clears up: failures are told, and the flights leave the fill once no lease holds them. Until
     /// then they stay, so that what was fetched ahead cannot be lost to eviction before its reader
     /// comes by.
-    pub(super) async fn end(self, result: Result<(), End>) {
+    pub(super) async fn end(mut self, result: Result<(), End>) {
         self.part.land();
         self.leave_stream();
         match result {
@@ -347,9 +344,10 @@ impl Fetch {
             Err(End::Failed(error)) => {
                 self.fill.forget(&self.part);
                 // Also the one whose tail has landed: who waits for its head would wait for ever.
-                for flight in self.headless.iter().chain(&self.flights) {
+                for flight in self.headless.take().iter().chain(&self.flights) {
                     flight.finish(Err(error.clone()));
                 }
+                self.flights.clear();
             }
         }
     }
@@ -362,6 +360,19 @@ impl Fetch {
             .chunks
             .clone()
             .all(|index| locate(index) == Some(Tier::Memory))
+    }
+}
+
+impl Drop for Fetch {
+    /// Whatever ends the task (a panic, the end of its runtime), nobody waits for ever.
+    fn drop(&mut self) {
+        if self.flights.is_empty() && self.headless.is_none() {
+            return;
+        }
+        self.fill.forget(&self.part);
+        for flight in self.headless.iter().chain(&self.flights) {
+            flight.finish(Err(Error::Unavailable));
+        }
     }
 }
 

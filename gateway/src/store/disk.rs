@@ -62,6 +62,15 @@ use crate::plan::Geometry;
 pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};
 
+/// How long a read is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as the disk usually takes, and a little more: somebody else has the chunk.
+    Usual,
+    /// As long as a disk may take at all: nobody else has it.
+    Last,
+}
+
 /// One cache disk.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -106,19 +115,24 @@ impl Disk {
     }
 
     /// The chunk, if it is there, sound, and `len` bytes long, within the deadline of a read.
-    pub(super) async fn get(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
-        let found = self.find(key, len).await;
+    pub(super) async fn get(
+        &self,
+        key: &ChunkKey,
+        len: usize,
+        patience: Patience,
+    ) -> Option<Bytes> {
+        let found = self.find(key, len, patience).await;
         let metrics = &self.log.metrics;
         metrics.tier.looked_up(found.as_ref().map(Bytes::len));
         found
     }
 
-    async fn find(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
+    async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<Bytes> {
         let log = &self.log;
         if let Some(bytes) = log.queue.get(key) {
             return (bytes.len() == len).then_some(bytes);
         }
-        if !log.health.reads() {
+        if patience == Patience::Usual && !log.health.reads() {
             return None;
         }
         let place = log.index.touch(key)?;
@@ -127,7 +141,7 @@ impl Disk {
             log.forget(key, &place);
             return None;
         }
-        self.reader.read(*key, place).await
+        self.reader.read(*key, place, patience).await
     }
 
     /// Whether the chunk waits to be written, or is in the index of a disk that can be read.

@@ -22,6 +22,8 @@ pub struct Faults {
     /// How fast it says that it is: how long a read takes, and bytes a second. `None` says a
     /// millisecond, and no rate.
     pub claims: Option<(Duration, u32)>,
+    /// The disk is late: reads are given up, but for those that wait patiently.
+    pub late: bool,
     /// Reads of the disk find nothing, though the index names the chunk.
     pub lose: bool,
     /// The index is not loaded yet.
@@ -105,6 +107,36 @@ impl FakeStore {
         sum(&inner.memory) + sum(&inner.disk)
     }
 
+    async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
+        let faults = {
+            let mut inner = self.lock();
+            if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
+                return Some((bytes.clone(), Tier::Memory));
+            }
+            if inner.faults.demoted || !inner.disk.contains_key(key) {
+                return None;
+            }
+            inner.counts.disk_reads += 1;
+            inner.faults
+        };
+        if !faults.delay.is_zero() {
+            tokio::time::sleep(faults.delay).await;
+        }
+        if faults.lose || faults.late && !patient {
+            return None;
+        }
+        let mut inner = self.lock();
+        let bytes = inner
+            .disk
+            .get(key)
+            .filter(|bytes| bytes.len() == len)?
+            .clone();
+        if !faults.refuse_memory {
+            inner.memory.insert(*key, bytes.clone());
+        }
+        Some((bytes, Tier::Disk))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,35 +154,15 @@ impl ChunkStore for FakeStore {
     }
 
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(async move {
-            let faults = {
-                let mut inner = self.lock();
-                if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
-                    return Some((bytes.clone(), Tier::Memory));
-                }
-                if inner.faults.demoted || !inner.disk.contains_key(key) {
-                    return None;
-                }
-                inner.counts.disk_reads += 1;
-                inner.faults
-            };
-            if !faults.delay.is_zero() {
-                tokio::time::sleep(faults.delay).await;
-            }
-            if faults.lose {
-                return None;
-            }
-            let mut inner = self.lock();
-            let bytes = inner
-                .disk
-                .get(key)
-                .filter(|bytes| bytes.len() == len)?
-                .clone();
-            if !faults.refuse_memory {
-                inner.memory.insert(*key, bytes.clone());
-            }
-            Some((bytes, Tier::Disk))
-        })
+        Box::pin(self.find(key, len, false))
+    }
+
+    fn get_patiently<'a>(
+        &'a self,
+        key: &'a ChunkKey,
+        len: usize,
+    ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
+        Box::pin(self.find(key, len, true))
     }
 
     fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {

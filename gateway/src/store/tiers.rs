@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use super::bays::Bays;
+use super::disk::Patience;
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::{Admit, ChunkKey, ChunkStore, Settings, StoreError, Tier};
@@ -101,6 +102,20 @@ impl Tiers {
             self.memory.settle(key);
         }
     }
+
+    async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<(Bytes, Tier)> {
+        if let Some(bytes) = self.get_memory(key) {
+            if bytes.len() == len {
+                return Some((bytes, Tier::Memory));
+            }
+            self.memory.remove(key);
+        }
+        // Owned: a disk that is taken out meanwhile ends after the last read of it.
+        let disk = self.bays.of(key)?.clone()?;
+        let bytes = disk.get(key, len, patience).await?;
+        self.remember(*key, bytes.clone(), OnDisk::Taken);
+        Some((bytes, Tier::Disk))
+    }
 }
 
 impl ChunkStore for Tiers {
@@ -116,19 +131,15 @@ impl ChunkStore for Tiers {
     }
 
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(async move {
-            if let Some(bytes) = self.get_memory(key) {
-                if bytes.len() == len {
-                    return Some((bytes, Tier::Memory));
-                }
-                self.memory.remove(key);
-            }
-            // Owned: a disk that is taken out meanwhile ends after the last read of it.
-            let disk = self.bays.of(key)?.clone()?;
-            let bytes = disk.get(key, len).await?;
-            self.remember(*key, bytes.clone(), OnDisk::Taken);
-            Some((bytes, Tier::Disk))
-        })
+        Box::pin(self.find(key, len, Patience::Usual))
+    }
+
+    fn get_patiently<'a>(
+        &'a self,
+        key: &'a ChunkKey,
+        len: usize,
+    ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
+        Box::pin(self.find(key, len, Patience::Last))
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {

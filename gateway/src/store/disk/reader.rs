@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::Patience;
 use super::entry::Place;
 use super::log::Log;
 use super::refusal::Fault;
@@ -26,6 +27,9 @@ const SLOWEST: u64 = 8 << 20;
 
 /// The longest norm that is believed: a disk that takes longer is of no use to a reader.
 const LONGEST: Duration = Duration::from_secs(3);
+
+/// How long a disk is waited for when nobody else has the chunk.
+const LAST: Duration = Duration::from_secs(10);
 
 /// Reads of one disk.
 #[derive(Debug)]
@@ -70,7 +74,12 @@ impl Reader {
     }
 
     /// Reads and verifies a chunk. `None`: it is not to be had, for whatever reason; counted.
-    pub(super) async fn read(&self, key: ChunkKey, place: Place) -> Option<Bytes> {
+    pub(super) async fn read(
+        &self,
+        key: ChunkKey,
+        place: Place,
+        patience: Patience,
+    ) -> Option<Bytes> {
         let shared = &self.shared;
         if shared.hung.load(Ordering::Relaxed) >= self.reads {
             return None;
@@ -78,7 +87,10 @@ impl Reader {
         let began = Instant::now();
         let turn = Turn::take(shared, u64::from(place.len));
         let under_way = turn.under_way;
-        let allowed = self.allowed(under_way - turn.len, turn.len);
+        let allowed = match patience {
+            Patience::Usual => self.allowed(under_way - turn.len, turn.len),
+            Patience::Last => LAST,
+        };
         let call = Arc::new(Call::default());
         let work = self.work(key, place, turn, Arc::clone(&call), began);
         let outcome = timeout(allowed, work).await;
@@ -108,12 +120,12 @@ impl Reader {
         None
     }
 
-    /// How long a read of `len` bytes would take if it began now. Zero while nothing was measured:
-    /// then one has to be tried.
+    /// How long a read of `len` bytes would take if it began now. While nothing was measured, one has
+    /// to be tried, which counts as no time; and behind it not many more, for the disk may be slow.
     pub(super) fn estimate(&self, len: u64) -> Duration {
         let under_way = self.shared.under_way.load(Ordering::Relaxed);
         let estimate = self.shared.meter().estimate(under_way, len);
-        estimate.unwrap_or_default()
+        estimate.unwrap_or_else(|| slowest(under_way))
     }
 
     /// Bytes per second that the disk gave lately.
@@ -124,10 +136,7 @@ impl Reader {
     /// How long a read may take that begins behind `under_way` bytes.
     fn allowed(&self, under_way: u64, len: u64) -> Duration {
         let measured = self.shared.meter().estimate(under_way, len);
-        let norm = measured.map_or_else(
-            || Duration::from_micros((under_way + len).saturating_mul(1_000_000) / SLOWEST),
-            |measured| 2 * measured,
-        );
+        let norm = measured.map_or_else(|| slowest(under_way + len), |measured| 2 * measured);
         norm.min(LONGEST) + self.late
     }
 
@@ -156,6 +165,11 @@ impl Reader {
         })?;
         read.await.ok()
     }
+}
+
+/// How long an unknown disk may take over so many bytes.
+fn slowest(bytes: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / SLOWEST)
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 //! Reads that do not come back, through a whole disk with its threads.
 
-use super::super::Disk;
+use super::super::{Disk, Patience};
 use super::*;
 use crate::store::disk::State;
 
@@ -32,7 +32,8 @@ async fn filled(files: &Faulty, settings: &DiskSettings) -> Disk {
 }
 
 async fn get(disk: &Disk, number: u32) -> Option<Bytes> {
-    disk.get(&key(number), content(number).len()).await
+    disk.get(&key(number), content(number).len(), Patience::Usual)
+        .await
 }
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -74,6 +75,8 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     disk.insert(key(100), content(100)).expect("writes go on");
 
     files.set(Wrong::default());
+    let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
+    assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
     eventually("the reads return", || metrics.hung.get() == 0).await;
     eventually("a probe succeeds", || disk.log.health.reads()).await;
     disk.reader.late = Duration::from_secs(600);
@@ -99,7 +102,7 @@ async fn where_all_places_hang_the_rest_are_misses_at_once() {
     let place = disk.log.index.find(&key(5)).expect("there");
     if disk.log.metrics.hung.get() == 2 {
         let before = disk.log.health.reads();
-        assert_eq!(disk.reader.read(key(5), place).await, None);
+        assert_eq!(disk.reader.read(key(5), place, Patience::Usual).await, None);
         assert_eq!(disk.log.health.reads(), before, "none was begun");
     }
     files.set(Wrong::default());
@@ -110,7 +113,7 @@ async fn another_length_is_a_miss_and_drops_the_chunk() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = Faulty::default();
     let disk = filled(&files, &settings(&dir)).await;
-    assert_eq!(disk.get(&key(2), CHUNK - 1).await, None);
+    assert_eq!(disk.get(&key(2), CHUNK - 1, Patience::Usual).await, None);
     assert!(!disk.contains(&key(2)));
     assert_eq!(Fault::Corrupt.name(), "corrupt");
 }
