@@ -105,6 +105,8 @@ async fn accept(
         connections.spawn(async move {
             // Whoever breaks a connection has reasons; the other side sees it end.
             tokio::select! {
+                // First: nobody upstream hears of a connection that comes while it is cut.
+                biased;
                 _ = cut.wait_for(|cut| *cut) => {}
                 _ = carry(client, upstream, bucket) => {}
             }
