@@ -73,6 +73,11 @@ long-disk: release
     {{ loadtest }} run disk-first disk-published disk-second disk-two disk-start disk-zipf \
         disk-down disk-kill disk-flips disk-faults --report report
 
+# Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
+# every machine that runs `ci` gives
+disk-faults *args: release
+    {{ loadtest }} run disk-faults --seconds 3 {{ args }}
+
 # The binary that the load test starts
 release:
     cargo build --release -p tidegate
