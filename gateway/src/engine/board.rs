@@ -146,9 +146,7 @@ impl Fill {
         cursor: Weak<Cursor>,
     ) -> Lease {
         let part = Part::new(index..index + 1, Bringer::Disk, cursor);
-        let new = self.take_off(flights, &part, 0);
-        let lease = part.lease();
-        let fetch = Fetch::new(self.clone(), part, new, terms);
+        let (lease, fetch) = self.take_off(flights, part, 0, terms);
         self.core.spawn(fetch.read_disk(charge));
         lease
     }
@@ -164,9 +162,7 @@ impl Fill {
         let (chunks, charge) = self.affordable(run);
         let base = if offset < WORTH_SKIPPING { 0 } else { offset };
         let part = Part::new(chunks, Bringer::Origin, Weak::new());
-        let new = self.take_off(flights, &part, base);
-        let lease = part.lease();
-        let fetch = Fetch::new(self.clone(), part, new, terms);
+        let (lease, fetch) = self.take_off(flights, part, base, terms);
         self.core.spawn(fetch.ask_origin(charge, Priority::Demand));
         lease
     }
@@ -253,9 +249,7 @@ impl Fill {
             return Ahead::NoRoom;
         };
         let part = Part::new(run, Bringer::Origin, Arc::downgrade(cursor));
-        let new = self.take_off(flights, &part, 0);
-        let lease = part.lease();
-        let fetch = Fetch::new(self.clone(), part, new, terms);
+        let (lease, fetch) = self.take_off(flights, part, 0, terms);
         self.core
             .spawn(fetch.ask_origin(Some(charge), Priority::Ahead));
         Ahead::OnItsWay(lease)
@@ -308,15 +302,18 @@ impl Fill {
         geometry.bytes(chunks.end - 1, size).end - geometry.bytes(chunks.start, size).start
     }
 
-    /// Enters a flight for every chunk of a part, the first of them from its byte `base` on.
+    /// Enters a flight for every chunk of a part, the first of them from its byte `base` on. Gives
+    /// what keeps the part wanted, and the task that is to bring it.
     pub(super) fn take_off(
-        &self,
+        self: &Arc<Self>,
         flights: &mut Flights<'_>,
-        part: &Arc<Part>,
+        part: Arc<Part>,
         base: usize,
-    ) -> Vec<Arc<Flight>> {
+        terms: Terms,
+    ) -> (Lease, Fetch) {
         let first = part.chunks.start;
-        part.chunks
+        let new = part
+            .chunks
             .clone()
             .map(|index| {
                 let base = if index == first { base } else { 0 };
@@ -324,6 +321,8 @@ impl Fill {
                 flights.insert(index, flight.clone());
                 flight
             })
-            .collect()
+            .collect();
+        let lease = part.lease();
+        (lease, Fetch::new(self.clone(), part, new, terms))
     }
 }

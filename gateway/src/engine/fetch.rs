@@ -369,7 +369,11 @@ impl Drop for Fetch {
         if self.flights.is_empty() && self.headless.is_none() {
             return;
         }
-        self.fill.forget(&self.part);
+        // A runtime that has ended drops what it is given at once, and then the caller holds the lock
+        // of the flights; nobody comes after that, so they may stay.
+        if std::thread::panicking() {
+            self.fill.forget(&self.part);
+        }
         for flight in self.headless.iter().chain(&self.flights) {
             flight.finish(Err(Error::Unavailable));
         }

@@ -12,7 +12,6 @@ use bytes::Buf;
 
 use super::core::Core;
 use super::cursor::Cursors;
-use super::fetch::Fetch;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
 use crate::origin::{Content, Origin};
@@ -123,12 +122,11 @@ impl Fill {
             return None;
         }
         let part = Part::new(first..first + new, Bringer::Origin, Weak::new());
-        let lease = part.lease();
-        let new = self.take_off(&mut flights, &part, 0);
+        let span = self.span_len(&part.chunks);
+        let (lease, fetch) = self.take_off(&mut flights, part, 0, terms);
         drop(flights);
         content.body = skip(content.body, geometry.start(first) - content.range.start);
-        let charge = self.core.budget.try_demand(self.span_len(&part.chunks));
-        let fetch = Fetch::new(self.clone(), part, new, terms);
+        let charge = self.core.budget.try_demand(span);
         self.core.spawn(fetch.take_answer(charge, content));
         Some(lease)
     }
