@@ -1,8 +1,9 @@
 //! The byte budget: everything the engine holds in memory apart from the memory tier.
 //!
 //! Chunks that are still arriving, what was read ahead and waits for its reader: all of it is charged
-//! here. What clients pin of chunks on their way to them is charged to a purse of the frontend's. Demand waits in line when nothing is left, so it goes on however
-//! tight it gets; read-ahead takes only what demand leaves over, so it shrinks to nothing first.
+//! here. What clients pin of chunks on their way to them is charged to a purse of the frontend's.
+//! Demand waits in line when nothing is left, so it goes on however tight it gets; read-ahead takes
+//! only what demand leaves over, so it shrinks to nothing first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,12 @@ impl Budget {
         (left >= self.total / KEPT_FOR_DEMAND)
             .then(|| self.try_demand(bytes))
             .flatten()
+    }
+
+    /// Whether less than half is left: what can do with less then asks for less.
+    #[must_use]
+    pub fn is_tight(&self) -> bool {
+        self.free.available_permits() < self.total / 2
     }
 
     /// Bytes taken at the moment.

@@ -17,7 +17,7 @@ use super::fill::{Fill, Terms};
 use super::flight::{Flight, Part};
 use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
 use crate::plan::{ByteRange, RangeSpec};
-use crate::store::{Entry, Record, Tier};
+use crate::store::{Entry, Record};
 
 /// A fetch that nobody wants any more is finished all the same when no more than this is missing:
 /// giving up costs the connection, and these bytes are most likely on their way already.
@@ -324,11 +324,8 @@ impl Fetch {
         self.part.land();
         self.leave_stream();
         match result {
-            // What a reader asked for and memory has is charged to memory from now on: a reader
-            // that stands still keeps the chunk it is in, and not the whole part.
-            Ok(()) if self.part.cursor.strong_count() == 0 && self.is_in_memory() => {
-                self.fill.forget(&self.part);
-            }
+            // A reader that stands still keeps the chunk it is in, and not the whole part.
+            Ok(()) if self.part.cursor.strong_count() == 0 && self.fill.hand_over(&self.part) => {}
             Ok(()) => loop {
                 tokio::select! {
                     () = self.part.unwanted() => {}
@@ -350,16 +347,6 @@ impl Fetch {
                 self.flights.clear();
             }
         }
-    }
-}
-
-impl Fetch {
-    fn is_in_memory(&self) -> bool {
-        let locate = |index| self.fill.core.chunks.locate(&self.fill.key(index));
-        self.part
-            .chunks
-            .clone()
-            .all(|index| locate(index) == Some(Tier::Memory))
     }
 }
 

@@ -17,7 +17,7 @@ use super::pace::Pace;
 use crate::origin::{Content, Origin};
 use crate::plan::profile::DiskUse;
 use crate::plan::{ObjectId, Profile, Version, VersionId};
-use crate::store::{Admit, ChunkKey};
+use crate::store::{Admit, ChunkKey, Tier};
 
 /// What is on its way of one version. See the module's head.
 #[derive(Debug)]
@@ -121,12 +121,12 @@ impl Fill {
         if new == 0 {
             return None;
         }
-        let part = Part::new(first..first + new, Bringer::Origin, Weak::new());
-        let span = self.span_len(&part.chunks);
+        // Where the budget is tight, only the first of them: the rest can be asked for again.
+        let (chunks, charge) = self.affordable(first..first + new);
+        let part = Part::new(chunks, Bringer::Origin, Weak::new());
         let (lease, fetch) = self.take_off(&mut flights, part, 0, terms);
         drop(flights);
         content.body = skip(content.body, geometry.start(first) - content.range.start);
-        let charge = self.core.budget.try_demand(span);
         self.core.spawn(fetch.take_answer(charge, content));
         Some(lease)
     }
@@ -144,6 +144,33 @@ impl Fill {
             forget(&mut flights, part);
         }
         unwanted
+    }
+
+    /// Removes those of a landed part's flights that memory has, and to which they are charged from
+    /// now on. Says whether that was all of them.
+    pub(super) fn hand_over(&self, part: &Arc<Part>) -> bool {
+        let mut flights = self.flights();
+        let mut all = true;
+        for index in part.chunks.clone() {
+            let is_kept = self.core.chunks.locate(&self.key(index)) == Some(Tier::Memory);
+            all &= is_kept;
+            if is_kept && let Some(flight) = take(&mut flights, index, part) {
+                flight.settle();
+            }
+        }
+        all
+    }
+
+    /// A reader goes on to the next chunk of a part. When nobody else came for the part, and it has
+    /// landed, what was passed is wanted no more: a slow reader holds what is ahead of it, and not
+    /// the whole part.
+    pub(super) fn leave_behind(&self, index: u32, part: &Arc<Part>) {
+        if part.has_landed() && part.cursor.strong_count() == 0 {
+            let mut flights = self.flights();
+            if part.leases() == 1 {
+                take(&mut flights, index, part);
+            }
+        }
     }
 
     /// Where a fetched chunk is to be kept, if anywhere.
@@ -172,13 +199,17 @@ const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn forget(flights: &mut Flights<'_>, part: &Arc<Part>) {
     for index in part.chunks.clone() {
-        if flights
-            .get(&index)
-            .is_some_and(|flight| Arc::ptr_eq(&flight.part, part))
-        {
-            flights.remove(&index);
-        }
+        take(flights, index, part);
     }
+}
+
+/// Removes the flight of a chunk, if it is this part's.
+fn take(flights: &mut Flights<'_>, index: u32, part: &Arc<Part>) -> Option<Arc<Flight>> {
+    let flight = flights.get(&index)?;
+    if !Arc::ptr_eq(&flight.part, part) {
+        return None;
+    }
+    flights.remove(&index)
 }
 
 /// The body without its first `skip` bytes.

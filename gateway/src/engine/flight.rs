@@ -65,7 +65,12 @@ impl Part {
     }
 
     pub(super) fn is_wanted(&self) -> bool {
-        self.leases.load(Ordering::Acquire) > 0
+        self.leases() > 0
+    }
+
+    /// How many hold a lease.
+    pub(super) fn leases(&self) -> usize {
+        self.leases.load(Ordering::Acquire)
     }
 
     /// The stream is free, or about to be. Says whether it was busy until now.
@@ -102,6 +107,11 @@ impl Part {
 impl Lease {
     pub(super) fn part(&self) -> &Part {
         &self.0
+    }
+
+    /// Gives the lease up.
+    pub(super) fn into_part(self) -> Arc<Part> {
+        self.0.clone()
     }
 }
 
@@ -165,6 +175,11 @@ impl Flight {
     /// The memory that this chunk takes is charged until the flight is dropped.
     pub(super) fn charge(&self, charge: Charge) {
         self.state().charge = Some(charge);
+    }
+
+    /// Somebody else answers for its memory from now on.
+    pub(super) fn settle(&self) {
+        self.state().charge = None;
     }
 
     /// Bytes from `base` on that have not arrived yet.

@@ -43,8 +43,11 @@ enum Chunk {
     Flight {
         flight: Arc<Flight>,
         place: Place,
-        _lease: Lease,
+        lease: Lease,
     },
+    /// Handed out to its end. The lease keeps the rest of its part coming until the next chunk is
+    /// boarded.
+    Passed(Lease),
 }
 
 impl Reader {
@@ -92,8 +95,10 @@ impl Reader {
             .expect("chunks are at most 16 MiB");
         if self.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
             // The new lease is taken before the old one goes: a part of several chunks stays wanted.
-            self.chunk = Some((index, board(&self.pinned, index, offset, self.left)));
+            let next = board(&self.pinned, index, offset, self.left);
+            let before = self.chunk.replace((index, next));
             self.pinned.hold(None);
+            self.leave_behind(before);
             self.look_ahead();
         }
         let (_, chunk) = self.chunk.as_mut().expect("boarded just now");
@@ -112,12 +117,15 @@ impl Reader {
                     }
                 }
             }
+            Chunk::Passed(_) => unreachable!("nothing of it is left to read"),
         };
         let most = usize::try_from(self.left.len()).unwrap_or(usize::MAX);
         piece.truncate(most);
         self.left.start += piece.len() as u64;
         if self.left.is_empty() {
             self.chunk = None;
+        } else if geometry.index(self.left.start) != index {
+            self.pass();
         }
         self.pinned
             .core
@@ -125,6 +133,27 @@ impl Reader {
             .delivered
             .inc_by(piece.len() as u64);
         Poll::Ready(Ok(piece))
+    }
+
+    /// Lets go of a chunk that has been handed out to its end: from here on who took its bytes
+    /// answers for their memory.
+    fn pass(&mut self) {
+        if let Some((index, Chunk::Flight { lease, .. })) = self.chunk.take() {
+            self.chunk = Some((index, Chunk::Passed(lease)));
+        }
+    }
+
+    /// Gives back the memory of a passed chunk that nobody else came for, though its part goes on.
+    fn leave_behind(&self, passed: Option<(u32, Chunk)>) {
+        let Some((index, Chunk::Passed(lease))) = passed else {
+            return;
+        };
+        if let Some((_, Chunk::Flight { flight, .. })) = &self.chunk {
+            let part = lease.into_part();
+            if Arc::ptr_eq(&part, &flight.part) {
+                self.pinned.fill().leave_behind(index, &part);
+            }
+        }
     }
 
     /// Tells the cursor how far the reader has come, and has it fetch what comes next. Done once a
@@ -184,7 +213,7 @@ fn board(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> Chunk {
         Boarded::Flight(flight, lease) => Chunk::Flight {
             flight,
             place: Place::default(),
-            _lease: lease,
+            lease,
         },
     }
 }

@@ -266,7 +266,7 @@ async fn ask(
     };
     let get = Get {
         key: id.key.clone(),
-        range: Some(widen(first, core.geometry)),
+        range: Some(widen(first, core.geometry, beginning(core))),
         condition: known.map_or(Condition::None, |record| {
             Condition::NoneMatch(record.version.etag.clone())
         }),
@@ -307,11 +307,21 @@ async fn head(
     })
 }
 
-/// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.
+/// How much an open range asks for at first: [`FIRST`], and a chunk where memory is short.
+fn beginning(core: &Core) -> u64 {
+    let chunk = core.geometry.chunk();
+    if core.budget.is_tight() {
+        chunk
+    } else {
+        FIRST.max(chunk)
+    }
+}
+
+/// From what the client wants to what is asked for: whole chunks, and of open ranges a `beginning`.
 ///
 /// A suffix is widened by a chunk less a byte, so that the chunks that hold it come whole wherever
 /// the unknown end may lie.
-fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
+fn widen(first: RangeSpec, geometry: Geometry, beginning: u64) -> RangeSpec {
     let chunk = geometry.chunk();
     let down = |at: u64| at - at % chunk;
     let bounded = |first: u64, length: u64| RangeSpec::Bounded {
@@ -319,7 +329,7 @@ fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
         last: first.saturating_add(length - 1),
     };
     match first {
-        RangeSpec::From(from) => bounded(down(from), FIRST.max(chunk)),
+        RangeSpec::From(from) => bounded(down(from), beginning),
         RangeSpec::Bounded { first, last } => {
             let first = down(first);
             let length = (last.max(first) - first).saturating_add(1);
@@ -364,7 +374,7 @@ mod tests {
             let geometry = Geometry::default();
             let chunk = geometry.chunk();
             if let (Some(wanted), Some(asked)) =
-                (spec.resolve(size), widen(spec, geometry).resolve(size))
+                (spec.resolve(size), widen(spec, geometry, FIRST).resolve(size))
             {
                 let whole = asked.start.next_multiple_of(chunk)..asked.end;
                 let first = if matches!(spec, RangeSpec::Suffix(n) if n > PART) {

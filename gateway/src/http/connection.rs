@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::pulse::{Limits, Pulse};
@@ -96,15 +96,25 @@ pub(super) async fn run<H: Handler, S>(
     let mut look = limits.shortest();
     let mut draining = false;
     loop {
+        // One of the two is waited for at a time: a wait costs something each time the connection
+        // wakes.
+        let told = if draining {
+            &ending.abort
+        } else {
+            &ending.drain
+        };
         tokio::select! {
+            biased;
             result = &mut connection => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "connection ended");
                 }
                 return;
             }
-            () = ending.abort.cancelled() => return,
-            () = ending.drain.cancelled(), if !draining => {
+            () = told.cancelled() => {
+                if draining {
+                    return;
+                }
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -144,7 +154,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> Watched<S> {
     fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
-            self.pulse.moved();
+            self.pulse.moved(Instant::now());
         }
         polled
     }

@@ -144,7 +144,7 @@ impl<O: Readable> Delivery<O> {
             Some(left) => self.left = left,
             None => return Poll::Ready(Some(Err(Broken::Length))),
         }
-        self.handed = Some((Instant::now(), bytes.len()));
+        self.handed = (self.left > 0).then(|| (Instant::now(), bytes.len()));
         Poll::Ready(Some(Ok(bytes)))
     }
 

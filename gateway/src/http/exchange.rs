@@ -22,7 +22,8 @@ pub(super) struct Exchange {
     method: Method,
     uri: Uri,
     started: Instant,
-    first_byte: Option<Duration>,
+    /// When its first bytes were at hand.
+    answered: Option<Instant>,
     /// `None` until an answer begins: a client that left before that has none.
     status: Option<StatusCode>,
     cache: CacheResult,
@@ -41,7 +42,8 @@ impl Exchange {
         uri: Uri,
         multiplexed: bool,
     ) -> Self {
-        pulse.begins(multiplexed);
+        let started = Instant::now();
+        pulse.begins(started, multiplexed);
         metrics.in_flight.inc();
         Self {
             metrics,
@@ -49,8 +51,8 @@ impl Exchange {
             client,
             method,
             uri,
-            started: Instant::now(),
-            first_byte: None,
+            started,
+            answered: None,
             status: None,
             cache: CacheResult::None,
             sent: 0,
@@ -66,7 +68,9 @@ impl Exchange {
 
     /// The answer is decided, its first bytes are at hand.
     pub(super) fn answers(&mut self, status: StatusCode, cache: CacheResult) {
-        self.first_byte = Some(self.started.elapsed());
+        let now = Instant::now();
+        self.answered = Some(now);
+        self.pulse.moved(now);
         self.status = Some(status);
         self.cache = cache;
     }
@@ -81,12 +85,15 @@ impl Exchange {
 
     /// Bytes go to the client.
     pub(super) fn hands(&mut self, bytes: usize) {
-        self.sent += bytes as u64;
-        self.pulse.moved();
         if self.waits {
+            // The first bytes were at hand when the answer was decided; others were waited for.
+            if self.sent > 0 {
+                self.pulse.moved(Instant::now());
+            }
             self.waits = false;
             self.pulse.waits_for_us(false);
         }
+        self.sent += bytes as u64;
     }
 
     /// The answer is cut off by us. Its cause is known to nobody but the log.
@@ -116,7 +123,8 @@ impl Drop for Exchange {
             self.sent,
             self.complete,
         );
-        if let Some(first_byte) = self.first_byte {
+        let first_byte = self.answered.map(|at| at.duration_since(self.started));
+        if let Some(first_byte) = first_byte {
             self.metrics.first_byte.observe(first_byte.as_secs_f64());
         }
         // 499 as nginx has it: the client went before there was an answer.
@@ -127,7 +135,7 @@ impl Drop for Exchange {
             status = self.status.map_or(499, |status| status.as_u16()),
             bytes = self.sent,
             cache = self.cache.as_str(),
-            first_byte_ms = self.first_byte.map(millis),
+            first_byte_ms = first_byte.map(millis),
             duration_ms = millis(self.started.elapsed()),
             client = self.client.map(tracing::field::display),
             complete = self.complete,

@@ -58,25 +58,25 @@ impl Pulse {
         }
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
+    fn millis(&self, at: Instant) -> u64 {
+        u64::try_from(at.duration_since(self.born).as_millis()).unwrap_or(u64::MAX - 1)
     }
 
-    /// Bytes reached the client, or were asked for on its behalf.
-    pub(super) fn moved(&self) {
-        self.moved.store(self.now(), Relaxed);
+    /// Bytes reached the client, or were asked for on its behalf, at this time.
+    pub(super) fn moved(&self, at: Instant) {
+        self.moved.store(self.millis(at), Relaxed);
     }
 
     /// Bytes of the client arrived.
     pub(super) fn arrived(&self) {
         if self.head.load(Relaxed) == 0 && !self.multiplexed.load(Relaxed) {
-            self.head.store(self.now() + 1, Relaxed);
+            self.head.store(self.millis(Instant::now()) + 1, Relaxed);
         }
     }
 
-    /// A request's head is complete; until [`Pulse::ends`] it waits for us.
-    pub(super) fn begins(&self, multiplexed: bool) {
-        self.moved();
+    /// A request's head is complete at this time; until [`Pulse::ends`] it waits for us.
+    pub(super) fn begins(&self, at: Instant, multiplexed: bool) {
+        self.moved(at);
         self.head.store(0, Relaxed);
         self.multiplexed.store(multiplexed, Relaxed);
         self.open.fetch_add(1, Relaxed);
@@ -92,9 +92,8 @@ impl Pulse {
         }
     }
 
-    /// An answer is handed over or given up.
+    /// An answer is handed over or given up. Its last bytes are noted as moved when they are written.
     pub(super) fn ends(&self, waited_for_us: bool) {
-        self.moved();
         self.head.store(0, Relaxed);
         self.open.fetch_sub(1, Relaxed);
         if waited_for_us {
@@ -115,7 +114,7 @@ impl Pulse {
         } else {
             (self.moved.load(Relaxed), limits.idle, Why::Idle)
         };
-        let passed = Duration::from_millis(self.now().saturating_sub(since));
+        let passed = Duration::from_millis(self.millis(Instant::now()).saturating_sub(since));
         match limit.checked_sub(passed) {
             None | Some(Duration::ZERO) => Err(why),
             Some(left) => Ok(left.min(limits.shortest())),
@@ -170,7 +169,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn keep_alive_may_idle_until_the_next_head_begins() {
         let pulse = Pulse::new();
-        pulse.begins(false);
+        pulse.begins(Instant::now(), false);
         pulse.ends(true);
         assert_eq!(after(&pulse, 59).await, None);
         pulse.arrived();
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(after(&pulse, 5).await, Some(Why::Header));
 
         let pulse = Pulse::new();
-        pulse.begins(true);
+        pulse.begins(Instant::now(), true);
         pulse.ends(true);
         pulse.arrived();
         assert_eq!(
@@ -196,16 +195,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_the_clients_own_delay_counts_as_a_stall() {
         let pulse = Pulse::new();
-        pulse.begins(false);
+        pulse.begins(Instant::now(), false);
         assert_eq!(
             after(&pulse, 1000).await,
             None,
             "we are slow, not the client"
         );
         pulse.waits_for_us(false);
-        pulse.moved();
+        pulse.moved(Instant::now());
         assert_eq!(after(&pulse, 29).await, None);
-        pulse.moved();
+        pulse.moved(Instant::now());
         assert_eq!(after(&pulse, 29).await, None, "slow, but it moves");
         assert_eq!(after(&pulse, 1).await, Some(Why::Stalled));
         pulse.waits_for_us(true);
