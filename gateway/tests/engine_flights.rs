@@ -477,6 +477,42 @@ async fn a_tiny_budget_slows_and_breaks_nothing() {
     }
 }
 
+/// Memory is waited for before a request is, never the other way round: else those who have the one
+/// and wait for the other would stand still together.
+#[tokio::test(start_paused = true)]
+async fn slow_readers_short_of_memory_and_of_requests_keep_going() {
+    let mut setup = Setup {
+        budget: 8 * CHUNK,
+        ..Setup::default()
+    };
+    setup.origin.max_requests = 4;
+    let world = setup.build();
+    world.store.set(Faults {
+        refuse_memory: true,
+        refuse_disk: true,
+        ..Faults::default()
+    });
+    let objects: Vec<_> = (0..16).map(|n| sample(n, 2 * MIB)).collect();
+    for (n, bytes) in objects.iter().enumerate() {
+        world.bucket.put(&format!("k{n}"), bytes.clone());
+    }
+    let (world, objects, since) = (&world, &objects, tokio::time::Instant::now());
+    join_all((0..objects.len()).map(|n| async move {
+        let object = world.get(&format!("k{n}")).await.expect("open");
+        let (mut reader, mut bytes) = (object.read_at(all(&object)), Vec::new());
+        while let Some(piece) = reader.next().await {
+            bytes.extend_from_slice(&piece.expect("no error"));
+            pass(Duration::from_millis(100)).await;
+        }
+        assert_eq!(bytes, objects[n]);
+    }))
+    .await;
+    // Nobody went on only because the patience of another, 10 s, had come to its end.
+    assert!(since.elapsed() < secs(8), "{:?}", since.elapsed());
+    pass(GRACE).await;
+    assert_eq!((world.used(), world.bucket.running()), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_budget_sheds_and_recovers() {
     let world = Setup {

@@ -286,7 +286,7 @@ impl Fill {
 
     /// As much of a run as the budget has room for now; at least its first chunk, for which the
     /// fetch waits its turn where there is no room.
-    pub(super) fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
+    fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
         loop {
             let charge = self.core.budget.try_demand(self.span_len(&run));
             if charge.is_some() || run.len() == 1 {

@@ -84,12 +84,6 @@ impl Budget {
             .flatten()
     }
 
-    /// Whether less than half is left: what can do with less then asks for less.
-    #[must_use]
-    pub fn is_tight(&self) -> bool {
-        self.free.available_permits() < self.total / 2
-    }
-
     /// Bytes taken at the moment.
     #[must_use]
     pub fn used(&self) -> u64 {

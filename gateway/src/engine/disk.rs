@@ -25,7 +25,7 @@ impl Fetch {
     pub(super) async fn read_disk(mut self, charge: Option<Charge>) {
         let had_charge = charge.is_some();
         let result = async {
-            self.pay(charge).await?;
+            self.pay_in_turn(charge).await?;
             let (core, key) = (self.fill.core.clone(), self.fill.key(self.next));
             let len = self.fill.chunk_len(self.next);
             let late = tiering::late(core.chunks.disk_estimate(&key, len).unwrap_or_default());

@@ -70,7 +70,7 @@ impl Fetch {
     /// Asks the origin for the part; what it fails to bring may lie on disk.
     pub(super) async fn ask_origin(mut self, charge: Option<Charge>, priority: Priority) {
         let result = async {
-            self.pay(charge).await?;
+            self.pay_in_turn(charge).await?;
             self.request_or_rescue(priority).await
         };
         let result = result.await;
@@ -78,18 +78,15 @@ impl Fetch {
     }
 
     /// Takes the part out of an answer that is there already.
-    pub(super) async fn take_answer(mut self, charge: Option<Charge>, content: Content) {
-        let result = async {
-            self.pay(charge).await?;
-            self.receive(content.body).await
-        };
-        let result = result.await;
+    pub(super) async fn take_answer(mut self, charge: Charge, content: Content) {
+        self.pay(charge);
+        let result = self.receive(content.body).await;
         self.end(result).await;
     }
 
     /// Charges the memory that the flights will take, waiting in turn where nothing is reserved.
-    pub(super) async fn pay(&mut self, charge: Option<Charge>) -> Result<(), End> {
-        let mut charge = match charge {
+    pub(super) async fn pay_in_turn(&mut self, charge: Option<Charge>) -> Result<(), End> {
+        let charge = match charge {
             Some(charge) => charge,
             None => {
                 let bytes = self.fill.span_len(&self.part.chunks);
@@ -100,10 +97,15 @@ impl Fetch {
                 }
             }
         };
+        self.pay(charge);
+        Ok(())
+    }
+
+    /// Shares a charge out among the flights; what they do not take is given back.
+    fn pay(&self, mut charge: Charge) {
         for (flight, index) in self.flights.iter().zip(self.part.chunks.clone()) {
             flight.charge(charge.split(self.fill.chunk_len(index) as u64));
         }
-        Ok(())
     }
 
     /// One request for the whole part, and a second one where the first began behind its head.

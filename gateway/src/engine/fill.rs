@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use bytes::Buf;
 
+use super::budget::Charge;
 use super::core::Core;
 use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
@@ -106,7 +107,12 @@ impl Fill {
 
     /// Takes over an answer that came with the version: its whole chunks become flights. The
     /// lease keeps them coming until a reader has boarded. `None` when it brings nothing new.
-    pub(super) fn adopt(self: &Arc<Self>, mut content: Content, terms: Terms) -> Option<Lease> {
+    pub(super) fn adopt(
+        self: &Arc<Self>,
+        mut content: Content,
+        terms: Terms,
+        charge: Charge,
+    ) -> Option<Lease> {
         let geometry = self.core.geometry;
         let first = geometry.index(content.range.start.next_multiple_of(geometry.chunk()));
         let end = match content.range.end {
@@ -121,9 +127,7 @@ impl Fill {
         if new == 0 {
             return None;
         }
-        // Where the budget is tight, only the first of them: the rest can be asked for again.
-        let (chunks, charge) = self.affordable(first..first + new);
-        let part = Part::new(chunks, Bringer::Origin, Weak::new());
+        let part = Part::new(first..first + new, Bringer::Origin, Weak::new());
         let (lease, fetch) = self.take_off(&mut flights, part, 0, terms);
         drop(flights);
         content.body = skip(content.body, geometry.start(first) - content.range.start);

@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use tokio::time::Instant;
 
 use super::board::PART;
+use super::budget::Charge;
 use super::core::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
@@ -183,6 +184,13 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     let generation = core.meta.generation(&id).await;
     // A version from before a purge is not confirmed into the time after it.
     let known = known.filter(|record| is_of(record, &id, generation));
+    let (first, charge) = match first {
+        Some(first) => {
+            let (first, charge) = afford(&core, widen(first, core.geometry)).await?;
+            (Some(first), Some(charge))
+        }
+        None => (None, None),
+    };
     let asked = core.now();
     let found = match ask(&core, &source, &id, known.as_deref(), first).await {
         Ok(found) => found,
@@ -220,9 +228,9 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     let storable = Policy::new(&version, &profile, asked).storable;
     let forward = forward(forced, known.as_deref(), &record);
     // Before the version is known to all: who finds it then finds its first bytes on their way.
-    let first = content.and_then(|content| {
+    let first = content.zip(charge).and_then(|(content, charge)| {
         let fill = Fill::of(&core, &source.origin, &id, &version, vid);
-        fill.adopt(content, Terms::new(&profile, storable))
+        fill.adopt(content, Terms::new(&profile, storable), charge)
             .map(Arc::new)
     });
     place.install(storable.then(|| Entry::Present(record.clone())));
@@ -266,7 +274,7 @@ async fn ask(
     };
     let get = Get {
         key: id.key.clone(),
-        range: Some(widen(first, core.geometry, beginning(core))),
+        range: Some(first),
         condition: known.map_or(Condition::None, |record| {
             Condition::NoneMatch(record.version.etag.clone())
         }),
@@ -290,6 +298,29 @@ async fn ask(
     }
 }
 
+/// Pays for the bytes before they are asked for, and asks for fewer where memory is short. Who asked
+/// first and then waited for memory would keep a request from those who have memory and wait for a
+/// request.
+async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), Error> {
+    let chunk = core.geometry.chunk();
+    let RangeSpec::Bounded { first, last } = wanted else {
+        let RangeSpec::Suffix(length) = wanted else {
+            unreachable!("an open range is bounded by now");
+        };
+        return Ok((wanted, core.budget.demand(length).await?));
+    };
+    let mut length = last - first + 1;
+    let charge = loop {
+        match core.budget.try_demand(length) {
+            Some(charge) => break charge,
+            None if length <= chunk => break core.budget.demand(length).await?,
+            None => length = (length / 2).next_multiple_of(chunk),
+        }
+    };
+    let last = first.saturating_add(length - 1);
+    Ok((RangeSpec::Bounded { first, last }, charge))
+}
+
 /// A copy of the object onto itself keeps the ETag, and moves only `Last-Modified`.
 fn is_mended(record: &Record, last_modified: Option<Timestamp>) -> bool {
     last_modified.is_some() && record.version.last_modified != last_modified
@@ -307,21 +338,11 @@ async fn head(
     })
 }
 
-/// How much an open range asks for at first: [`FIRST`], and a chunk where memory is short.
-fn beginning(core: &Core) -> u64 {
-    let chunk = core.geometry.chunk();
-    if core.budget.is_tight() {
-        chunk
-    } else {
-        FIRST.max(chunk)
-    }
-}
-
-/// From what the client wants to what is asked for: whole chunks, and of open ranges a `beginning`.
+/// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.
 ///
 /// A suffix is widened by a chunk less a byte, so that the chunks that hold it come whole wherever
 /// the unknown end may lie.
-fn widen(first: RangeSpec, geometry: Geometry, beginning: u64) -> RangeSpec {
+fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
     let chunk = geometry.chunk();
     let down = |at: u64| at - at % chunk;
     let bounded = |first: u64, length: u64| RangeSpec::Bounded {
@@ -329,7 +350,7 @@ fn widen(first: RangeSpec, geometry: Geometry, beginning: u64) -> RangeSpec {
         last: first.saturating_add(length - 1),
     };
     match first {
-        RangeSpec::From(from) => bounded(down(from), beginning),
+        RangeSpec::From(from) => bounded(down(from), FIRST.max(chunk)),
         RangeSpec::Bounded { first, last } => {
             let first = down(first);
             let length = (last.max(first) - first).saturating_add(1);
@@ -374,7 +395,7 @@ mod tests {
             let geometry = Geometry::default();
             let chunk = geometry.chunk();
             if let (Some(wanted), Some(asked)) =
-                (spec.resolve(size), widen(spec, geometry, FIRST).resolve(size))
+                (spec.resolve(size), widen(spec, geometry).resolve(size))
             {
                 let whole = asked.start.next_multiple_of(chunk)..asked.end;
                 let first = if matches!(spec, RangeSpec::Suffix(n) if n > PART) {
