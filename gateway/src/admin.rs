@@ -6,6 +6,8 @@
 //! | `GET /healthz` | 200 while the process lives; asks nothing of anything |
 //! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not. What is amiss but keeps nobody from an answer follows as a note |
 //! | `GET /metrics` | everything that is counted, as OpenMetrics text |
+//! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
+//! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
@@ -13,9 +15,9 @@
 //! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
 //! no token is configured. Other paths are 404, other methods 405.
 //!
-//! This layer does not know origins or stores, nor routes but by their names: [`Control`] and
-//! [`profile::Routes`] are all that it sees of the gateway, and [`EngineControl`] is the one
-//! implementation of the former that is not a test's.
+//! This layer does not know origins or stores, nor routes but by their names: [`Control`],
+//! [`profile::Routes`] and [`cache::Tiers`] are all that it sees of the gateway, and [`EngineControl`]
+//! is the one implementation of the first that is not a test's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 mod ask;
 pub mod auth;
+pub mod cache;
 pub mod control;
 mod listen;
 pub mod profile;
@@ -69,6 +72,8 @@ pub struct Admin {
     pub control: Arc<dyn Control>,
     /// The routes, whose profiles may be exchanged.
     pub routes: Arc<dyn profile::Routes>,
+    /// The tiers, which may be resized and switched off.
+    pub tiers: Arc<dyn cache::Tiers>,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// What a change must show; without one nothing can be changed.
@@ -95,6 +100,12 @@ impl Admin {
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
+            .route("/cache", get(cache::show))
+            .route(
+                "/cache/memory",
+                put(cache::memory).route_layer(changes.clone()),
+            )
+            .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))

@@ -10,6 +10,7 @@ mod gateway;
 mod profiles;
 mod routes;
 mod settings;
+mod tiers;
 
 use std::future::Future;
 

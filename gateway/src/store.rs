@@ -8,6 +8,7 @@ pub mod fake;
 pub mod hash;
 pub mod meta;
 pub mod settings;
+pub mod tiering;
 pub mod tiers;
 
 mod bays;
@@ -26,12 +27,21 @@ use prometheus_client::registry::Registry;
 pub use error::StoreError;
 pub use meta::Meta;
 pub use settings::{DiskSettings, Settings};
+pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
 
 use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 
-/// Both stores, as the engine takes them.
-pub type Stores = (Arc<dyn ChunkStore>, Arc<dyn MetaStore>);
+/// Both stores.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// Where chunks are kept.
+    pub chunks: Arc<dyn ChunkStore>,
+    /// The same, for who runs it.
+    pub tiering: Arc<dyn Tiering>,
+    /// Where versions are remembered.
+    pub meta: Arc<dyn MetaStore>,
+}
 
 /// Opens both stores, and registers what they count. Blocks, but not for the index of a disk: see
 /// [`ChunkStore::ready`].
@@ -41,8 +51,12 @@ pub type Stores = (Arc<dyn ChunkStore>, Arc<dyn MetaStore>);
 /// store goes on without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
     let meta = Meta::open(settings, registry)?;
-    let tiers = Tiers::open(settings, registry)?;
-    Ok((Arc::new(tiers), Arc::new(meta)))
+    let tiers = Arc::new(Tiers::open(settings, registry)?);
+    Ok(Stores {
+        chunks: tiers.clone(),
+        tiering: tiers,
+        meta: Arc::new(meta),
+    })
 }
 
 /// The address of one chunk.
@@ -76,6 +90,15 @@ pub enum Tier {
     Disk,
 }
 
+/// Which tiers a chunk is in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It is in memory.
+    pub memory: bool,
+    /// It is on an SSD, or on its way there.
+    pub disk: bool,
+}
+
 /// Chunks by address, in tiers.
 ///
 /// `insert` never waits: what the disk tier cannot take at once it refuses, counted by reason.
@@ -97,6 +120,15 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
+
+    /// In which tiers the chunk probably is, both of them where it is in both. As [`locate`](Self::locate).
+    fn held(&self, key: &ChunkKey) -> Held {
+        let tier = self.locate(key);
+        Held {
+            memory: tier == Some(Tier::Memory),
+            disk: tier == Some(Tier::Disk),
+        }
+    }
 
     /// Puts a whole chunk in. `bytes` must own its memory: no slice of a larger buffer, for the
     /// tier counts its length.

@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::routes::Origins;
-use super::{profiles, routes, settings};
+use super::{profiles, routes, settings, tiers};
 use crate::admin::{self, Admin, EngineControl, Token};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts};
 use crate::http::{self, Ceiling, Frontend};
 use crate::plan::{ByteSize, Listen, Timestamp};
 use crate::socket::Listener;
+use crate::store::Tiering;
 use crate::telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
 
@@ -89,7 +90,7 @@ impl Gateway {
         let (budget, allowance) = share(config.cache.budget);
         let background = Background::start()?;
         // Last of what can fail, for from here on there is something to close.
-        let (engine, mut registry) =
+        let (engine, tiering, mut registry) =
             engine(config, origins, budget, background.handle(), registry).await?;
 
         let counted = Arc::new(http::Metrics::default());
@@ -102,6 +103,7 @@ impl Gateway {
         let admin = Admin {
             control: Arc::new(EngineControl::new(engine.clone(), targets)),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
+            tiers: Arc::new(tiers::OperatorTiers::new(tiering, engine.clone())),
             metrics: Arc::new(move || exposition.render()),
             token,
             draining: draining.clone(),
@@ -160,14 +162,14 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
     Ok(Some(Arc::new(token)))
 }
 
-/// The engine over the stores, and the registry with what both count.
+/// The engine over the stores, these for who runs them, and the registry with what both count.
 async fn engine(
     config: &Config,
     origins: Origins,
     budget: Budget,
     runtime: Option<Handle>,
     mut registry: Registry,
-) -> anyhow::Result<(Engine, Registry)> {
+) -> anyhow::Result<(Engine, Arc<dyn Tiering>, Registry)> {
     let settings = settings::stores(config)?;
     let geometry = settings.geometry;
     // Opening looks at the disks, and so may block.
@@ -175,10 +177,10 @@ async fn engine(
         let stores = store::open(&settings, &mut registry);
         stores.map(|stores| (stores, registry))
     });
-    let ((chunks, meta), mut registry) = opened.await?.context("cannot open the cache")?;
+    let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
     let engine = Engine::new(Parts {
-        chunks,
-        meta,
+        chunks: stores.chunks,
+        meta: stores.meta,
         geometry,
         budget,
         clock: Arc::new(|| Timestamp::from(SystemTime::now())),
@@ -186,7 +188,7 @@ async fn engine(
         origins: origins.into_iter().collect(),
     });
     engine.register(&mut registry);
-    Ok((engine, registry))
+    Ok((engine, stores.tiering, registry))
 }
 
 /// Everything that is counted: by the components, which is in `registry`, and by the process.

@@ -56,6 +56,7 @@ use self::reader::Reader;
 use self::threads::Threads;
 use self::watch::Watch;
 use super::metrics::DiskMetrics;
+use super::tiering::DiskContent;
 use super::{ChunkKey, DiskSettings, StoreError};
 use crate::plan::Geometry;
 
@@ -226,19 +227,32 @@ impl Disk {
         self.log.queue.bytes()
     }
 
-    /// Another capacity from now on; what no longer fits is evicted in the background.
-    ///
-    /// # Errors
-    /// It is too small for chunks of this size, in words.
-    pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
-        if self.log.resize(capacity) {
-            return Ok(());
+    /// Another capacity from now on, which [`can_have`] allowed; what no longer fits is evicted in the
+    /// background.
+    pub(super) fn resize(&self, capacity: u64) {
+        self.log.resize(capacity);
+    }
+
+    /// The state in one word.
+    pub(super) fn state(&self) -> State {
+        self.log.health.state()
+    }
+
+    /// Why that is not `up`, in words.
+    pub(super) fn why(&self) -> Vec<String> {
+        let loading = self.ready().err();
+        loading.into_iter().chain(self.notes()).collect()
+    }
+
+    /// What is in it now.
+    pub(super) fn content(&self) -> DiskContent {
+        let log = &self.log;
+        DiskContent {
+            used: log.segments.taken(),
+            free: u64::try_from(log.metrics.free.get()).unwrap_or(0),
+            queued: log.queue.bytes(),
+            chunks: u64::try_from(log.index.len()).unwrap_or(u64::MAX),
         }
-        Err(format!(
-            "{capacity} bytes are too few for cache disk {} and chunks of {} bytes",
-            self.path.display(),
-            self.log.chunk
-        ))
     }
 
     /// Takes nothing more, and waits until everything queued is written and durable.
@@ -263,4 +277,12 @@ impl Drop for Disk {
 pub(super) fn same_directory(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
     real(a) == real(b)
+}
+
+/// Whether a disk can have the capacity that its settings say. Blocks.
+///
+/// # Errors
+/// It is too small for these chunks, or too large for the file system.
+pub(super) fn can_have(settings: &DiskSettings, geometry: Geometry) -> Result<(), StoreError> {
+    layout::can_have(settings, geometry.chunk(), &RealFiles)
 }

@@ -67,6 +67,9 @@ struct Kept {
 pub(super) struct Memory {
     cache: Cache<ChunkKey, Kept, Folded>,
     shards: usize,
+    /// Bytes of a whole chunk with its overhead.
+    chunk: usize,
+    capacity: AtomicUsize,
     /// The heaviest entry that is taken: one that fills a shard would push all else out of it.
     largest: AtomicUsize,
     metrics: MemoryMetrics,
@@ -98,6 +101,8 @@ impl Memory {
         Self {
             cache,
             shards,
+            chunk: usize::try_from(chunk).unwrap_or(usize::MAX) + OVERHEAD,
+            capacity: AtomicUsize::new(capacity),
             largest,
             metrics,
         }
@@ -147,17 +152,32 @@ impl Memory {
         self.cache.remove(key);
     }
 
-    /// Changes the capacity, evicting at once what no longer fits. Blocks for as long as that takes.
+    /// Bytes that it may hold.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::try_from(self.capacity.load(Ordering::Relaxed)).unwrap_or(u64::MAX)
+    }
+
+    /// Changes the capacity, evicting at once what no longer fits; 0 keeps nothing. Blocks for as
+    /// long as that takes. The number of shards stays, and each wants to hold a chunk.
     ///
     /// # Errors
-    /// What foyer says of it.
+    /// It is too little, in words; or what foyer says of it.
     pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        self.largest
-            .store(capacity / self.shards, Ordering::Relaxed);
+        let least = self.shards * self.chunk;
+        if capacity != 0 && capacity < least {
+            return Err(format!(
+                "{capacity} bytes are too few for the memory tier as it was started: at least \
+                 {least}, or 0 for none; less takes a restart"
+            ));
+        }
         self.cache
             .resize(capacity)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.largest
+            .store(capacity / self.shards, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -226,6 +246,8 @@ mod tests {
         assert!(memory.metrics.evictions.get() > 3000);
 
         memory.resize(64 << 10).expect("room for some");
+        memory.resize(1000).expect_err("not room for one");
+        assert_eq!(memory.capacity(), 64 << 10);
         assert!(memory.metrics.used.get() <= 64 << 10);
         memory.insert(key(1), Bytes::from_static(b"after"), OnDisk::Never);
         assert_eq!(

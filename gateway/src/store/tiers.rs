@@ -13,7 +13,8 @@ use super::bays::Bays;
 use super::disk::Patience;
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
-use super::{Admit, ChunkKey, ChunkStore, Settings, StoreError, Tier};
+use super::tiering::{MemoryReport, Report, Tiering, TieringError};
+use super::{Admit, ChunkKey, ChunkStore, Held, Settings, StoreError, Tier};
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
@@ -55,40 +56,6 @@ impl Tiers {
         self.bays.all().iter().map(|disk| disk.queued()).sum()
     }
 
-    /// Changes the capacity of the memory tier, evicting what no longer fits. Blocks meanwhile.
-    ///
-    /// # Errors
-    /// What the cache says of it.
-    pub fn resize_memory(&self, capacity: u64) -> Result<(), String> {
-        self.memory.resize(capacity)
-    }
-
-    /// Changes the capacity of the disk at `path`, as the configuration names it; what no longer
-    /// fits is evicted in the background. Its share of the chunks among the disks stays.
-    ///
-    /// # Errors
-    /// There is no such disk, or the capacity is too small for its chunks.
-    pub fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), String> {
-        self.bays.resize(path, capacity)
-    }
-
-    /// Closes the disk at `path` in order, and goes on without it: its chunks count as misses, and
-    /// its directory may be unmounted.
-    ///
-    /// # Errors
-    /// There is no such disk.
-    pub async fn switch_off(&self, path: &Path) -> Result<(), String> {
-        self.bays.take_out(path).await
-    }
-
-    /// Opens a disk again that was switched off, with what it holds. Blocks, but not for its index.
-    ///
-    /// # Errors
-    /// There is no such disk, or it cannot be opened.
-    pub fn switch_on(&self, path: &Path) -> Result<(), String> {
-        self.bays.put_in(path)
-    }
-
     fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
         self.metrics.inserts.inc();
         self.memory.insert(key, bytes, disk);
@@ -101,6 +68,11 @@ impl Tiers {
         if offered.is_ok() || offered.is_err_and(|refusal| !refusal.passes()) {
             self.memory.settle(key);
         }
+    }
+
+    fn is_on_disk(&self, key: &ChunkKey) -> bool {
+        let disk = self.bays.of(key);
+        matches!(disk.as_deref(), Some(Some(disk)) if disk.contains(key))
     }
 
     async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<(Bytes, Tier)> {
@@ -146,9 +118,14 @@ impl ChunkStore for Tiers {
         if self.memory.contains(key) {
             return Some(Tier::Memory);
         }
-        let disk = self.bays.of(key)?;
-        let there = disk.as_ref().is_some_and(|disk| disk.contains(key));
-        there.then_some(Tier::Disk)
+        self.is_on_disk(key).then_some(Tier::Disk)
+    }
+
+    fn held(&self, key: &ChunkKey) -> Held {
+        Held {
+            memory: self.memory.contains(key),
+            disk: self.is_on_disk(key),
+        }
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
@@ -201,5 +178,33 @@ impl ChunkStore for Tiers {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.bays.close())
+    }
+}
+
+impl Tiering for Tiers {
+    fn report(&self) -> Report {
+        Report {
+            memory: MemoryReport {
+                capacity: self.memory.capacity(),
+                used: u64::try_from(self.metrics.used.get()).unwrap_or(0),
+            },
+            disks: self.bays.report(),
+        }
+    }
+
+    fn resize_memory(&self, capacity: u64) -> Result<(), TieringError> {
+        self.memory.resize(capacity).map_err(TieringError::Refused)
+    }
+
+    fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
+        self.bays.resize(path, capacity)
+    }
+
+    fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>> {
+        Box::pin(self.bays.take_out(path))
+    }
+
+    fn switch_on(&self, path: &Path) -> Result<(), TieringError> {
+        self.bays.put_in(path)
     }
 }
