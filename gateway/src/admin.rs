@@ -8,6 +8,7 @@
 //! | `GET /metrics` | everything that is counted, as OpenMetrics text |
 //! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
 //! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
+//! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
@@ -15,9 +16,9 @@
 //! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
 //! no token is configured. Other paths are 404, other methods 405.
 //!
-//! This layer does not know origins or stores, nor routes but by their names: [`Control`],
-//! [`profile::Routes`] and [`cache::Tiers`] are all that it sees of the gateway, and [`EngineControl`]
-//! is the one implementation of the first that is not a test's.
+//! This layer does not know origins or stores, nor routes but by their names: the engine and the
+//! traits [`Control`], [`profile::Routes`], [`cache::Tiers`] and [`place::Locate`] are all that it sees of
+//! the gateway, and [`EngineControl`] is the one implementation of the first that is not a test's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,13 +33,17 @@ use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Engine;
+
 mod ask;
 pub mod auth;
 pub mod cache;
 pub mod control;
 mod listen;
+pub mod place;
 pub mod profile;
 pub mod purge;
+mod stat;
 
 pub use auth::Token;
 pub use control::{EngineControl, Target};
@@ -74,6 +79,10 @@ pub struct Admin {
     pub routes: Arc<dyn profile::Routes>,
     /// The tiers, which may be resized and switched off.
     pub tiers: Arc<dyn cache::Tiers>,
+    /// Where paths lead.
+    pub locate: Arc<dyn place::Locate>,
+    /// What is asked about objects.
+    pub engine: Engine,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// What a change must show; without one nothing can be changed.
@@ -106,6 +115,7 @@ impl Admin {
                 put(cache::memory).route_layer(changes.clone()),
             )
             .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
+            .route("/stat", get(stat::stat))
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))

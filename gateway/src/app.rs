@@ -7,6 +7,7 @@
 mod background;
 mod demonstration;
 mod gateway;
+mod locate;
 mod profiles;
 mod routes;
 mod settings;

@@ -12,8 +12,10 @@ use crate::config::{self, Environment, LoadError, Loaded, Problems};
 use crate::plan::{ByteSize, Period};
 
 mod check;
+mod client;
 mod purge;
 mod show;
+mod stat;
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -82,6 +84,13 @@ pub enum Command {
     /// returns, nothing that was cached before is served any more, also after a restart.
     #[command(after_long_help = EXIT_CODES)]
     Purge(PurgeArgs),
+
+    /// Say what is cached of an object: its version, its freshness, and which bytes are in which tier
+    ///
+    /// Asks the running gateway through its admin listener (`admin.listen`); no token is needed, and
+    /// nothing is asked of the origin.
+    #[command(after_long_help = EXIT_CODES)]
+    Stat(StatArgs),
 
     /// Print completions for a shell
     #[command(hide = true)]
@@ -169,6 +178,23 @@ pub struct PurgeArgs {
     pub host: Option<String>,
 }
 
+/// Which object to tell of.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct StatArgs {
+    /// Its path as it stands in the URL, percent-encoded, from the first `/`; or the whole URL, whose
+    /// host then decides the route
+    #[arg(value_name = "URL-OR-PATH")]
+    pub object: String,
+
+    /// As a request to this host; left out: for every host to which the path means something else
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// As JSON, with all ranges
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The commands that need the whole gateway.
 pub trait Actions {
     /// Serves until it is told to stop.
@@ -234,6 +260,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
         Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
+        Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),
         Command::Schema => show::print(&config::reference::schema()),

@@ -46,6 +46,7 @@ mod reader;
 mod ready;
 mod resolve;
 pub mod source;
+pub mod stat;
 
 pub use self::core::Clock;
 pub use budget::Budget;
@@ -53,6 +54,7 @@ pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
+pub use stat::Stat;
 
 use self::core::Core;
 use fill::Terms;

@@ -21,6 +21,7 @@ pub mod readahead;
 pub mod retry;
 pub mod route;
 pub mod size;
+pub mod standing;
 pub mod tiering;
 pub mod time;
 pub mod version;

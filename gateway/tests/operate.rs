@@ -136,3 +136,91 @@ async fn tiers_change_under_load_and_every_byte_stays_right() {
         .stop()
         .await;
 }
+
+/// What the command says, run beside the gateway.
+fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, String) {
+    let file = world.folder.path().join("command.toml");
+    let text = format!(
+        "[admin]\nlisten = \"{}\"\ntoken = \"t0ken\"\n",
+        gateway.admin
+    );
+    std::fs::write(&file, text).expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.arg("--config").arg(&file).args(line).output();
+    let output = output.expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let code = output.status.code().expect("it ended by itself");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
+    const SIZE: usize = (3 << 20) + 5;
+    let world = World::new().await;
+    world.put("films/a b.bin", &sample(SIZE, 0)).await;
+    let gateway = world.start("ttl = \"1h\"\nread_ahead = \"0\"").await;
+    gateway.ready().await;
+    let url = format!("http://{}/films/a%20b.bin?ver=1", gateway.http);
+    let told = || tidegate(&world, &gateway, &["stat", "--json", &url]);
+    let object = || {
+        let (code, out, err) = told();
+        assert_eq!(code, 0, "{err}");
+        let answer: Value = serde_json::from_str(&out).expect("JSON");
+        answer["objects"][0].clone()
+    };
+    assert_eq!(object()["known"], false);
+    let requests = async || {
+        let text = gateway.look("/metrics").await.text();
+        let of = |line: &&str| line.starts_with("tidegate_origin_requests_total{");
+        text.lines()
+            .filter(of)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let before = requests().await;
+
+    let range = [("range", "bytes=1048576-1572863")];
+    assert_eq!(gateway.get("/films/a%20b.bin", &range).await.status, 206);
+    let after = requests().await;
+    assert_ne!(before, after);
+    eventually("on disk", async || object()["bytes"]["disk"] == 512 << 10).await;
+    let partly = object();
+    assert_eq!(partly["cached"], "partly");
+    assert_eq!(partly["state"], "fresh");
+    assert_eq!(partly["version"]["size"], SIZE);
+    assert_eq!(partly["version"]["content_type"], "application/x-test");
+    let run = |start: u64, end: u64, there: bool| json!({ "start": start, "end": end, "memory": there, "disk": there });
+    let size = SIZE as u64;
+    let runs = [
+        run(0, 1 << 20, false),
+        run(1 << 20, 1_572_864, true),
+        run(1_572_864, size, false),
+    ];
+    assert_eq!(partly["ranges"], json!(runs));
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    assert_eq!(object()["bytes"]["memory"], 0);
+
+    let (code, out, _) = tidegate(&world, &gateway, &["stat", "/films/a%20b.bin"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("films/a b.bin (origin media)\n"), "{out}");
+    assert!(out.contains("  1048576-1572863          disk\n"), "{out}");
+    let (code, _, err) = tidegate(&world, &gateway, &["stat", "films"]);
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(
+        requests().await,
+        after,
+        "nothing more was asked of the origin"
+    );
+    gateway.stop().await;
+
+    let gateway = world.start("ttl = \"1h\"").await;
+    gateway.ready().await;
+    let got = gateway.look("/stat?path=/films/a%20b.bin").await;
+    let kept = &read(&got)["objects"][0];
+    assert_eq!(
+        kept["state"], "fresh",
+        "known after an orderly restart: {kept}"
+    );
+    assert_eq!(kept["bytes"]["disk"], 512 << 10);
+    gateway.stop().await;
+}

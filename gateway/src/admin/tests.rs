@@ -12,6 +12,8 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::plan::Listen;
+
+pub(super) mod bucket;
 use crate::socket::Listener;
 
 /// A gateway that is as ready as the test says and remembers what it was asked to purge.
@@ -56,20 +58,28 @@ impl Control for Told {
 pub(super) struct Parts {
     pub(super) admin: Admin,
     pub(super) tiers: Arc<cache::tests::OneDisk>,
+    pub(super) bucket: bucket::Bucket,
 }
 
 /// Those parts, and the token that they want.
 pub(super) fn running(token: Option<&str>) -> Parts {
     let tiers = Arc::new(cache::tests::OneDisk::default());
+    let bucket = bucket::Bucket::new();
     let admin = Admin {
         control: Arc::new(Told::default()),
         routes: Arc::new(profile::tests::OneRoute::default()),
         tiers: tiers.clone(),
+        locate: Arc::new(bucket.clone()),
+        engine: bucket.engine(),
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
         token: token.and_then(Token::new).map(Arc::new),
         draining: CancellationToken::new(),
     };
-    Parts { admin, tiers }
+    Parts {
+        admin,
+        tiers,
+        bucket,
+    }
 }
 
 /// One request (method and target, token, body); status and body of the answer.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::routes::Origins;
-use super::{profiles, routes, settings, tiers};
+use super::{locate, profiles, routes, settings, tiers};
 use crate::admin::{self, Admin, EngineControl, Token};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts};
@@ -86,6 +86,7 @@ impl Gateway {
         let mut registry = Registry::with_prefix(exposition::PREFIX);
         let origins = connect(config, env, &mut registry).await?;
         let routes = routes::routes(config, &origins)?;
+        let locator = locate::Locator::new(config, &routes, &origins);
         let token = admin_token(config, env)?;
         let (budget, allowance) = share(config.cache.budget);
         let background = Background::start()?;
@@ -104,6 +105,8 @@ impl Gateway {
             control: Arc::new(EngineControl::new(engine.clone(), targets)),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
             tiers: Arc::new(tiers::OperatorTiers::new(tiering, engine.clone())),
+            locate: Arc::new(locator),
+            engine: engine.clone(),
             metrics: Arc::new(move || exposition.render()),
             token,
             draining: draining.clone(),
