@@ -9,6 +9,7 @@
 //! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
 //! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
 //! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
+//! | `GET`, `PUT`, `DELETE /pins` | what is kept from eviction on disk (see [`pins`]) |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
@@ -17,8 +18,8 @@
 //! no token is configured. Other paths are 404, other methods 405.
 //!
 //! This layer does not know origins or stores, nor routes but by their names: the engine and the
-//! traits [`Control`], [`profile::Routes`], [`cache::Tiers`] and [`place::Locate`] are all that it sees of
-//! the gateway, and [`EngineControl`] is the one implementation of the first that is not a test's.
+//! traits [`Control`], [`profile::Routes`], [`cache::Tiers`], [`pins::Pins`] and [`place::Locate`] are all
+//! that it sees of the gateway, and [`EngineControl`] is the one implementation of the first that is not a test's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub mod auth;
 pub mod cache;
 pub mod control;
 mod listen;
+pub mod pins;
 pub mod place;
 pub mod profile;
 pub mod purge;
@@ -79,6 +81,8 @@ pub struct Admin {
     pub routes: Arc<dyn profile::Routes>,
     /// The tiers, which may be resized and switched off.
     pub tiers: Arc<dyn cache::Tiers>,
+    /// What is kept from eviction.
+    pub pins: Arc<dyn pins::Pins>,
     /// Where paths lead.
     pub locate: Arc<dyn place::Locate>,
     /// What is asked about objects.
@@ -116,6 +120,13 @@ impl Admin {
             )
             .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
             .route("/stat", get(stat::stat))
+            .route(
+                "/pins",
+                put(pins::pin)
+                    .delete(pins::unpin)
+                    .route_layer(changes.clone())
+                    .get(pins::list),
+            )
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))

@@ -8,6 +8,7 @@ mod background;
 mod demonstration;
 mod gateway;
 mod locate;
+mod pins;
 mod profiles;
 mod routes;
 mod settings;

@@ -13,6 +13,7 @@ use crate::plan::{ByteSize, Period};
 
 mod check;
 mod client;
+mod pin;
 mod purge;
 mod show;
 mod stat;
@@ -91,6 +92,14 @@ pub enum Command {
     /// nothing is asked of the origin.
     #[command(after_long_help = EXIT_CODES)]
     Stat(StatArgs),
+
+    /// Keep what lies below a path from eviction on the cache disks, up to a limit
+    ///
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). What is
+    /// cached from then on, or read there, stays until the pin is removed; `tidegate warm` fetches it.
+    /// All pins together keep no more than half of each disk. Restarts do not change it.
+    #[command(after_long_help = EXIT_CODES)]
+    Pin(PinArgs),
 
     /// Print completions for a shell
     #[command(hide = true)]
@@ -195,6 +204,30 @@ pub struct StatArgs {
     pub json: bool,
 }
 
+/// What to keep.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PinArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
+    #[arg(value_name = "PATH", required_unless_present_any = ["list", "remove"])]
+    pub path: Option<String>,
+
+    /// How many bytes of it to keep on disk at most
+    #[arg(long, value_name = "SIZE", required_unless_present_any = ["list", "remove"])]
+    pub limit: Option<ByteSize>,
+
+    /// Show what is pinned
+    #[arg(long, conflicts_with_all = ["path", "limit", "remove"])]
+    pub list: bool,
+
+    /// Keep what lies below PATH no longer
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "limit"])]
+    pub remove: Option<String>,
+
+    /// The host whose route is meant, where several have the path
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
 /// The commands that need the whole gateway.
 pub trait Actions {
     /// Serves until it is told to stop.
@@ -260,6 +293,7 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
         Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
+        Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
         Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),

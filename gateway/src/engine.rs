@@ -42,6 +42,7 @@ mod hedge;
 mod metrics;
 pub mod object;
 mod pace;
+mod pins;
 mod reader;
 mod ready;
 mod resolve;
@@ -347,6 +348,7 @@ impl Engine {
             key: key.clone(),
         };
         resolve::supersede(&self.core, |other| *other == id);
+        pins::release_known(&self.core, &id).await;
         let purged = self.core.meta.purge_key(&id).await;
         // Once more, for those that read the old generation in between.
         resolve::supersede(&self.core, |other| *other == id);

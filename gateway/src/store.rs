@@ -7,6 +7,7 @@ pub mod error;
 pub mod fake;
 pub mod hash;
 pub mod meta;
+pub mod pins;
 pub mod settings;
 pub mod tiering;
 pub mod tiers;
@@ -26,6 +27,7 @@ use prometheus_client::registry::Registry;
 
 pub use error::StoreError;
 pub use meta::Meta;
+pub use pins::{PinId, Pinning};
 pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
@@ -41,6 +43,8 @@ pub struct Stores {
     pub tiering: Arc<dyn Tiering>,
     /// Where versions are remembered.
     pub meta: Arc<dyn MetaStore>,
+    /// What is kept from eviction on disk.
+    pub pinning: Arc<dyn Pinning>,
 }
 
 /// Opens both stores, and registers what they count. Blocks, but not for the index of a disk: see
@@ -50,12 +54,13 @@ pub struct Stores {
 /// What only another configuration can mend. What a disk or a file does wrong is no error: the
 /// store goes on without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
-    let meta = Meta::open(settings, registry)?;
-    let tiers = Arc::new(Tiers::open(settings, registry)?);
+    let meta = Arc::new(Meta::open(settings, registry)?);
+    let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
     Ok(Stores {
         chunks: tiers.clone(),
         tiering: tiers,
-        meta: Arc::new(meta),
+        pinning: meta.clone(),
+        meta,
     })
 }
 
@@ -97,6 +102,8 @@ pub struct Held {
     pub memory: bool,
     /// It is on an SSD, or on its way there.
     pub disk: bool,
+    /// It is on an SSD, and kept from eviction there.
+    pub pinned: bool,
 }
 
 /// Chunks by address, in tiers.
@@ -127,12 +134,25 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         Held {
             memory: tier == Some(Tier::Memory),
             disk: tier == Some(Tier::Disk),
+            pinned: false,
         }
     }
 
     /// Puts a whole chunk in. `bytes` must own its memory: no slice of a larger buffer, for the
     /// tier counts its length.
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
+
+    /// The same; on disk the chunk is kept from eviction for as long as the pin holds, and its limit
+    /// allows. A store that knows no pins takes it as any other.
+    fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
+        let _ = pin;
+        self.insert(key, bytes, admit);
+    }
+
+    /// Has a chunk belong to another pin, or to none, if it is on disk. Never blocks.
+    fn pin(&self, key: &ChunkKey, pin: PinId) {
+        let _ = (key, pin);
+    }
 
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
@@ -211,6 +231,12 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// The number of the last purge that covers the key, 0 if none does. Part of every
     /// [`VersionId`], so that what was cached before a purge cannot be addressed after it.
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
+
+    /// The pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
+    fn pin_of(&self, id: &ObjectId) -> PinId {
+        let _ = id;
+        PinId::NONE
+    }
 
     /// Forgets a key for good and gives it a new generation, durably.
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;

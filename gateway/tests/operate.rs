@@ -189,7 +189,7 @@ async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
     assert_eq!(partly["state"], "fresh");
     assert_eq!(partly["version"]["size"], SIZE);
     assert_eq!(partly["version"]["content_type"], "application/x-test");
-    let run = |start: u64, end: u64, there: bool| json!({ "start": start, "end": end, "memory": there, "disk": there });
+    let run = |start: u64, end: u64, there: bool| json!({ "start": start, "end": end, "memory": there, "disk": there, "pinned": false });
     let size = SIZE as u64;
     let runs = [
         run(0, 1 << 20, false),
@@ -222,5 +222,113 @@ async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
         "known after an orderly restart: {kept}"
     );
     assert_eq!(kept["bytes"]["disk"], 512 << 10);
+    gateway.stop().await;
+}
+
+/// Reads everything below a prefix once.
+async fn read_all(gateway: &Whole, prefix: &str, objects: std::ops::Range<usize>) {
+    for n in objects {
+        let got = gateway.get(&format!("/{prefix}/{n}.bin"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(1 << 20, n), "{n}");
+    }
+}
+
+/// Bytes of one object that are on disk, and of those what is pinned.
+async fn on_disk(gateway: &Whole, path: &str) -> (u64, u64) {
+    let got = gateway.look(&format!("/stat?path={path}")).await;
+    let bytes = &read(&got)["objects"][0]["bytes"];
+    let of = |tier: &str| bytes[tier].as_u64().unwrap_or(0);
+    (of("disk"), of("pinned"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
+    const OBJECTS: usize = 40;
+    let world = World::new().await;
+    for n in 0..OBJECTS {
+        for prefix in ["keep", "other"] {
+            world
+                .put(&format!("{prefix}/{n}.bin"), &sample(1 << 20, n))
+                .await;
+        }
+    }
+    let profile = "ttl = \"1h\"\nread_ahead = \"0\"";
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    let disk = json!({ "path": world.disk(), "capacity": "16MiB" });
+    read(&change(&gateway, "/cache/disk", &disk).await);
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    // Cached before it is pinned, and pinned when it is used.
+    read_all(&gateway, "keep", 0..2).await;
+    eventually("on disk", async || {
+        on_disk(&gateway, "/keep/1.bin").await.0 == 1 << 20
+    })
+    .await;
+    let (code, out, err) = tidegate(&world, &gateway, &["pin", "/keep/", "--limit", "4MiB"]);
+    assert_eq!((code, out.as_str()), (0, "pinned media:keep/\n"), "{err}");
+    read_all(&gateway, "keep", 0..3).await;
+    eventually("pinned", async || {
+        on_disk(&gateway, "/keep/2.bin").await.1 == 1 << 20
+    })
+    .await;
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    let pinned = async |gateway: &Whole| {
+        let mut whole = 0;
+        for n in 0..3 {
+            let (disk, pinned) = on_disk(gateway, &format!("/keep/{n}.bin")).await;
+            whole += u64::from(disk == 1 << 20 && pinned == 1 << 20);
+        }
+        whole
+    };
+    assert_eq!(pinned(&gateway).await, 3);
+    let (_, out, _) = tidegate(&world, &gateway, &["pin", "--list"]);
+    assert_eq!(out, "media:keep/  3MiB of 4MiB\n");
+    gateway.stop().await;
+
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    read(&change(&gateway, "/cache/disk", &disk).await);
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    assert_eq!(pinned(&gateway).await, 3, "also after a restart");
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    assert_eq!(pinned(&gateway).await, 3);
+
+    // A version that is no more does not stay.
+    world.put("keep/2.bin", &sample(1 << 20, 77)).await;
+    let purge = "/purge?path=/keep/2.bin";
+    read(&ask(gateway.admin, Method::POST, purge, &[AUTH]).await);
+    eventually("let go of", async || {
+        read(&gateway.look("/pins").await)["pins"][0]["used"] == 2 << 20
+    })
+    .await;
+
+    let (code, out, err) = tidegate(&world, &gateway, &["pin", "--remove", "/keep/"]);
+    assert_eq!((code, out.as_str()), (0, "unpinned media:keep/\n"), "{err}");
+    assert_eq!(read(&gateway.look("/cache").await)["disks"][0]["pinned"], 0);
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    assert_eq!(
+        on_disk(&gateway, "/keep/0.bin").await,
+        (0, 0),
+        "evicted like any other"
+    );
+    let again = tidegate(&world, &gateway, &["pin", "--remove", "/keep/"]);
+    assert!(again.0 == 1 && again.2.contains("404"), "{again:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_can_be_pinned_without_a_disk() {
+    let world = World::new().await;
+    let of_disk = ["[[cache.disk]]", "path = ", "capacity", "min_free"];
+    let config = world.config("");
+    let lines = config.lines();
+    let others = lines.filter(|line| !of_disk.iter().any(|key| line.starts_with(key)));
+    let config = others.collect::<Vec<_>>().join("\n");
+    let gateway = Whole::start(&config).await;
+    let body = json!({ "path": "/", "limit": "1GiB" });
+    let got = change(&gateway, "/pins", &body).await;
+    assert_eq!(got.status, 400);
+    assert!(got.text().contains("no cache disk"), "{}", got.text());
     gateway.stop().await;
 }

@@ -79,6 +79,8 @@ pub struct Disk {
     pub used: Option<u64>,
     /// What is free on its file system, also for others.
     pub free: Option<u64>,
+    /// What pins keep from eviction.
+    pub pinned: Option<u64>,
     /// What waits to be written.
     pub queued: Option<u64>,
     /// Chunks in its index.

@@ -76,6 +76,7 @@ fn of_version(present: &Present) -> Value {
                 "end": run.range.end,
                 "memory": run.held.memory,
                 "disk": run.held.disk,
+                "pinned": run.held.pinned,
             })
         })
         .collect();
@@ -95,6 +96,7 @@ fn of_version(present: &Present) -> Value {
             "memory": present.in_memory,
             "disk": present.on_disk,
             "absent": present.absent,
+            "pinned": present.pinned,
         },
         "ranges": ranges,
         "ranges_left_off": present.left_off,

@@ -58,17 +58,20 @@ impl Control for Told {
 pub(super) struct Parts {
     pub(super) admin: Admin,
     pub(super) tiers: Arc<cache::tests::OneDisk>,
+    pub(super) pins: Arc<pins::tests::ToldPins>,
     pub(super) bucket: bucket::Bucket,
 }
 
 /// Those parts, and the token that they want.
 pub(super) fn running(token: Option<&str>) -> Parts {
     let tiers = Arc::new(cache::tests::OneDisk::default());
+    let pins = Arc::new(pins::tests::ToldPins::default());
     let bucket = bucket::Bucket::new();
     let admin = Admin {
         control: Arc::new(Told::default()),
         routes: Arc::new(profile::tests::OneRoute::default()),
         tiers: tiers.clone(),
+        pins: pins.clone(),
         locate: Arc::new(bucket.clone()),
         engine: bucket.engine(),
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
@@ -78,6 +81,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
     Parts {
         admin,
         tiers,
+        pins,
         bucket,
     }
 }

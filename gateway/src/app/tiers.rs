@@ -112,6 +112,7 @@ fn shown(disk: DiskReport) -> Disk {
         capacity: disk.capacity,
         used: content.map(|content| content.used),
         free: content.map(|content| content.free),
+        pinned: content.map(|content| content.pinned),
         queued: content.map(|content| content.queued),
         chunks: content.map(|content| content.chunks),
         write_amplification: (disk.admitted > 0).then_some(ratio),

@@ -94,10 +94,11 @@ impl std::fmt::Display for Shown<'_> {
         let bytes = |tier: &str| number(&of["bytes"][tier]);
         writeln!(
             f,
-            "  cached     {}: {} bytes in memory, {} on disk, {} in neither",
+            "  cached     {}: {} bytes in memory, {} on disk ({} pinned), {} in neither",
             text(&of["cached"]),
             bytes("memory"),
             bytes("disk"),
+            bytes("pinned"),
             bytes("absent")
         )?;
         self.runs(f)
@@ -114,9 +115,14 @@ impl Shown<'_> {
                 (_, Value::Bool(true)) => "disk",
                 _ => "absent",
             };
+            let pinned = if run["pinned"] == true {
+                ", pinned"
+            } else {
+                ""
+            };
             let last = number(&run["end"]).saturating_sub(1);
             let range = format!("{}-{last}", number(&run["start"]));
-            writeln!(f, "  {range:<24} {tiers}")?;
+            writeln!(f, "  {range:<24} {tiers}{pinned}")?;
         }
         let left = runs.len().saturating_sub(SHOWN);
         if left > 0 {
@@ -185,7 +191,7 @@ mod tests {
             "version": { "etag": "\"1\"", "size": 300, "last_modified": null,
                          "content_type": "text/plain", "version_id": null },
             "age": 12.4, "state": "fresh", "freshness": "fresh for another 48s",
-            "cached": "partly", "bytes": { "memory": 200, "disk": 100, "absent": 100 },
+            "cached": "partly", "bytes": { "memory": 200, "disk": 100, "absent": 100, "pinned": 100 },
             "ranges": [run(0, 100, true, true), run(100, 200, true, false), run(200, 300, false, false)],
             "ranges_left_off": 0,
         });
@@ -195,7 +201,7 @@ mod tests {
              \x20 note       the index is still being loaded\n\
              \x20 version    300 bytes, \"1\", text/plain\n\
              \x20 confirmed  12s ago: fresh for another 48s\n\
-             \x20 cached     partly: 200 bytes in memory, 100 on disk, 100 in neither\n\
+             \x20 cached     partly: 200 bytes in memory, 100 on disk (100 pinned), 100 in neither\n\
              \x20 0-99                     memory, disk\n\
              \x20 100-199                  memory\n\
              \x20 200-299                  absent\n"

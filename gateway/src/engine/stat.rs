@@ -52,6 +52,8 @@ pub struct Present {
     pub on_disk: u64,
     /// Bytes in no tier.
     pub absent: u64,
+    /// Bytes on disk that a pin keeps from eviction.
+    pub pinned: u64,
 }
 
 /// Bytes that lie in the same tiers.
@@ -101,6 +103,7 @@ impl Engine {
             in_memory: 0,
             on_disk: 0,
             absent: 0,
+            pinned: 0,
         };
         let mut run: Option<Run> = None;
         for index in 0..self.core.geometry.count(size) {
@@ -139,6 +142,9 @@ impl Present {
         }
         if run.held.disk {
             self.on_disk += len;
+        }
+        if run.held.pinned {
+            self.pinned += len;
         }
         if !run.held.memory && !run.held.disk {
             self.absent += len;

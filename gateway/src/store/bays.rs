@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::disk::{Disk, Refusal, can_have, same_directory};
 use super::hash::Folded;
 use super::metrics::{DiskMetrics, StoreMetrics};
+use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskReport, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use crate::plan::Geometry;
@@ -59,6 +60,7 @@ pub(super) struct Bays {
     /// One for each, in the same order. What changes at run time does not change them.
     places: Vec<Place>,
     geometry: Geometry,
+    pins: SharedPins,
 }
 
 impl Bays {
@@ -66,7 +68,11 @@ impl Bays {
     ///
     /// # Errors
     /// As for [`Tiers::open`](super::Tiers::open).
-    pub(super) fn open(settings: &Settings, metrics: &StoreMetrics) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        settings: &Settings,
+        metrics: &StoreMetrics,
+        pins: SharedPins,
+    ) -> Result<Self, StoreError> {
         let mut bays: Vec<Bay> = Vec::new();
         for disk in &settings.disks {
             let same = |bay: &Bay| same_directory(&bay.settings().path, &disk.path);
@@ -74,7 +80,7 @@ impl Bays {
                 return Err(StoreError::Twice(disk.path.clone()));
             }
             let own = metrics.disk(&disk.path.display().to_string());
-            let opened = Disk::open(disk, settings.geometry, own.clone())?;
+            let opened = Disk::open(disk, settings.geometry, own.clone(), &pins)?;
             bays.push(Bay {
                 settings: Mutex::new(disk.clone()),
                 metrics: own,
@@ -85,6 +91,7 @@ impl Bays {
             bays,
             places: settings.disks.iter().map(place_of).collect(),
             geometry: settings.geometry,
+            pins,
         })
     }
 
@@ -104,30 +111,35 @@ impl Bays {
     }
 
     /// Offers a chunk to its disk. `None`: there is no disk that it could ever be on.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: &Bytes) -> Option<Result<(), Refusal>> {
+    pub(super) fn insert(
+        &self,
+        key: ChunkKey,
+        bytes: &Bytes,
+        pin: PinId,
+    ) -> Option<Result<(), Refusal>> {
         let disk = self.of(&key)?;
         Some(match &*disk {
-            Some(disk) => disk.insert(key, bytes.clone()),
+            Some(disk) => disk.insert(key, bytes.clone(), pin),
             None => Err(Refusal::Demoted),
         })
     }
 
     /// Offers a chunk another time.
-    pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes) -> Result<(), Refusal> {
+    pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes, pin: PinId) -> Result<(), Refusal> {
         match self.of(&key).as_deref() {
-            Some(Some(disk)) => disk.offer(key, bytes.clone()),
+            Some(Some(disk)) => disk.offer(key, bytes.clone(), pin),
             _ => Err(Refusal::Demoted),
         }
     }
 
     /// A chunk that was used leaves the memory: on disk it counts as used, and where the disk has
     /// evicted it meanwhile, or never took it, it is offered.
-    pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes) {
+    pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes, pin: PinId) {
         if let Some(Some(disk)) = self.of(key).as_deref()
             && !disk.touch(key)
         {
             // A refusal was counted when it was offered first.
-            let _ = disk.offer(*key, bytes.clone());
+            let _ = disk.offer(*key, bytes.clone(), pin);
         }
     }
 
@@ -206,7 +218,12 @@ impl Bays {
         if bay.disk.load().is_some() {
             return Ok(());
         }
-        let opened = Disk::open(&bay.settings(), self.geometry, bay.metrics.clone());
+        let opened = Disk::open(
+            &bay.settings(),
+            self.geometry,
+            bay.metrics.clone(),
+            &self.pins,
+        );
         let opened = opened.map_err(|error| match error {
             StoreError::InUse {
                 holder: Some(holder),

@@ -26,6 +26,7 @@ mod health;
 mod house;
 mod index;
 mod layout;
+mod ledger;
 mod load;
 mod log;
 mod queue;
@@ -56,6 +57,7 @@ use self::reader::Reader;
 use self::threads::Threads;
 use self::watch::Watch;
 use super::metrics::DiskMetrics;
+use super::pins::{PinId, SharedPins};
 use super::tiering::DiskContent;
 use super::{ChunkKey, DiskSettings, StoreError};
 use crate::plan::Geometry;
@@ -90,18 +92,20 @@ impl Disk {
         settings: &DiskSettings,
         geometry: Geometry,
         metrics: DiskMetrics,
+        pins: &SharedPins,
     ) -> Result<Self, StoreError> {
-        Self::open_on(settings, geometry, metrics, Arc::new(RealFiles))
+        Self::open_on(settings, geometry, metrics, pins, Arc::new(RealFiles))
     }
 
     fn open_on(
         settings: &DiskSettings,
         geometry: Geometry,
         metrics: DiskMetrics,
+        pins: &SharedPins,
         files: Arc<dyn Files>,
     ) -> Result<Self, StoreError> {
         let layout = Layout::prepare(settings, geometry, &*files)?;
-        let log = Arc::new(Log::new(settings, layout, files, metrics));
+        let log = Arc::new(Log::new(settings, layout, files, metrics, pins));
         let mut watch = Watch::new(Arc::clone(&log), settings.late);
         watch.look(Instant::now());
         let reader = Reader::new(&log, settings)?;
@@ -157,12 +161,13 @@ impl Disk {
         self.log.queue.contains(key) || self.log.index.touch(key).is_some()
     }
 
-    /// Takes a chunk to be written behind. Never waits; a refusal is counted.
+    /// Takes a chunk to be written behind, and kept from eviction by `pin` then. Never waits; a
+    /// refusal is counted.
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
-        let taken = self.offer(key, bytes);
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
+        let taken = self.offer(key, bytes, pin);
         if let Err(refusal) = taken {
             self.log.metrics.refused(refusal);
         }
@@ -173,8 +178,18 @@ impl Disk {
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
-        self.log.offer(key, bytes)
+    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
+        self.log.offer(key, bytes, pin)
+    }
+
+    /// Has a chunk that is there belong to another pin, or to none.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        self.log.mark(key, pin);
+    }
+
+    /// Whether a chunk is there and kept from eviction.
+    pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
+        self.log.index.is_pinned(key)
     }
 
     /// Drops a chunk.
@@ -251,6 +266,7 @@ impl Disk {
             used: log.segments.taken(),
             free: u64::try_from(log.metrics.free.get()).unwrap_or(0),
             queued: log.queue.bytes(),
+            pinned: log.index.ledger.pinned(),
             chunks: u64::try_from(log.index.len()).unwrap_or(u64::MAX),
         }
     }

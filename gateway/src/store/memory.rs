@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::ChunkKey;
 use super::hash::Folded;
+use super::pins::PinId;
 
 /// What an entry costs beside its bytes: foyer's record, its share of the index and of the ghost
 /// queue, the `Bytes` handle and the allocator's rounding.
@@ -50,7 +51,7 @@ pub(super) enum OnDisk {
 }
 
 /// Called for a chunk that is pushed out after it was used, unless it is not meant for a disk.
-pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes) + Send + Sync>;
+pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
 
 /// A chunk, and what is noted of it. The notes lie beside the handle of the bytes, which a hit
 /// touches anyway, and are written once each.
@@ -60,6 +61,8 @@ struct Kept {
     disk: bool,
     wanted: AtomicBool,
     used: AtomicBool,
+    /// What is to keep it from eviction on disk.
+    pin: PinId,
 }
 
 /// Chunks in memory.
@@ -118,6 +121,12 @@ impl Memory {
         Some((kept.bytes.clone(), kept.wanted.load(Ordering::Relaxed)))
     }
 
+    /// What is to keep a chunk from eviction on disk.
+    pub(super) fn pin(&self, key: &ChunkKey) -> PinId {
+        let entry = self.cache.get(key);
+        entry.map_or(PinId::NONE, |entry| entry.value().pin)
+    }
+
     /// Notes that a chunk need not be offered any more.
     pub(super) fn settle(&self, key: &ChunkKey) {
         if let Some(entry) = self.cache.get(key) {
@@ -131,7 +140,7 @@ impl Memory {
     }
 
     /// Takes a chunk in, unless it is larger than a shard.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
             // What is held under this key is no longer the last that was put in.
             self.remove(&key);
@@ -143,6 +152,7 @@ impl Memory {
             disk: disk != OnDisk::Never,
             wanted: AtomicBool::new(disk == OnDisk::Wanted),
             used: AtomicBool::new(false),
+            pin,
         };
         self.cache.insert(key, kept);
     }
@@ -210,7 +220,7 @@ impl EventListener for Leaving {
         if reason == Event::Evict {
             self.metrics.evictions.inc();
             if kept.disk && kept.used.load(Ordering::Relaxed) {
-                (self.on_evict)(key, &kept.bytes);
+                (self.on_evict)(key, &kept.bytes, kept.pin);
             }
         }
         self.metrics.used.dec_by(weight_i64(&kept.bytes));
@@ -230,14 +240,19 @@ mod tests {
     }
 
     fn ignore() -> OnEvict {
-        Box::new(|_, _| {})
+        Box::new(|_, _, _| {})
     }
 
     #[test]
     fn never_holds_more_than_it_may_and_counts_what_it_holds() {
         let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..4096 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![1; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
         }
         let used = memory.metrics.used.get();
         assert!(used <= 1 << 20, "{used}");
@@ -249,7 +264,12 @@ mod tests {
         memory.resize(1000).expect_err("not room for one");
         assert_eq!(memory.capacity(), 64 << 10);
         assert!(memory.metrics.used.get() <= 64 << 10);
-        memory.insert(key(1), Bytes::from_static(b"after"), OnDisk::Never);
+        memory.insert(
+            key(1),
+            Bytes::from_static(b"after"),
+            OnDisk::Never,
+            PinId::NONE,
+        );
         assert_eq!(
             memory.get(&key(1)),
             Some((Bytes::from_static(b"after"), false))
@@ -260,11 +280,21 @@ mod tests {
     fn what_is_used_twice_survives_a_scan() {
         let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..100 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![1; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
             assert!(memory.get(&key(index)).is_some());
         }
         for index in 1000..5000 {
-            memory.insert(key(index), Bytes::from(vec![2; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![2; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
         }
         let left = (0..100)
             .filter(|index| memory.contains(&key(*index)))
@@ -275,13 +305,18 @@ mod tests {
     #[test]
     fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
         let none = Memory::new(0, 4096, MemoryMetrics::default(), ignore());
-        none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
+        none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
         assert_eq!(none.get(&key(1)), None);
         assert_eq!(none.metrics.used.get(), 0);
 
         let small = Memory::new(64 << 10, 4096, MemoryMetrics::default(), ignore());
-        small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
-        small.insert(key(2), Bytes::from(vec![0; 128 << 10]), OnDisk::Never);
+        small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
+        small.insert(
+            key(2),
+            Bytes::from(vec![0; 128 << 10]),
+            OnDisk::Never,
+            PinId::NONE,
+        );
         assert!(small.get(&key(1)).is_some() && small.get(&key(2)).is_none());
     }
 
@@ -289,7 +324,7 @@ mod tests {
     fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
         let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
         for (index, disk) in [(1, OnDisk::Wanted), (2, OnDisk::Taken), (3, OnDisk::Never)] {
-            memory.insert(key(index), Bytes::from_static(b"x"), disk);
+            memory.insert(key(index), Bytes::from_static(b"x"), disk, PinId::NONE);
         }
         let wanted = |index| memory.get(&key(index)).is_some_and(|(_, wanted)| wanted);
         assert!(wanted(1) && wanted(1) && !wanted(2) && !wanted(3));
@@ -301,7 +336,7 @@ mod tests {
     fn what_was_used_and_may_be_on_disk_is_said_when_it_leaves() {
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
         let left = Arc::clone(&seen);
-        let on_evict: OnEvict = Box::new(move |key, _| {
+        let on_evict: OnEvict = Box::new(move |key, _, _| {
             left.lock().expect("sound").push(key.index);
         });
         let memory = Memory::new(64 << 10, 4096, MemoryMetrics::default(), on_evict);
@@ -311,7 +346,7 @@ mod tests {
             } else {
                 OnDisk::Never
             };
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), disk);
+            memory.insert(key(index), Bytes::from(vec![1; 4096]), disk, PinId::NONE);
             if index % 2 == 0 {
                 assert!(memory.get(&key(index)).is_some());
             }

@@ -30,7 +30,8 @@ use self::metrics::MetaMetrics;
 use self::purges::{Edit, Purges};
 use self::queue::{Change, Queue};
 use self::record::{decode, row_key, unseal};
-use super::{Entry, MetaError, MetaStore, Record, Settings, StoreError};
+use super::pins::{Pin, PinError, Pins, Row, SharedPins};
+use super::{Entry, MetaError, MetaStore, PinId, Pinning, Record, Settings, StoreError};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// A confirmation of an unchanged version is written at most this often: each 304 written through
@@ -44,6 +45,7 @@ const FILE: &str = "meta-v1.redb";
 #[derive(Debug)]
 pub struct Meta {
     front: Arc<Front>,
+    pins: SharedPins,
     /// `None`: kept in memory only.
     journal: Option<Journal>,
     metrics: MetaMetrics,
@@ -72,20 +74,28 @@ impl Meta {
         let Some(dir) = &settings.state else {
             return Ok(Self {
                 front: Arc::new(Front::new(settings.meta_memory, Purges::default())),
+                pins: SharedPins::default(),
                 journal: None,
                 metrics,
             });
         };
         fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
-        let (db, purges) = Db::open(&dir.join(FILE))?;
+        let (db, purges, pins) = Db::open(&dir.join(FILE))?;
         let front = Arc::new(Front::new(settings.meta_memory, purges));
-        let journal = Journal::new(db, Arc::clone(&front), metrics.clone())
+        let pins = Arc::new(Pins::restore(&pins));
+        let journal = Journal::new(db, &front, &pins, metrics.clone())
             .map_err(StoreError::io("start a thread for", dir))?;
         Ok(Self {
             front,
+            pins,
             journal: Some(journal),
             metrics,
         })
+    }
+
+    /// The pins, for those who keep them.
+    pub(super) fn shared_pins(&self) -> SharedPins {
+        Arc::clone(&self.pins)
     }
 
     async fn look(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
@@ -166,14 +176,26 @@ impl Meta {
         &self,
         purge: impl FnOnce(&Front) -> Vec<Edit>,
         id: Option<&ObjectId>,
+        prefix: Option<(OriginId, &str)>,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
+        // The chunks of what was purged cannot be told from others of a pin: it begins anew.
+        let pins = |edits: &[Edit]| {
+            let all = edits.contains(&Edit::Clear);
+            self.pins.renew(|origin, own| {
+                let touches = |(of, prefix): (OriginId, &str)| {
+                    of == origin && (own.starts_with(prefix) || prefix.starts_with(own))
+                };
+                all || prefix.is_some_and(touches)
+            })
+        };
         let Some(journal) = &self.journal else {
-            purge(&self.front);
+            pins(&purge(&self.front));
             return Box::pin(std::future::ready(Ok(())));
         };
         let told = {
             let mut queue = journal.lock();
             let edits = purge(&self.front);
+            queue.pins.extend(pins(&edits));
             if let Some(id) = id {
                 journal.push(&mut queue, id, Change::Remove);
             }
@@ -252,8 +274,12 @@ impl MetaStore for Meta {
         Box::pin(std::future::ready(self.front.generation(id)))
     }
 
+    fn pin_of(&self, id: &ObjectId) -> PinId {
+        self.pins.covering(id)
+    }
+
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.write_down(|front| front.purge_key(id, now_micros()), Some(id))
+        self.write_down(|front| front.purge_key(id, now_micros()), Some(id), None)
     }
 
     fn purge_prefix<'a>(
@@ -264,6 +290,7 @@ impl MetaStore for Meta {
         self.write_down(
             |front| front.purge_prefix(origin, prefix, now_micros()),
             None,
+            Some((origin, prefix)),
         )
     }
 
@@ -273,5 +300,56 @@ impl MetaStore for Meta {
                 journal.close().await;
             }
         })
+    }
+}
+
+impl Meta {
+    /// Changes the pins, and writes that down.
+    fn change_pins(
+        &self,
+        change: impl FnOnce(&Pins) -> Result<Vec<Row>, PinError>,
+    ) -> BoxFuture<'static, Result<(), PinError>> {
+        let told = match &self.journal {
+            None => change(&self.pins).map(|_| None),
+            Some(journal) => {
+                let mut queue = journal.lock();
+                let rows = change(&self.pins);
+                rows.map(|rows| {
+                    queue.pins.extend(rows);
+                    Some(journal.push_purges(&mut queue, Vec::new()))
+                })
+            }
+        };
+        Box::pin(async move {
+            match told? {
+                None => Ok(()),
+                Some(told) => durable(told)
+                    .await
+                    .map_err(|error| PinError::NotDurable(error.0)),
+            }
+        })
+    }
+}
+
+impl Pinning for Meta {
+    fn pins(&self) -> Vec<Pin> {
+        self.pins.list()
+    }
+
+    fn pin<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(), PinError>> {
+        self.change_pins(|pins| pins.set(origin, prefix, limit))
+    }
+
+    fn unpin<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), PinError>> {
+        self.change_pins(|pins| pins.remove(origin, prefix))
     }
 }

@@ -87,6 +87,8 @@ pub struct DiskContent {
     pub free: u64,
     /// Bytes that wait to be written, or are being written.
     pub queued: u64,
+    /// Bytes that pins keep from eviction.
+    pub pinned: u64,
     /// Chunks in its index.
     pub chunks: u64,
 }

@@ -10,9 +10,10 @@ use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use super::bays::Bays;
-use super::disk::Patience;
+use super::disk::{Disk, Patience};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
+use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
 use super::{Admit, ChunkKey, ChunkStore, Held, Settings, StoreError, Tier};
 
@@ -35,13 +36,22 @@ impl Tiers {
     /// What only another configuration can mend: a directory in use or not writable, a capacity
     /// that cannot be.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
+        Self::open_with(settings, registry, SharedPins::default())
+    }
+
+    /// The same with these pins.
+    pub(super) fn open_with(
+        settings: &Settings,
+        registry: &mut Registry,
+        pins: SharedPins,
+    ) -> Result<Self, StoreError> {
         let metrics = StoreMetrics::default();
-        let bays = Arc::new(Bays::open(settings, &metrics)?);
+        let bays = Arc::new(Bays::open(settings, &metrics, pins)?);
         metrics.register(registry);
         let (tier, own) = metrics.memory();
         let below = Arc::clone(&bays);
-        let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes| {
-            below.leaves_memory(key, bytes);
+        let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes, pin: PinId| {
+            below.leaves_memory(key, bytes, pin);
         });
         Ok(Self {
             memory: Memory::new(settings.memory, settings.geometry.chunk(), own, on_evict),
@@ -56,23 +66,28 @@ impl Tiers {
         self.bays.all().iter().map(|disk| disk.queued()).sum()
     }
 
-    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
+    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         self.metrics.inserts.inc();
-        self.memory.insert(key, bytes, disk);
+        self.memory.insert(key, bytes, disk, pin);
     }
 
     /// Offers a chunk to disk that is wanted there; one more try at each use.
     #[cold]
     fn offer(&self, key: &ChunkKey, bytes: &Bytes) {
-        let offered = self.bays.offer(*key, bytes);
+        let offered = self.bays.offer(*key, bytes, self.memory.pin(key));
         if offered.is_ok() || offered.is_err_and(|refusal| !refusal.passes()) {
             self.memory.settle(key);
         }
     }
 
     fn is_on_disk(&self, key: &ChunkKey) -> bool {
+        self.with_disk(key, |disk| disk.contains(key))
+    }
+
+    /// Asks the one disk that a chunk can be on.
+    fn with_disk(&self, key: &ChunkKey, ask: impl FnOnce(&Disk) -> bool) -> bool {
         let disk = self.bays.of(key);
-        matches!(disk.as_deref(), Some(Some(disk)) if disk.contains(key))
+        matches!(disk.as_deref(), Some(Some(disk)) if ask(disk))
     }
 
     async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<(Bytes, Tier)> {
@@ -85,7 +100,7 @@ impl Tiers {
         // Owned: a disk that is taken out meanwhile ends after the last read of it.
         let disk = self.bays.of(key)?.clone()?;
         let bytes = disk.get(key, len, patience).await?;
-        self.remember(*key, bytes.clone(), OnDisk::Taken);
+        self.remember(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
         Some((bytes, Tier::Disk))
     }
 }
@@ -125,22 +140,33 @@ impl ChunkStore for Tiers {
         Held {
             memory: self.memory.contains(key),
             disk: self.is_on_disk(key),
+            pinned: self.with_disk(key, |disk| disk.is_pinned(key)),
         }
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
+        self.insert_pinned(key, bytes, admit, PinId::NONE);
+    }
+
+    fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let disk = match admit {
             Admit::Memory => OnDisk::Never,
             Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
             Admit::MemoryFirst => OnDisk::Wanted,
-            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes) {
+            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes, pin) {
                 None => OnDisk::Never,
                 Some(Err(refusal)) if refusal.passes() => OnDisk::Wanted,
                 Some(_) => OnDisk::Taken,
             },
         };
         if admit != Admit::Disk {
-            self.remember(key, bytes, disk);
+            self.remember(key, bytes, disk, pin);
+        }
+    }
+
+    fn pin(&self, key: &ChunkKey, pin: PinId) {
+        if let Some(Some(disk)) = self.bays.of(key).as_deref() {
+            disk.mark(key, pin);
         }
     }
 

@@ -32,6 +32,7 @@ impl Tiers for OneDisk {
                 capacity: 1000,
                 used: Some(900),
                 free: Some(10),
+                pinned: Some(7),
                 queued: Some(0),
                 chunks: Some(3),
                 write_amplification: Some(1.5),
@@ -58,7 +59,7 @@ async fn tells_how_the_tiers_are() {
         "budget": { "capacity": 192, "lent": 0 },
         "disks": [{
             "path": "/c", "state": "full", "why": "no room", "capacity": 1000, "used": 900,
-            "free": 10, "queued": 0, "chunks": 3, "write_amplification": 1.5,
+            "free": 10, "pinned": 7, "queued": 0, "chunks": 3, "write_amplification": 1.5,
         }],
     });
     assert_eq!(body, expected);
