@@ -10,6 +10,8 @@
 //! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
 //! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
 //! | `GET`, `PUT`, `DELETE /pins` | what is kept from eviction on disk (see [`pins`]) |
+//! | `GET /list` | a page of what lies below a path in the bucket; asks for the token |
+//! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
@@ -46,6 +48,7 @@ pub mod place;
 pub mod profile;
 pub mod purge;
 mod stat;
+mod warm;
 
 pub use auth::Token;
 pub use control::{EngineControl, Target};
@@ -120,6 +123,13 @@ impl Admin {
             )
             .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
             .route("/stat", get(stat::stat))
+            .route("/list", get(warm::list).route_layer(changes.clone()))
+            .route(
+                "/warm",
+                post(warm::warm)
+                    .layer(DefaultBodyLimit::max(warm::MAX_BODY))
+                    .route_layer(changes.clone()),
+            )
             .route(
                 "/pins",
                 put(pins::pin)

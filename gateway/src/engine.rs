@@ -39,6 +39,7 @@ mod fetch;
 mod fill;
 mod flight;
 mod hedge;
+pub mod list;
 mod metrics;
 pub mod object;
 mod pace;
@@ -48,6 +49,7 @@ mod ready;
 mod resolve;
 pub mod source;
 pub mod stat;
+pub mod warm;
 
 pub use self::core::Clock;
 pub use budget::Budget;

@@ -166,6 +166,10 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// was measured.
     fn disk_rate(&self) -> Option<f64>;
 
+    /// How full the queue of the disk is that is most behind, from 0 to 1; `None` where no disk takes
+    /// anything now.
+    fn backlog(&self) -> Option<f64>;
+
     /// Whether the index of every tier is loaded, or what is still missing, in words.
     fn ready(&self) -> Result<(), String>;
 

@@ -1,5 +1,6 @@
 //! Who runs the cache: what the admin listener tells and changes of it, on the embedded origin.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,7 +9,6 @@ use http::Method;
 use serde_json::{Value, json};
 
 #[path = "support/door.rs"]
-#[expect(dead_code, reason = "other suites ask more of it")]
 mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -43,10 +43,50 @@ async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
+/// The objects of the test below: so many of this size.
+const SIZE: usize = 1 << 20;
+const OBJECTS: usize = 48;
+
+/// Reads them in an order of its own, until it is told to stop; says how many.
+async fn read_on(gateway: Arc<Whole>, stop: Arc<AtomicBool>, reader: usize) -> usize {
+    let mut read = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let n = (reader * 13 + read * 7) % OBJECTS;
+        let got = gateway.get(&format!("/o/{n}.bin"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(SIZE, n), "{n}");
+        read += 1;
+    }
+    read
+}
+
+async fn what_cannot_be_is_refused(gateway: &Whole, disk: &Path) {
+    for (path, body, status) in [
+        (
+            "/cache/disk",
+            json!({ "path": "/etc", "enabled": false }),
+            404,
+        ),
+        (
+            "/cache/disk",
+            json!({ "path": disk, "capacity": 1000 }),
+            400,
+        ),
+        (
+            "/cache/disk",
+            json!({ "path": disk, "capacity": 1u64 << 60 }),
+            400,
+        ),
+        ("/cache/memory", json!({ "capacity": 1 }), 400),
+    ] {
+        let got = change(gateway, path, &body).await;
+        assert_eq!(got.status, status, "{body}: {}", got.text());
+    }
+    let unasked = ask(gateway.admin, Method::PUT, "/cache/memory", &[]).await;
+    assert_eq!(unasked.status, 401);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tiers_change_under_load_and_every_byte_stays_right() {
-    const SIZE: usize = 1 << 20;
-    const OBJECTS: usize = 48;
     let world = World::new().await;
     let path = |n: usize| format!("/o/{n}.bin");
     for n in 0..OBJECTS {
@@ -56,19 +96,7 @@ async fn tiers_change_under_load_and_every_byte_stays_right() {
     gateway.ready().await;
     let stop = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..4)
-        .map(|reader: usize| {
-            let (gateway, stop) = (gateway.clone(), stop.clone());
-            tokio::spawn(async move {
-                let mut read = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    let n = (reader * 13 + read * 7) % OBJECTS;
-                    let got = gateway.get(&format!("/o/{n}.bin"), &[]).await;
-                    assert!(got.status == 200 && got.body == sample(SIZE, n), "{n}");
-                    read += 1;
-                }
-                read
-            })
-        })
+        .map(|reader| tokio::spawn(read_on(gateway.clone(), stop.clone(), reader)))
         .collect();
     let disk = world.disk();
     let used = async || {
@@ -103,29 +131,7 @@ async fn tiers_change_under_load_and_every_byte_stays_right() {
     }
     eventually("it takes chunks again", async || used().await > 17 << 20).await;
 
-    for (path, body, status) in [
-        (
-            "/cache/disk",
-            json!({ "path": "/etc", "enabled": false }),
-            404,
-        ),
-        (
-            "/cache/disk",
-            json!({ "path": disk, "capacity": 1000 }),
-            400,
-        ),
-        (
-            "/cache/disk",
-            json!({ "path": disk, "capacity": 1u64 << 60 }),
-            400,
-        ),
-        ("/cache/memory", json!({ "capacity": 1 }), 400),
-    ] {
-        let got = change(&gateway, path, &body).await;
-        assert_eq!(got.status, status, "{body}: {}", got.text());
-    }
-    let unasked = ask(gateway.admin, Method::PUT, "/cache/memory", &[]).await;
-    assert_eq!(unasked.status, 401);
+    what_cannot_be_is_refused(&gateway, &disk).await;
 
     stop.store(true, Ordering::Relaxed);
     for reader in readers {
@@ -330,5 +336,82 @@ async fn nothing_can_be_pinned_without_a_disk() {
     let got = change(&gateway, "/pins", &body).await;
     assert_eq!(got.status, 400);
     assert!(got.text().contains("no cache disk"), "{}", got.text());
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_fills_the_cache_from_a_prefix_a_list_and_a_log_and_goes_on_where_it_was() {
+    const SIZE: usize = (1 << 20) + 5;
+    let world = World::new().await;
+    for n in 0..8 {
+        world.put(&format!("a b/{n}.bin"), &sample(SIZE, n)).await;
+        world.put(&format!("other/{n}.bin"), &sample(SIZE, n)).await;
+    }
+    let gateway = world.start("ttl = \"1h\"\ndisk = \"second\"").await;
+    gateway.ready().await;
+    let file = |name: &str, text: &str| {
+        let path = world.folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let warm = |line: &[&str]| tidegate(&world, &gateway, &[&["warm"], line].concat());
+    let state = world.folder.path().join("state");
+    let state = state.to_str().expect("text");
+
+    assert_eq!(gateway.get("/a%20b/0.bin", &[]).await.body, sample(SIZE, 0));
+    let (code, out, err) = warm(&["/a%20b/", "--state", state, "--rate", "1GiB"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.starts_with("8 objects, 7.0 MiB fetched, 1.0 MiB cached already"),
+        "{out}"
+    );
+    assert!(
+        !std::path::Path::new(state).exists(),
+        "done, so there is nothing to remember"
+    );
+    let gets = gateway.gets().await;
+    for n in 0..8 {
+        let path = format!("/a%20b/{n}.bin");
+        eventually("on disk", async || {
+            on_disk(&gateway, &path).await.0 == SIZE as u64
+        })
+        .await;
+        assert_eq!(gateway.get(&path, &[]).await.body, sample(SIZE, n));
+    }
+    assert_eq!(gateway.gets().await, gets, "all of it was warm");
+
+    let list = file("list", "/other/0.bin\n/other/1.bin?x=1\n/gone.bin\n");
+    let (code, _, err) = warm(&["--from-list", &list]);
+    assert_eq!(code, 1);
+    assert!(err.contains("/gone.bin: no such object"), "{err}");
+    assert!(err.contains("1 of 3 objects could not be warmed"), "{err}");
+    let line = |path: &str| format!("::1 - - [x] \"GET {path} HTTP/1.1\" 200 1 \"-\" \"-\"\n");
+    let log = [
+        line("/other/0.bin"),
+        line("/other/2.bin"),
+        "nonsense\n".to_owned(),
+    ]
+    .concat();
+    let (code, out, err) = warm(&["--from-access-log", &file("log", &log)]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("2 objects, 1.0 MiB fetched, 1.0 MiB cached already"),
+        "{out}"
+    );
+    assert!(out.contains("1 lines could not be read"), "{out}");
+
+    // The origin goes away in the middle: what was done is remembered, and not asked for again.
+    let rest: Vec<_> = (3..8).map(|n| format!("/other/{n}.bin")).collect();
+    let of = json!({ "of": "below /other/", "next": "key:other/5.bin", "done": 6 });
+    std::fs::write(state, of.to_string()).expect("written");
+    let (code, out, err) = warm(&["/other/", "--state", state]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("going on behind 6 objects"), "{err}");
+    assert!(out.starts_with("2 objects, 2.0 MiB fetched"), "{out}");
+    assert_eq!(on_disk(&gateway, &rest[0]).await, (0, 0));
+    world.door.shut();
+    let (code, _, err) = warm(&["/other/"]);
+    assert_eq!(code, 1, "{err}");
+    world.door.open();
     gateway.stop().await;
 }

@@ -203,25 +203,33 @@ fn bad(why: impl ToString) -> Refusal {
 }
 
 /// A size as the configuration has it: a number of bytes, or text with a unit.
-pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Bytes(u64),
-        Text(String),
-    }
-    match Written::deserialize(from)? {
-        Written::Bytes(bytes) => Ok(bytes),
-        Written::Text(text) => {
-            let size: Result<ByteSize, String> = text.parse();
-            size.map(|size| size.0).map_err(D::Error::custom)
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Bytes(u64),
+    Text(String),
+}
+
+impl Written {
+    fn bytes(self) -> Result<u64, String> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Text(text) => text.parse().map(|size: ByteSize| size.0),
         }
     }
 }
 
+/// Reads a size.
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let written = Written::deserialize(from)?;
+    written.bytes().map_err(D::Error::custom)
+}
+
 /// The same, where it may be left out.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    size(from).map(Some)
+    let written = Option::<Written>::deserialize(from)?;
+    let bytes = written.map(Written::bytes).transpose();
+    bytes.map_err(D::Error::custom)
 }
 
 #[cfg(test)]

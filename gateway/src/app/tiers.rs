@@ -1,15 +1,20 @@
 //! The tiers for the operator: what the stores and the engine say of them, and changes one at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
 use crate::engine::Engine;
 use crate::store::tiering::DiskReport;
 use crate::store::{Tiering, TieringError};
+
+/// How long a change may take before the next one has its turn: a disk that hangs takes for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the module's head.
 #[derive(Debug)]
@@ -83,9 +88,12 @@ async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), Chan
 async fn blocking(
     change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
 ) -> Result<(), ChangeError> {
-    match spawn_blocking(change).await {
-        Ok(done) => done.map_err(of_store),
-        Err(error) => Err(broken(error)),
+    match timeout(PATIENCE, spawn_blocking(change)).await {
+        Ok(Ok(done)) => done.map_err(of_store),
+        Ok(Err(error)) => Err(broken(error)),
+        Err(_) => Err(broken(
+            "the disk does not answer; it may still come to be done",
+        )),
     }
 }
 

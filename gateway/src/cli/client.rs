@@ -1,10 +1,11 @@
 //! A client of the admin listener of a running gateway: what the commands ask of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -22,8 +23,14 @@ use crate::plan::Listen;
 /// How long one answer may take: a few writes to disk, or one question to an origin.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A piece of a streamed answer may take as long as an object that is fetched slowly.
+const PIECE: Duration = Duration::from_secs(300);
+
 /// More than this is no answer of ours.
 const LONGEST_ANSWER: usize = 16 << 20;
+
+/// The longest line of a streamed answer.
+const LONGEST_LINE: usize = 64 << 10;
 
 /// The admin listener.
 #[derive(Debug)]
@@ -97,6 +104,44 @@ impl<'a> Client<'a> {
             bail!("the gateway answers {status}: {}", body.trim());
         }
         Ok(body)
+    }
+
+    /// Asks, and hands over the lines of an answer that is 200 as they come, until `take` has enough.
+    ///
+    /// # Errors
+    /// Nobody answers, or with something else. An answer that is cut off is one that has ended.
+    pub(super) async fn lines(
+        &self,
+        ask: Ask,
+        mut take: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        let sent = timeout(DEADLINE, self.send(ask)).await;
+        let sent = sent.context("no answer in time").flatten();
+        let (answer, connection) = sent.with_context(|| self.failing())?;
+        if answer.status() != StatusCode::OK {
+            let (status, body) = whole(answer).await.with_context(|| self.failing())?;
+            bail!("the gateway answers {status}: {}", body.trim());
+        }
+        let mut body = answer.into_body();
+        let mut rest = BytesMut::new();
+        while let Ok(Some(Ok(frame))) = timeout(PIECE, body.frame()).await {
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            rest.extend_from_slice(&data);
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line = rest.split_to(end + 1);
+                if take(String::from_utf8_lossy(&line).trim_end())?.is_break() {
+                    connection.abort();
+                    return Ok(());
+                }
+            }
+            if rest.len() > LONGEST_LINE {
+                bail!("the gateway answers what cannot be read");
+            }
+        }
+        connection.abort();
+        Ok(())
     }
 
     fn failing(&self) -> String {

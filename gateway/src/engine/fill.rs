@@ -39,6 +39,8 @@ pub(super) struct Terms {
     pub(super) storable: bool,
     pub(super) disk: DiskUse,
     pub(super) bulk: bool,
+    /// Nobody waits for it: whatever somebody waits for goes first.
+    pub(super) quiet: bool,
 }
 
 impl Terms {
@@ -47,6 +49,7 @@ impl Terms {
             storable,
             disk: profile.disk,
             bulk: profile.bulk,
+            quiet: false,
         }
     }
 }

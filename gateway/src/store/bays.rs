@@ -22,6 +22,9 @@ use crate::plan::placement::{Place, place};
 /// How long a disk that is taken out is waited for: a read that takes longer hangs.
 const LAST_READS: Duration = Duration::from_secs(2);
 
+/// The same for what it still has to write.
+const LAST_WRITES: Duration = Duration::from_secs(20);
+
 /// A place for a disk, which may be empty for a while.
 #[derive(Debug)]
 struct Bay {
@@ -198,7 +201,11 @@ impl Bays {
         let Some(disk) = self.bay(path)?.disk.swap(None) else {
             return Ok(());
         };
-        disk.close().await;
+        // What a disk that hangs does not write is lost.
+        let closed = tokio::time::timeout(LAST_WRITES, disk.close()).await;
+        if closed.is_err() {
+            tracing::warn!(path = %path.display(), "cache disk not closed in order");
+        }
         // Reads that began before end within their deadline, and the last one lets go of the lock.
         let until = Instant::now() + LAST_READS;
         while Arc::strong_count(&disk) > 1 && Instant::now() < until {
@@ -229,7 +236,7 @@ impl Bays {
                 holder: Some(holder),
                 ..
             } if holder == std::process::id() => {
-                refused("a read still hangs in it since it was switched off; try again later")
+                refused("something still hangs in it since it was switched off; try again later")
             }
             error => refused(error),
         })?;

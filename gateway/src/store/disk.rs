@@ -242,6 +242,13 @@ impl Disk {
         self.log.queue.bytes()
     }
 
+    /// How full the queue is, from 0 to 1; `None` where nothing is taken now.
+    pub(super) fn backlog(&self) -> Option<f64> {
+        let log = &self.log;
+        let takes = log.health.refusal().is_none();
+        takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
+    }
+
     /// Another capacity from now on, which [`can_have`] allowed; what no longer fits is evicted in the
     /// background.
     pub(super) fn resize(&self, capacity: u64) {

@@ -10,6 +10,7 @@ mod db;
 mod front;
 mod journal;
 mod metrics;
+mod pinning;
 mod purges;
 mod queue;
 mod record;
@@ -30,8 +31,8 @@ use self::metrics::MetaMetrics;
 use self::purges::{Edit, Purges};
 use self::queue::{Change, Queue};
 use self::record::{decode, row_key, unseal};
-use super::pins::{Pin, PinError, Pins, Row, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Pinning, Record, Settings, StoreError};
+use super::pins::{Pins, SharedPins};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// A confirmation of an unchanged version is written at most this often: each 304 written through
@@ -300,56 +301,5 @@ impl MetaStore for Meta {
                 journal.close().await;
             }
         })
-    }
-}
-
-impl Meta {
-    /// Changes the pins, and writes that down.
-    fn change_pins(
-        &self,
-        change: impl FnOnce(&Pins) -> Result<Vec<Row>, PinError>,
-    ) -> BoxFuture<'static, Result<(), PinError>> {
-        let told = match &self.journal {
-            None => change(&self.pins).map(|_| None),
-            Some(journal) => {
-                let mut queue = journal.lock();
-                let rows = change(&self.pins);
-                rows.map(|rows| {
-                    queue.pins.extend(rows);
-                    Some(journal.push_purges(&mut queue, Vec::new()))
-                })
-            }
-        };
-        Box::pin(async move {
-            match told? {
-                None => Ok(()),
-                Some(told) => durable(told)
-                    .await
-                    .map_err(|error| PinError::NotDurable(error.0)),
-            }
-        })
-    }
-}
-
-impl Pinning for Meta {
-    fn pins(&self) -> Vec<Pin> {
-        self.pins.list()
-    }
-
-    fn pin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<(), PinError>> {
-        self.change_pins(|pins| pins.set(origin, prefix, limit))
-    }
-
-    fn unpin<'a>(
-        &'a self,
-        origin: OriginId,
-        prefix: &'a str,
-    ) -> BoxFuture<'a, Result<(), PinError>> {
-        self.change_pins(|pins| pins.remove(origin, prefix))
     }
 }

@@ -187,6 +187,15 @@ impl ChunkStore for Tiers {
         rates.reduce(|sum, rate| sum + rate)
     }
 
+    fn backlog(&self) -> Option<f64> {
+        let shares = self
+            .bays
+            .all()
+            .into_iter()
+            .filter_map(|disk| disk.backlog());
+        shares.reduce(f64::max)
+    }
+
     fn ready(&self) -> Result<(), String> {
         self.bays.all().iter().try_for_each(|disk| disk.ready())
     }

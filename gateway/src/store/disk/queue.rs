@@ -73,6 +73,11 @@ impl Queue {
         self.bytes.load(Ordering::Acquire)
     }
 
+    /// Bytes that may wait.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The chunk, if it waits or is being written.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
         // Mostly nothing waits, and look-ups come from all cores.
