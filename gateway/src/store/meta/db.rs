@@ -50,6 +50,8 @@ pub(super) struct Batch {
     pub(super) purges: Vec<Edit>,
     /// Rows of pins.
     pub(super) pins: Vec<Row>,
+    /// These are all that there are.
+    pub(super) all_pins: bool,
     /// On disk when it returns, and with it all before it; else only soon.
     pub(super) durable: bool,
     /// The last one: marks the end of the run as orderly.
@@ -170,6 +172,7 @@ impl Db {
         let batch = Batch {
             purges: rows.collect(),
             pins,
+            all_pins: true,
             durable: true,
             ..Batch::default()
         };

@@ -72,6 +72,7 @@ impl Queue {
                 records: Vec::new(),
                 purges: mem::take(&mut self.purges),
                 pins: mem::take(&mut self.pins),
+                all_pins: false,
                 durable: flush || !self.waiters.is_empty(),
                 last: self.end.is_some(),
             },

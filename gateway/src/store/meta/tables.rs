@@ -114,6 +114,9 @@ pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), 
             }
         }
         let mut pins = transaction.open_table(PINS)?;
+        if batch.all_pins {
+            pins.retain(|_, _| false)?;
+        }
         for (key, row) in &batch.pins {
             match row {
                 Some(row) => drop(pins.insert(&**key, &*seal(key, row))?),

@@ -83,6 +83,8 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
         .expect("writes go on");
 
     files.set(Wrong::default());
+    // Where every place hangs, nobody is served.
+    eventually("a place is free", || metrics.hung.get() < 2).await;
     let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
     assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
     eventually("the reads return", || metrics.hung.get() == 0).await;
