@@ -6,6 +6,12 @@
 //! | `GET /healthz` | 200 while the process lives; asks nothing of anything |
 //! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not. What is amiss but keeps nobody from an answer follows as a note |
 //! | `GET /metrics` | everything that is counted, as OpenMetrics text |
+//! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
+//! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
+//! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
+//! | `GET`, `PUT`, `DELETE /pins` | what is kept from eviction on disk (see [`pins`]) |
+//! | `GET /list` | a page of what lies below a path in the bucket; asks for the token |
+//! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
 //! | `GET /routes` | what profile each route has now, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
@@ -13,9 +19,9 @@
 //! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
 //! no token is configured. Other paths are 404, other methods 405.
 //!
-//! This layer does not know origins or stores, nor routes but by their names: [`Control`] and
-//! [`profile::Routes`] are all that it sees of the gateway, and [`EngineControl`] is the one
-//! implementation of the former that is not a test's.
+//! This layer does not know origins or stores, nor routes but by their names: the engine and the
+//! traits [`Control`], [`profile::Routes`], [`cache::Tiers`], [`pins::Pins`] and [`place::Locate`] are all
+//! that it sees of the gateway, and [`EngineControl`] is the one implementation of the first that is not a test's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,12 +36,19 @@ use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Engine;
+
 mod ask;
 pub mod auth;
+pub mod cache;
 pub mod control;
 mod listen;
+pub mod pins;
+pub mod place;
 pub mod profile;
 pub mod purge;
+mod stat;
+mod warm;
 
 pub use auth::Token;
 pub use control::{EngineControl, Target};
@@ -69,6 +82,14 @@ pub struct Admin {
     pub control: Arc<dyn Control>,
     /// The routes, whose profiles may be exchanged.
     pub routes: Arc<dyn profile::Routes>,
+    /// The tiers, which may be resized and switched off.
+    pub tiers: Arc<dyn cache::Tiers>,
+    /// What is kept from eviction.
+    pub pins: Arc<dyn pins::Pins>,
+    /// Where paths lead.
+    pub locate: Arc<dyn place::Locate>,
+    /// What is asked about objects.
+    pub engine: Engine,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// What a change must show; without one nothing can be changed.
@@ -95,6 +116,27 @@ impl Admin {
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
+            .route("/cache", get(cache::show))
+            .route(
+                "/cache/memory",
+                put(cache::memory).route_layer(changes.clone()),
+            )
+            .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
+            .route("/stat", get(stat::stat))
+            .route("/list", get(warm::list).route_layer(changes.clone()))
+            .route(
+                "/warm",
+                post(warm::warm)
+                    .layer(DefaultBodyLimit::max(warm::MAX_BODY))
+                    .route_layer(changes.clone()),
+            )
+            .route(
+                "/pins",
+                put(pins::pin)
+                    .delete(pins::unpin)
+                    .route_layer(changes.clone())
+                    .get(pins::list),
+            )
             .route("/routes", get(profile::list))
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))

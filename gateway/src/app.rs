@@ -7,9 +7,12 @@
 mod background;
 mod demonstration;
 mod gateway;
+mod locate;
+mod pins;
 mod profiles;
 mod routes;
 mod settings;
+mod tiers;
 
 use std::future::Future;
 

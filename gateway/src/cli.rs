@@ -6,14 +6,20 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{self, Environment, LoadError, Loaded, Problems};
-use crate::plan::{ByteSize, Period};
 
+mod args;
 mod check;
+mod client;
+mod pin;
 mod purge;
 mod show;
+mod stat;
+mod warm;
+
+pub use args::{DemoArgs, DoctorArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -83,6 +89,32 @@ pub enum Command {
     #[command(after_long_help = EXIT_CODES)]
     Purge(PurgeArgs),
 
+    /// Say what is cached of an object: its version, its freshness, and which bytes are in which tier
+    ///
+    /// Asks the running gateway through its admin listener (`admin.listen`); no token is needed, and
+    /// nothing is asked of the origin.
+    #[command(after_long_help = EXIT_CODES)]
+    Stat(StatArgs),
+
+    /// Keep what lies below a path from eviction on the cache disks, up to a limit
+    ///
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). What is
+    /// cached from then on, or read there, stays until the pin is removed; `tidegate warm` fetches it.
+    /// All pins together keep no more than half of each disk. Restarts do not change it.
+    #[command(after_long_help = EXIT_CODES)]
+    Pin(PinArgs),
+
+    /// Fetch objects into the cache ahead of use
+    ///
+    /// What lies below PATH in the bucket, the paths of a list, or those that an access log says were
+    /// asked for, most of all first (nginx's `combined` format, or our own; GETs with a 2xx or 304).
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`), which
+    /// reads behind everything that a reader waits for, into the tiers that the profile names; where
+    /// it says `disk = "second"`, to disk at once. What is cached already is skipped, so that it can
+    /// be run again at any time.
+    #[command(after_long_help = EXIT_CODES)]
+    Warm(WarmArgs),
+
     /// Print completions for a shell
     #[command(hide = true)]
     Completions {
@@ -105,68 +137,6 @@ pub enum Command {
         #[arg(long)]
         toml: bool,
     },
-}
-
-/// How to run the demonstration.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct DemoArgs {
-    /// The port to serve on; another one where it is taken
-    #[arg(long, default_value_t = 8080)]
-    pub port: u16,
-
-    /// The same for the admin listener
-    #[arg(long, default_value_t = 8081)]
-    pub admin_port: u16,
-
-    /// The folder for bucket and cache [default: a temporary one, removed at the end]
-    #[arg(long, value_name = "FOLDER")]
-    pub dir: Option<PathBuf>,
-
-    /// Size of the largest sample
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    pub large: ByteSize,
-}
-
-/// What to measure, and with what.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct DoctorArgs {
-    /// The path of a large object, as it stands in the URL; the route says which origin's. Of
-    /// several of one origin, the first of 64 MiB or more is taken, else the largest
-    #[arg(long, value_name = "PATH")]
-    pub object: Vec<String>,
-
-    /// The host that these paths belong to, where routes name hosts
-    #[arg(long)]
-    pub host: Option<String>,
-
-    /// A folder to measure as if it were a cache disk, besides those that are configured
-    #[arg(long, value_name = "FOLDER")]
-    pub disk: Vec<PathBuf>,
-
-    /// How long each measurement may take
-    #[arg(long, value_name = "TIME", default_value = "3s")]
-    pub time: Period,
-
-    /// How much may be written to a disk, in a file without a name; a disk that this would nearly
-    /// fill is not measured
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    pub scratch: ByteSize,
-}
-
-/// What to remove.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct PurgeArgs {
-    /// The path as it stands in the URL, percent-encoded, from the first `/`
-    #[arg(value_name = "PATH")]
-    pub path: String,
-
-    /// Everything that begins with PATH
-    #[arg(long)]
-    pub prefix: bool,
-
-    /// Only in routes of this host
-    #[arg(long)]
-    pub host: Option<String>,
 }
 
 /// The commands that need the whole gateway.
@@ -234,6 +204,9 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
         Command::Purge(args) => show::print(&purge::purge(&load()?.config.admin, env, args)?),
+        Command::Pin(args) => show::print(&pin::pin(&load()?.config.admin, env, args)?),
+        Command::Stat(args) => show::print(&stat::stat(&load()?.config.admin, args)?),
+        Command::Warm(args) => show::print(&warm::warm(&load()?.config.admin, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),
         Command::Schema => show::print(&config::reference::schema()),

@@ -39,13 +39,17 @@ mod fetch;
 mod fill;
 mod flight;
 mod hedge;
+pub mod list;
 mod metrics;
 pub mod object;
 mod pace;
+mod pins;
 mod reader;
 mod ready;
 mod resolve;
 pub mod source;
+pub mod stat;
+pub mod warm;
 
 pub use self::core::Clock;
 pub use budget::Budget;
@@ -53,6 +57,7 @@ pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
+pub use stat::Stat;
 
 use self::core::Core;
 use fill::Terms;
@@ -345,6 +350,7 @@ impl Engine {
             key: key.clone(),
         };
         resolve::supersede(&self.core, |other| *other == id);
+        pins::release_known(&self.core, &id).await;
         let purged = self.core.meta.purge_key(&id).await;
         // Once more, for those that read the old generation in between.
         resolve::supersede(&self.core, |other| *other == id);

@@ -3,6 +3,7 @@
 //! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
 //! drawing them at random.
 
+pub mod access_log;
 pub mod admission;
 pub mod diagnosis;
 pub mod duration;
@@ -13,6 +14,7 @@ pub mod key;
 pub mod listen;
 pub mod meter;
 pub mod network;
+pub mod pacer;
 pub mod placement;
 pub mod precondition;
 pub mod profile;
@@ -21,6 +23,7 @@ pub mod readahead;
 pub mod retry;
 pub mod route;
 pub mod size;
+pub mod standing;
 pub mod tiering;
 pub mod time;
 pub mod version;

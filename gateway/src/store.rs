@@ -7,7 +7,9 @@ pub mod error;
 pub mod fake;
 pub mod hash;
 pub mod meta;
+pub mod pins;
 pub mod settings;
+pub mod tiering;
 pub mod tiers;
 
 mod bays;
@@ -25,13 +27,25 @@ use prometheus_client::registry::Registry;
 
 pub use error::StoreError;
 pub use meta::Meta;
+pub use pins::{PinId, Pinning};
 pub use settings::{DiskSettings, Settings};
+pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
 
 use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 
-/// Both stores, as the engine takes them.
-pub type Stores = (Arc<dyn ChunkStore>, Arc<dyn MetaStore>);
+/// Both stores.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// Where chunks are kept.
+    pub chunks: Arc<dyn ChunkStore>,
+    /// The same, for who runs it.
+    pub tiering: Arc<dyn Tiering>,
+    /// Where versions are remembered.
+    pub meta: Arc<dyn MetaStore>,
+    /// What is kept from eviction on disk.
+    pub pinning: Arc<dyn Pinning>,
+}
 
 /// Opens both stores, and registers what they count. Blocks, but not for the index of a disk: see
 /// [`ChunkStore::ready`].
@@ -40,9 +54,14 @@ pub type Stores = (Arc<dyn ChunkStore>, Arc<dyn MetaStore>);
 /// What only another configuration can mend. What a disk or a file does wrong is no error: the
 /// store goes on without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
-    let meta = Meta::open(settings, registry)?;
-    let tiers = Tiers::open(settings, registry)?;
-    Ok((Arc::new(tiers), Arc::new(meta)))
+    let meta = Arc::new(Meta::open(settings, registry)?);
+    let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
+    Ok(Stores {
+        chunks: tiers.clone(),
+        tiering: tiers,
+        pinning: meta.clone(),
+        meta,
+    })
 }
 
 /// The address of one chunk.
@@ -76,6 +95,17 @@ pub enum Tier {
     Disk,
 }
 
+/// Which tiers a chunk is in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It is in memory.
+    pub memory: bool,
+    /// It is on an SSD, or on its way there.
+    pub disk: bool,
+    /// It is on an SSD, and kept from eviction there.
+    pub pinned: bool,
+}
+
 /// Chunks by address, in tiers.
 ///
 /// `insert` never waits: what the disk tier cannot take at once it refuses, counted by reason.
@@ -98,9 +128,31 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 
+    /// In which tiers the chunk probably is, both of them where it is in both. As [`locate`](Self::locate).
+    fn held(&self, key: &ChunkKey) -> Held {
+        let tier = self.locate(key);
+        Held {
+            memory: tier == Some(Tier::Memory),
+            disk: tier == Some(Tier::Disk),
+            pinned: false,
+        }
+    }
+
     /// Puts a whole chunk in. `bytes` must own its memory: no slice of a larger buffer, for the
     /// tier counts its length.
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
+
+    /// The same; on disk the chunk is kept from eviction for as long as the pin holds, and its limit
+    /// allows. A store that knows no pins takes it as any other.
+    fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
+        let _ = pin;
+        self.insert(key, bytes, admit);
+    }
+
+    /// Has a chunk belong to another pin, or to none, if it is on disk. Never blocks.
+    fn pin(&self, key: &ChunkKey, pin: PinId) {
+        let _ = (key, pin);
+    }
 
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
@@ -113,6 +165,10 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Bytes per second that the disks that can be asked gave lately, together; `None` while none
     /// was measured.
     fn disk_rate(&self) -> Option<f64>;
+
+    /// How full the queue of the disk is that is most behind, from 0 to 1; `None` where no disk takes
+    /// anything now.
+    fn backlog(&self) -> Option<f64>;
 
     /// Whether the index of every tier is loaded, or what is still missing, in words.
     fn ready(&self) -> Result<(), String>;
@@ -179,6 +235,12 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// The number of the last purge that covers the key, 0 if none does. Part of every
     /// [`VersionId`], so that what was cached before a purge cannot be addressed after it.
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
+
+    /// The pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
+    fn pin_of(&self, id: &ObjectId) -> PinId {
+        let _ = id;
+        PinId::NONE
+    }
 
     /// Forgets a key for good and gives it a new generation, durably.
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;

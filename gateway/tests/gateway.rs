@@ -1,89 +1,28 @@
 //! The whole gateway, as `serve` and `demo` put it together, on the embedded origin.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::stream;
 use http::{Method, Uri};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 use tidegate::app::start_demo;
 use tidegate::demo::{Options, Running, Stage};
-use tidegate::origin::embedded::Embedded;
 
 #[path = "support/door.rs"]
 mod door;
 #[path = "support/gateway.rs"]
 mod gateway;
+#[path = "support/world.rs"]
+mod world;
 
-use door::Door;
 use gateway::{Got, Whole, ask};
+use world::{World, sample};
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken");
 
 /// Several parts of several chunks, and a last chunk that is none.
 const LONG: usize = (9 << 20) + 5;
-
-/// A bucket that stays where it is while gateways come and go.
-struct World {
-    folder: TempDir,
-    origin: Embedded,
-    door: Door,
-}
-
-impl World {
-    async fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let origin = Embedded::start(&folder.path().join("origin")).await;
-        let origin = origin.expect("an origin");
-        let uri: Uri = origin.endpoint().parse().expect("a URL");
-        let address = uri.authority().expect("an address").as_str().parse();
-        Self {
-            folder,
-            origin,
-            door: Door::to(address.expect("on loopback")).await,
-        }
-    }
-
-    /// Memory and disk, with nothing said of where metadata is kept.
-    fn config(&self, profile: &str) -> String {
-        let key = self.origin.credentials();
-        format!(
-            "[admin]\ntoken = \"t0ken\"\n\
-             [cache]\nmemory = \"64MiB\"\n\
-             [[cache.disk]]\npath = \"{}\"\ncapacity = \"128MiB\"\nmin_free = \"1MiB\"\n\
-             [[origin]]\nname = \"media\"\nbucket = \"{}\"\nendpoint = \"http://{}\"\n\
-             path_style = true\naccess_key_id = \"{}\"\nsecret_access_key = \"{}\"\n\
-             [profile.web]\n{profile}\n",
-            self.disk().display(),
-            self.origin.bucket(),
-            self.door.address(),
-            key.access_key_id,
-            key.secret_access_key,
-        )
-    }
-
-    fn disk(&self) -> PathBuf {
-        self.folder.path().join("cache")
-    }
-
-    async fn start(&self, profile: &str) -> Whole {
-        Whole::start(&self.config(profile)).await
-    }
-
-    async fn put(&self, key: &str, bytes: &[u8]) {
-        let body = stream::iter([io::Result::Ok(Bytes::copy_from_slice(bytes))]);
-        let put = self.origin.put(key, "application/x-test", body).await;
-        put.expect("written");
-    }
-}
-
-fn sample(size: usize, seed: usize) -> Vec<u8> {
-    (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
-}
 
 fn cache(got: &Got) -> &str {
     got.header("cache-status")

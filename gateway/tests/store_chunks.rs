@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use tidegate::plan::{Geometry, VersionId};
 use tidegate::store::fake::{FakeStore, Faults};
 use tidegate::store::{
-    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiers,
+    Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, TieringError,
+    Tiers,
 };
 
 const CHUNK: usize = 16 << 10;
@@ -366,10 +367,14 @@ async fn a_smaller_capacity_gives_its_space_back_and_keeps_the_rest() {
         .resize_disk(dir.path(), 4 << 20)
         .expect("large enough");
     eventually("evicted", || written(dir.path()) <= 4 << 20).await;
-    store.resize_disk(dir.path(), 1000).expect_err("too small");
-    store
-        .resize_disk(Path::new("/nowhere"), 4 << 20)
-        .expect_err("no disk");
+    for impossible in [1000, 1 << 60] {
+        let why = store.resize_disk(dir.path(), impossible);
+        assert!(matches!(why, Err(TieringError::Refused(_))), "{why:?}");
+    }
+    let nowhere = Path::new("/nowhere");
+    let why = store.resize_disk(nowhere, 4 << 20);
+    assert_eq!(why, Err(TieringError::NoDisk(nowhere.to_owned())));
+    assert_eq!(store.report().disks[0].capacity, 4 << 20);
     assert!(sound(&store, 1000).await > 100);
 }
 
@@ -383,6 +388,8 @@ async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     assert_eq!(store.locate(&key(1, 1)), None);
     assert_eq!(sound(&store, 50).await, 0);
     assert!(store.notes()[0].contains("switched off"));
+    let off = &store.report().disks[0];
+    assert_eq!((off.state, off.content), ("off", None));
     let other = Tiers::open(&settings, &mut Registry::default()).expect("it is free");
     drop(other);
     let late = key(1000, 0);
@@ -391,6 +398,12 @@ async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     store.switch_on(dir.path()).expect("on");
     store.switch_on(dir.path()).expect("is on");
     store.loaded().await;
+    let on = &store.report().disks[0];
+    assert_eq!(on.state, "up");
+    assert!(
+        on.content
+            .is_some_and(|content| content.chunks > 0 && content.used > 0)
+    );
     assert!(store.notes().is_empty());
     assert_eq!(sound(&store, 50).await, 50);
     assert!(

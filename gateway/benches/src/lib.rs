@@ -14,7 +14,7 @@ use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate::origin::FakeOrigin;
 use tidegate::plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
-use tidegate::store::{self, Tier};
+use tidegate::store::{self, Stores, Tier};
 
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;
@@ -55,7 +55,7 @@ impl Hot {
             ..store::Settings::default()
         };
         let opened = store::open(&settings, &mut Registry::default());
-        let (chunks, meta) = opened.expect("stores in memory");
+        let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
             runtime: None,
             chunks,

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::Admin;
 use super::ask::{self, Refusal};
+use super::place;
 
 /// What to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -89,12 +90,7 @@ async fn read(query: &str, request: Request) -> Result<Purge, Refusal> {
 }
 
 fn checked(purge: Purge) -> Result<Purge, String> {
-    if !purge.path.starts_with('/') {
-        return Err("path must begin with `/`, as it stands in a URL".to_owned());
-    }
-    if purge.path.contains(['?', '#']) {
-        return Err("path must not have a query: it is no part of the key".to_owned());
-    }
+    place::checked(&purge.path)?;
     Ok(purge)
 }
 

@@ -3,11 +3,17 @@
 use std::io::{Read, Write};
 use std::sync::Mutex;
 
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tower::ServiceExt as _;
 
 use super::*;
 use crate::plan::Listen;
+
+pub(super) mod bucket;
 use crate::socket::Listener;
 
 /// A gateway that is as ready as the test says and remembers what it was asked to purge.
@@ -48,6 +54,60 @@ impl Control for Told {
     }
 }
 
+/// The endpoints over parts that do as they are told, without sockets.
+pub(super) struct Parts {
+    pub(super) admin: Admin,
+    pub(super) tiers: Arc<cache::tests::OneDisk>,
+    pub(super) pins: Arc<pins::tests::ToldPins>,
+    pub(super) bucket: bucket::Bucket,
+}
+
+/// Those parts, and the token that they want.
+pub(super) fn running(token: Option<&str>) -> Parts {
+    let tiers = Arc::new(cache::tests::OneDisk::default());
+    let pins = Arc::new(pins::tests::ToldPins::default());
+    let bucket = bucket::Bucket::new();
+    let admin = Admin {
+        control: Arc::new(Told::default()),
+        routes: Arc::new(profile::tests::OneRoute::default()),
+        tiers: tiers.clone(),
+        pins: pins.clone(),
+        locate: Arc::new(bucket.clone()),
+        engine: bucket.engine(),
+        metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
+        token: token.and_then(Token::new).map(Arc::new),
+        draining: CancellationToken::new(),
+    };
+    Parts {
+        admin,
+        tiers,
+        pins,
+        bucket,
+    }
+}
+
+/// One request (method and target, token, body); status and body of the answer.
+pub(super) async fn asked(
+    admin: &Admin,
+    line: &str,
+    token: Option<&str>,
+    body: &str,
+) -> (u16, String) {
+    let (method, target) = line.split_once(' ').expect("a method and a target");
+    let mut request = Request::builder().method(method).uri(target);
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Body::from(body.to_owned()));
+    let router = admin.clone().router();
+    let answer = router.oneshot(request.expect("a request")).await;
+    let answer = answer.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.expect("a body");
+    let text = String::from_utf8(body.to_bytes().to_vec());
+    (status, text.expect("text"))
+}
+
 struct Running {
     told: Arc<Told>,
     address: String,
@@ -66,10 +126,8 @@ fn start_on(listener: Listener, token: Option<&str>) -> Running {
     let draining = CancellationToken::new();
     let admin = Admin {
         control: told.clone(),
-        routes: Arc::new(profile::tests::OneRoute::default()),
-        metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
-        token: token.and_then(Token::new).map(Arc::new),
         draining: draining.clone(),
+        ..running(token).admin
     };
     let address = listener.address().expect("an address").to_string();
     let stop = CancellationToken::new();
@@ -164,10 +222,7 @@ async fn readiness_answers_even_if_the_check_hangs() {
     *told.missing.lock().expect("not poisoned") = vec!["hang".to_owned()];
     let admin = Admin {
         control: told,
-        routes: Arc::new(profile::tests::OneRoute::default()),
-        metrics: Arc::new(String::new),
-        token: None,
-        draining: CancellationToken::new(),
+        ..running(None).admin
     };
     let answer = readyz(State(admin)).await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::routes::Origins;
-use super::{profiles, routes, settings};
+use super::{locate, pins, profiles, routes, settings, tiers};
 use crate::admin::{self, Admin, EngineControl, Token};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts};
 use crate::http::{self, Ceiling, Frontend};
 use crate::plan::{ByteSize, Listen, Timestamp};
 use crate::socket::Listener;
+use crate::store::Stores;
 use crate::telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
 
@@ -85,11 +86,12 @@ impl Gateway {
         let mut registry = Registry::with_prefix(exposition::PREFIX);
         let origins = connect(config, env, &mut registry).await?;
         let routes = routes::routes(config, &origins)?;
+        let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
         let token = admin_token(config, env)?;
         let (budget, allowance) = share(config.cache.budget);
         let background = Background::start()?;
         // Last of what can fail, for from here on there is something to close.
-        let (engine, mut registry) =
+        let (engine, stores, mut registry) =
             engine(config, origins, budget, background.handle(), registry).await?;
 
         let counted = Arc::new(http::Metrics::default());
@@ -102,6 +104,17 @@ impl Gateway {
         let admin = Admin {
             control: Arc::new(EngineControl::new(engine.clone(), targets)),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
+            tiers: Arc::new(tiers::OperatorTiers::new(
+                stores.tiering.clone(),
+                engine.clone(),
+            )),
+            pins: Arc::new(pins::OperatorPins {
+                pinning: stores.pinning,
+                tiering: stores.tiering,
+                locate: locator.clone(),
+            }),
+            locate: locator,
+            engine: engine.clone(),
             metrics: Arc::new(move || exposition.render()),
             token,
             draining: draining.clone(),
@@ -160,14 +173,14 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
     Ok(Some(Arc::new(token)))
 }
 
-/// The engine over the stores, and the registry with what both count.
+/// The engine over the stores, these for who runs them, and the registry with what both count.
 async fn engine(
     config: &Config,
     origins: Origins,
     budget: Budget,
     runtime: Option<Handle>,
     mut registry: Registry,
-) -> anyhow::Result<(Engine, Registry)> {
+) -> anyhow::Result<(Engine, Stores, Registry)> {
     let settings = settings::stores(config)?;
     let geometry = settings.geometry;
     // Opening looks at the disks, and so may block.
@@ -175,10 +188,10 @@ async fn engine(
         let stores = store::open(&settings, &mut registry);
         stores.map(|stores| (stores, registry))
     });
-    let ((chunks, meta), mut registry) = opened.await?.context("cannot open the cache")?;
+    let (stores, mut registry) = opened.await?.context("cannot open the cache")?;
     let engine = Engine::new(Parts {
-        chunks,
-        meta,
+        chunks: stores.chunks.clone(),
+        meta: stores.meta.clone(),
         geometry,
         budget,
         clock: Arc::new(|| Timestamp::from(SystemTime::now())),
@@ -186,7 +199,7 @@ async fn engine(
         origins: origins.into_iter().collect(),
     });
     engine.register(&mut registry);
-    Ok((engine, registry))
+    Ok((engine, stores, registry))
 }
 
 /// Everything that is counted: by the components, which is in `registry`, and by the process.

@@ -48,7 +48,9 @@ fn the_command_line_is_consistent() {
 #[test]
 fn every_command_says_its_exit_codes() {
     let mut command = Cli::command();
-    for name in ["demo", "serve", "check", "doctor", "purge"] {
+    for name in [
+        "demo", "serve", "check", "doctor", "purge", "stat", "pin", "warm",
+    ] {
         let sub = command.find_subcommand_mut(name).expect(name);
         assert!(sub.render_long_help().to_string().contains("78"), "{name}");
     }

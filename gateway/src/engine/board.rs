@@ -163,7 +163,12 @@ impl Fill {
         let base = if offset < WORTH_SKIPPING { 0 } else { offset };
         let part = Part::new(chunks, Bringer::Origin, Weak::new());
         let (lease, fetch) = self.take_off(flights, part, base, terms);
-        self.core.spawn(fetch.ask_origin(charge, Priority::Demand));
+        let priority = if terms.quiet {
+            Priority::Ahead
+        } else {
+            Priority::Demand
+        };
+        self.core.spawn(fetch.ask_origin(charge, priority));
         lease
     }
 

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::Error;
 use super::budget::Charge;
 use super::fetch::{End, Fetch, unwanted};
+use super::pins;
 use crate::origin::Priority;
 use crate::plan::tiering;
 use crate::store::Tier;
@@ -41,7 +42,12 @@ impl Fetch {
                 () = self.late_disk(late) => return self.race(read).await,
             };
             match found {
-                Some((bytes, _)) => self.land(bytes),
+                Some((bytes, tier)) => {
+                    if tier == Tier::Disk {
+                        pins::found(&core, &self.fill.id, &key);
+                    }
+                    self.land(bytes);
+                }
                 // Read ahead, and nobody waits: the reader will ask if it ever gets there.
                 None if had_charge && self.fill.forget_unwanted(&self.part) => {
                     return Err(End::Unwanted);

@@ -273,11 +273,11 @@ impl Fetch {
     }
 
     fn store(&self, index: u32, bytes: Bytes) {
-        if let Some(admit) = self.fill.admission(index, self.terms) {
-            self.fill
-                .core
-                .chunks
-                .insert(self.fill.key(index), bytes, admit);
+        let core = &self.fill.core;
+        let pin = core.meta.pin_of(&self.fill.id);
+        if let Some(admit) = self.fill.admission(index, self.terms, pin) {
+            let key = self.fill.key(index);
+            core.chunks.insert_pinned(key, bytes, admit, pin);
         }
     }
 

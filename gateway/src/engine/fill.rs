@@ -18,7 +18,7 @@ use super::pace::Pace;
 use crate::origin::{Content, Origin};
 use crate::plan::profile::DiskUse;
 use crate::plan::{ObjectId, Profile, Version, VersionId};
-use crate::store::{Admit, ChunkKey, Tier};
+use crate::store::{Admit, ChunkKey, PinId, Tier};
 
 /// What is on its way of one version. See the module's head.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Terms {
     pub(super) storable: bool,
     pub(super) disk: DiskUse,
     pub(super) bulk: bool,
+    /// Nobody waits for it: whatever somebody waits for goes first.
+    pub(super) quiet: bool,
 }
 
 impl Terms {
@@ -48,6 +50,7 @@ impl Terms {
             storable,
             disk: profile.disk,
             bulk: profile.bulk,
+            quiet: false,
         }
     }
 }
@@ -178,10 +181,12 @@ impl Fill {
     }
 
     /// Where a fetched chunk is to be kept, if anywhere.
-    pub(super) fn admission(&self, index: u32, terms: Terms) -> Option<Admit> {
+    pub(super) fn admission(&self, index: u32, terms: Terms, pin: PinId) -> Option<Admit> {
         let to_disk = match terms.disk {
             DiskUse::Off => false,
             DiskUse::First => true,
+            // What somebody pinned is wanted there.
+            DiskUse::Second if !pin.is_none() => true,
             DiskUse::Second => {
                 let hash = (self.vid.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
                 let mut seen = self.core.second_use.lock().expect("never poisoned");

@@ -1,5 +1,6 @@
 //! One open object: a version, pinned, and where its bytes are.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +69,13 @@ impl Pinned {
     pub(super) fn hold(&self, first: Option<Arc<Lease>>) {
         let mut held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         *held = first;
+    }
+
+    /// The chunks that came with the version, while they are held on to; else none.
+    pub(super) fn brought(&self) -> Range<u32> {
+        let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref()
+            .map_or(0..0, |lease| lease.part().chunks.clone())
     }
 
     /// The version's fill; made when memory does not have everything.

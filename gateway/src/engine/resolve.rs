@@ -16,6 +16,7 @@ use super::budget::Charge;
 use super::core::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
+use super::pins;
 use super::{Error, Forward, Source};
 use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use crate::plan::freshness::Policy;
@@ -197,6 +198,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         Err(error) => {
             if error == OriginError::NotFound {
                 place.install(Some(Entry::Missing { since: asked }));
+                pins::release(&core, &id, known);
             }
             return Err(error.into());
         }
@@ -234,6 +236,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
             .map(Arc::new)
     });
     place.install(storable.then(|| Entry::Present(record.clone())));
+    pins::release(&core, &id, known.filter(|known| known.id != record.id));
     Ok(Resolution {
         record,
         forward,

@@ -5,8 +5,6 @@ use http::request::Parts;
 use http::{HeaderMap, Version};
 
 use super::rescue::Cause;
-use super::settings::RouteSettings;
-use crate::plan::{KeyError, ObjectKey};
 
 /// The host asked for: of the target where it names one (RFC 9112, 3.2.2), else of `Host`, which
 /// HTTP/1.1 demands exactly once.
@@ -18,17 +16,6 @@ pub(super) fn host(parts: &Parts) -> Result<&str, Cause> {
     }
     let own = first.and_then(|value| value.to_str().ok());
     Ok(parts.uri.host().or(own).unwrap_or_default())
-}
-
-/// The key below a route; for a folder that of its index, where the route has one.
-pub(super) fn key(settings: &RouteSettings, below: &str) -> Result<ObjectKey, KeyError> {
-    match &settings.index {
-        Some(index) if below.is_empty() || below.ends_with('/') => {
-            ObjectKey::from_path(&settings.key_prefix, &format!("{below}{index}"))
-        }
-        _ if below.is_empty() => Err(KeyError::Empty),
-        _ => ObjectKey::from_path(&settings.key_prefix, below),
-    }
 }
 
 /// The directives of the request's `Cache-Control`, without their values.

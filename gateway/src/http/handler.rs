@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
-use super::ask::{directives, host, key, wants_fresh};
+use super::ask::{directives, host, wants_fresh};
 use super::block::Block;
 use super::body::Content;
 use super::compress;
@@ -108,7 +108,7 @@ impl Frontend {
         let asked = Asked {
             parts,
             route,
-            key: key(&route.settings, below)?,
+            key: route.settings.key(below)?,
             // RFC 9110, 14.2: Range is defined for GET alone.
             ranges: (parts.method == Method::GET)
                 .then(|| precondition::ranges(&parts.headers))

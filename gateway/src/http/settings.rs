@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::plan::Network;
+use crate::plan::{KeyError, Network, ObjectKey};
 
 /// The section `[http]`, but for where it listens.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +72,23 @@ pub struct RouteSettings {
     pub client_no_cache: bool,
     /// Whether text is compressed for clients that accept it.
     pub compress: bool,
+}
+
+impl RouteSettings {
+    /// The key of what lies `below` the route, still percent-encoded; for a folder that of its index,
+    /// where the route has one.
+    ///
+    /// # Errors
+    /// It is none that an object could have.
+    pub fn key(&self, below: &str) -> Result<ObjectKey, KeyError> {
+        match &self.index {
+            Some(index) if below.is_empty() || below.ends_with('/') => {
+                ObjectKey::from_path(&self.key_prefix, &format!("{below}{index}"))
+            }
+            _ if below.is_empty() => Err(KeyError::Empty),
+            _ => ObjectKey::from_path(&self.key_prefix, below),
+        }
+    }
 }
 
 impl Default for RouteSettings {

@@ -3,18 +3,27 @@
 use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{Disk, Refusal, same_directory};
+use super::disk::{Disk, Refusal, can_have, same_directory};
 use super::hash::Folded;
 use super::metrics::{DiskMetrics, StoreMetrics};
+use super::pins::{PinId, SharedPins};
+use super::tiering::{DiskReport, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use crate::plan::Geometry;
 use crate::plan::placement::{Place, place};
+
+/// How long a disk that is taken out is waited for: a read that takes longer hangs.
+const LAST_READS: Duration = Duration::from_secs(2);
+
+/// The same for what it still has to write.
+const LAST_WRITES: Duration = Duration::from_secs(20);
 
 /// A place for a disk, which may be empty for a while.
 #[derive(Debug)]
@@ -29,6 +38,21 @@ impl Bay {
         let settings = self.settings.lock();
         settings.unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn report(&self) -> DiskReport {
+        let DiskSettings { path, capacity, .. } = self.settings();
+        let disk = self.disk.load_full();
+        let state = disk.as_ref().map_or("off", |disk| disk.state().name());
+        DiskReport {
+            state,
+            why: disk.as_ref().map(|disk| disk.why()).unwrap_or_default(),
+            content: disk.map(|disk| disk.content()),
+            path,
+            capacity,
+            written: self.metrics.written.get(),
+            admitted: self.metrics.admitted.get(),
+        }
+    }
 }
 
 /// All disks. Which one a chunk belongs to depends on the configuration alone, so that a disk that
@@ -39,6 +63,7 @@ pub(super) struct Bays {
     /// One for each, in the same order. What changes at run time does not change them.
     places: Vec<Place>,
     geometry: Geometry,
+    pins: SharedPins,
 }
 
 impl Bays {
@@ -46,7 +71,11 @@ impl Bays {
     ///
     /// # Errors
     /// As for [`Tiers::open`](super::Tiers::open).
-    pub(super) fn open(settings: &Settings, metrics: &StoreMetrics) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        settings: &Settings,
+        metrics: &StoreMetrics,
+        pins: SharedPins,
+    ) -> Result<Self, StoreError> {
         let mut bays: Vec<Bay> = Vec::new();
         for disk in &settings.disks {
             let same = |bay: &Bay| same_directory(&bay.settings().path, &disk.path);
@@ -54,7 +83,7 @@ impl Bays {
                 return Err(StoreError::Twice(disk.path.clone()));
             }
             let own = metrics.disk(&disk.path.display().to_string());
-            let opened = Disk::open(disk, settings.geometry, own.clone())?;
+            let opened = Disk::open(disk, settings.geometry, own.clone(), &pins)?;
             bays.push(Bay {
                 settings: Mutex::new(disk.clone()),
                 metrics: own,
@@ -65,6 +94,7 @@ impl Bays {
             bays,
             places: settings.disks.iter().map(place_of).collect(),
             geometry: settings.geometry,
+            pins,
         })
     }
 
@@ -84,30 +114,35 @@ impl Bays {
     }
 
     /// Offers a chunk to its disk. `None`: there is no disk that it could ever be on.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: &Bytes) -> Option<Result<(), Refusal>> {
+    pub(super) fn insert(
+        &self,
+        key: ChunkKey,
+        bytes: &Bytes,
+        pin: PinId,
+    ) -> Option<Result<(), Refusal>> {
         let disk = self.of(&key)?;
         Some(match &*disk {
-            Some(disk) => disk.insert(key, bytes.clone()),
+            Some(disk) => disk.insert(key, bytes.clone(), pin),
             None => Err(Refusal::Demoted),
         })
     }
 
     /// Offers a chunk another time.
-    pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes) -> Result<(), Refusal> {
+    pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes, pin: PinId) -> Result<(), Refusal> {
         match self.of(&key).as_deref() {
-            Some(Some(disk)) => disk.offer(key, bytes.clone()),
+            Some(Some(disk)) => disk.offer(key, bytes.clone(), pin),
             _ => Err(Refusal::Demoted),
         }
     }
 
     /// A chunk that was used leaves the memory: on disk it counts as used, and where the disk has
     /// evicted it meanwhile, or never took it, it is offered.
-    pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes) {
+    pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes, pin: PinId) {
         if let Some(Some(disk)) = self.of(key).as_deref()
             && !disk.touch(key)
         {
             // A refusal was counted when it was offered first.
-            let _ = disk.offer(*key, bytes.clone());
+            let _ = disk.offer(*key, bytes.clone(), pin);
         }
     }
 
@@ -135,17 +170,26 @@ impl Bays {
         join_all(disks.iter().map(|disk| disk.close())).await;
     }
 
-    /// Another capacity for one disk.
+    /// How every disk is.
+    pub(super) fn report(&self) -> Vec<DiskReport> {
+        self.bays.iter().map(Bay::report).collect()
+    }
+
+    /// Another capacity for one disk, also for one that is out.
     ///
     /// # Errors
-    /// Why that cannot be, in words.
-    pub(super) fn resize(&self, path: &Path, capacity: u64) -> Result<(), String> {
+    /// As [`Tiering::resize_disk`](super::Tiering::resize_disk).
+    pub(super) fn resize(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
         let bay = self.bay(path)?;
+        let settings = DiskSettings {
+            capacity,
+            ..bay.settings()
+        };
+        can_have(&settings, self.geometry).map_err(refused)?;
         if let Some(disk) = &*bay.disk.load() {
-            disk.resize(capacity)?;
+            disk.resize(capacity);
         }
-        let mut settings = bay.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        settings.capacity = capacity;
+        *bay.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
         Ok(())
     }
 
@@ -153,33 +197,61 @@ impl Bays {
     ///
     /// # Errors
     /// There is no such disk.
-    pub(super) async fn take_out(&self, path: &Path) -> Result<(), String> {
-        let disk = self.bay(path)?.disk.swap(None);
-        if let Some(disk) = disk {
-            disk.close().await;
+    pub(super) async fn take_out(&self, path: &Path) -> Result<(), TieringError> {
+        let Some(disk) = self.bay(path)?.disk.swap(None) else {
+            return Ok(());
+        };
+        // What a disk that hangs does not write is lost.
+        let closed = tokio::time::timeout(LAST_WRITES, disk.close()).await;
+        if closed.is_err() {
+            tracing::warn!(path = %path.display(), "cache disk not closed in order");
         }
-        Ok(())
+        // Reads that began before end within their deadline, and the last one lets go of the lock.
+        let until = Instant::now() + LAST_READS;
+        while Arc::strong_count(&disk) > 1 && Instant::now() < until {
+            tokio::time::sleep(LAST_READS / 100).await;
+        }
+        // Its end waits for threads.
+        let ended = tokio::task::spawn_blocking(move || drop(disk)).await;
+        ended.map_err(refused)
     }
 
     /// Puts one disk in again, with what it holds. Blocks, but not for its index.
     ///
     /// # Errors
     /// Why that cannot be, in words.
-    pub(super) fn put_in(&self, path: &Path) -> Result<(), String> {
+    pub(super) fn put_in(&self, path: &Path) -> Result<(), TieringError> {
         let bay = self.bay(path)?;
         if bay.disk.load().is_some() {
             return Ok(());
         }
-        let opened = Disk::open(&bay.settings(), self.geometry, bay.metrics.clone());
-        let opened = opened.map_err(|error| error.to_string())?;
+        let opened = Disk::open(
+            &bay.settings(),
+            self.geometry,
+            bay.metrics.clone(),
+            &self.pins,
+        );
+        let opened = opened.map_err(|error| match error {
+            StoreError::InUse {
+                holder: Some(holder),
+                ..
+            } if holder == std::process::id() => {
+                refused("something still hangs in it since it was switched off; try again later")
+            }
+            error => refused(error),
+        })?;
         bay.disk.store(Some(Arc::new(opened)));
         Ok(())
     }
 
-    fn bay(&self, path: &Path) -> Result<&Bay, String> {
+    fn bay(&self, path: &Path) -> Result<&Bay, TieringError> {
         let found = self.bays.iter().find(|bay| bay.settings().path == path);
-        found.ok_or_else(|| format!("there is no cache disk {}", path.display()))
+        found.ok_or_else(|| TieringError::NoDisk(path.to_owned()))
     }
+}
+
+fn refused(why: impl ToString) -> TieringError {
+    TieringError::Refused(why.to_string())
 }
 
 /// A disk is known by its path, as it was written: the same after a restart, and whatever other

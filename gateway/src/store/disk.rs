@@ -26,6 +26,7 @@ mod health;
 mod house;
 mod index;
 mod layout;
+mod ledger;
 mod load;
 mod log;
 mod queue;
@@ -56,6 +57,8 @@ use self::reader::Reader;
 use self::threads::Threads;
 use self::watch::Watch;
 use super::metrics::DiskMetrics;
+use super::pins::{PinId, SharedPins};
+use super::tiering::DiskContent;
 use super::{ChunkKey, DiskSettings, StoreError};
 use crate::plan::Geometry;
 
@@ -89,18 +92,20 @@ impl Disk {
         settings: &DiskSettings,
         geometry: Geometry,
         metrics: DiskMetrics,
+        pins: &SharedPins,
     ) -> Result<Self, StoreError> {
-        Self::open_on(settings, geometry, metrics, Arc::new(RealFiles))
+        Self::open_on(settings, geometry, metrics, pins, Arc::new(RealFiles))
     }
 
     fn open_on(
         settings: &DiskSettings,
         geometry: Geometry,
         metrics: DiskMetrics,
+        pins: &SharedPins,
         files: Arc<dyn Files>,
     ) -> Result<Self, StoreError> {
         let layout = Layout::prepare(settings, geometry, &*files)?;
-        let log = Arc::new(Log::new(settings, layout, files, metrics));
+        let log = Arc::new(Log::new(settings, layout, files, metrics, pins));
         let mut watch = Watch::new(Arc::clone(&log), settings.late);
         watch.look(Instant::now());
         let reader = Reader::new(&log, settings)?;
@@ -156,12 +161,13 @@ impl Disk {
         self.log.queue.contains(key) || self.log.index.touch(key).is_some()
     }
 
-    /// Takes a chunk to be written behind. Never waits; a refusal is counted.
+    /// Takes a chunk to be written behind, and kept from eviction by `pin` then. Never waits; a
+    /// refusal is counted.
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
-        let taken = self.offer(key, bytes);
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
+        let taken = self.offer(key, bytes, pin);
         if let Err(refusal) = taken {
             self.log.metrics.refused(refusal);
         }
@@ -172,8 +178,18 @@ impl Disk {
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
-        self.log.offer(key, bytes)
+    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
+        self.log.offer(key, bytes, pin)
+    }
+
+    /// Has a chunk that is there belong to another pin, or to none.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        self.log.mark(key, pin);
+    }
+
+    /// Whether a chunk is there and kept from eviction.
+    pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
+        self.log.index.is_pinned(key)
     }
 
     /// Drops a chunk.
@@ -226,19 +242,40 @@ impl Disk {
         self.log.queue.bytes()
     }
 
-    /// Another capacity from now on; what no longer fits is evicted in the background.
-    ///
-    /// # Errors
-    /// It is too small for chunks of this size, in words.
-    pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
-        if self.log.resize(capacity) {
-            return Ok(());
+    /// How full the queue is, from 0 to 1; `None` where nothing is taken now.
+    pub(super) fn backlog(&self) -> Option<f64> {
+        let log = &self.log;
+        let takes = log.health.refusal().is_none();
+        takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
+    }
+
+    /// Another capacity from now on, which [`can_have`] allowed; what no longer fits is evicted in the
+    /// background.
+    pub(super) fn resize(&self, capacity: u64) {
+        self.log.resize(capacity);
+    }
+
+    /// The state in one word.
+    pub(super) fn state(&self) -> State {
+        self.log.health.state()
+    }
+
+    /// Why that is not `up`, in words.
+    pub(super) fn why(&self) -> Vec<String> {
+        let loading = self.ready().err();
+        loading.into_iter().chain(self.notes()).collect()
+    }
+
+    /// What is in it now.
+    pub(super) fn content(&self) -> DiskContent {
+        let log = &self.log;
+        DiskContent {
+            used: log.segments.taken(),
+            free: u64::try_from(log.metrics.free.get()).unwrap_or(0),
+            queued: log.queue.bytes(),
+            pinned: log.index.ledger.pinned(),
+            chunks: u64::try_from(log.index.len()).unwrap_or(u64::MAX),
         }
-        Err(format!(
-            "{capacity} bytes are too few for cache disk {} and chunks of {} bytes",
-            self.path.display(),
-            self.log.chunk
-        ))
     }
 
     /// Takes nothing more, and waits until everything queued is written and durable.
@@ -263,4 +300,12 @@ impl Drop for Disk {
 pub(super) fn same_directory(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
     real(a) == real(b)
+}
+
+/// Whether a disk can have the capacity that its settings say. Blocks.
+///
+/// # Errors
+/// It is too small for these chunks, or too large for the file system.
+pub(super) fn can_have(settings: &DiskSettings, geometry: Geometry) -> Result<(), StoreError> {
+    layout::can_have(settings, geometry.chunk(), &RealFiles)
 }

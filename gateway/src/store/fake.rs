@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{Admit, ChunkKey, ChunkStore, Tier};
+use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
 
 /// What goes wrong. The default: nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -209,6 +209,21 @@ impl ChunkStore for FakeStore {
         inner.counts.removals += 1;
         inner.memory.remove(key);
         inner.disk.remove(key);
+    }
+
+    fn backlog(&self) -> Option<f64> {
+        let inner = self.lock();
+        let takes = !inner.closed && !inner.faults.refuse_disk;
+        takes.then_some(0.0)
+    }
+
+    fn held(&self, key: &ChunkKey) -> Held {
+        let inner = self.lock();
+        Held {
+            memory: inner.memory.contains_key(key),
+            disk: !inner.faults.demoted && inner.disk.contains_key(key),
+            pinned: false,
+        }
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::ChunkKey;
 use super::hash::Folded;
+use super::pins::PinId;
 
 /// What an entry costs beside its bytes: foyer's record, its share of the index and of the ghost
 /// queue, the `Bytes` handle and the allocator's rounding.
@@ -50,7 +51,7 @@ pub(super) enum OnDisk {
 }
 
 /// Called for a chunk that is pushed out after it was used, unless it is not meant for a disk.
-pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes) + Send + Sync>;
+pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
 
 /// A chunk, and what is noted of it. The notes lie beside the handle of the bytes, which a hit
 /// touches anyway, and are written once each.
@@ -60,6 +61,8 @@ struct Kept {
     disk: bool,
     wanted: AtomicBool,
     used: AtomicBool,
+    /// What is to keep it from eviction on disk.
+    pin: PinId,
 }
 
 /// Chunks in memory.
@@ -67,6 +70,9 @@ struct Kept {
 pub(super) struct Memory {
     cache: Cache<ChunkKey, Kept, Folded>,
     shards: usize,
+    /// Bytes of a whole chunk with its overhead.
+    chunk: usize,
+    capacity: AtomicUsize,
     /// The heaviest entry that is taken: one that fills a shard would push all else out of it.
     largest: AtomicUsize,
     metrics: MemoryMetrics,
@@ -98,6 +104,8 @@ impl Memory {
         Self {
             cache,
             shards,
+            chunk: usize::try_from(chunk).unwrap_or(usize::MAX) + OVERHEAD,
+            capacity: AtomicUsize::new(capacity),
             largest,
             metrics,
         }
@@ -113,6 +121,12 @@ impl Memory {
         Some((kept.bytes.clone(), kept.wanted.load(Ordering::Relaxed)))
     }
 
+    /// What is to keep a chunk from eviction on disk.
+    pub(super) fn pin(&self, key: &ChunkKey) -> PinId {
+        let entry = self.cache.get(key);
+        entry.map_or(PinId::NONE, |entry| entry.value().pin)
+    }
+
     /// Notes that a chunk need not be offered any more.
     pub(super) fn settle(&self, key: &ChunkKey) {
         if let Some(entry) = self.cache.get(key) {
@@ -126,7 +140,7 @@ impl Memory {
     }
 
     /// Takes a chunk in, unless it is larger than a shard.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
             // What is held under this key is no longer the last that was put in.
             self.remove(&key);
@@ -138,6 +152,7 @@ impl Memory {
             disk: disk != OnDisk::Never,
             wanted: AtomicBool::new(disk == OnDisk::Wanted),
             used: AtomicBool::new(false),
+            pin,
         };
         self.cache.insert(key, kept);
     }
@@ -147,17 +162,32 @@ impl Memory {
         self.cache.remove(key);
     }
 
-    /// Changes the capacity, evicting at once what no longer fits. Blocks for as long as that takes.
+    /// Bytes that it may hold.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::try_from(self.capacity.load(Ordering::Relaxed)).unwrap_or(u64::MAX)
+    }
+
+    /// Changes the capacity, evicting at once what no longer fits; 0 keeps nothing. Blocks for as
+    /// long as that takes. The number of shards stays, and each wants to hold a chunk.
     ///
     /// # Errors
-    /// What foyer says of it.
+    /// It is too little, in words; or what foyer says of it.
     pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        self.largest
-            .store(capacity / self.shards, Ordering::Relaxed);
+        let least = self.shards * self.chunk;
+        if capacity != 0 && capacity < least {
+            return Err(format!(
+                "{capacity} bytes are too few for the memory tier as it was started: at least \
+                 {least}, or 0 for none; less takes a restart"
+            ));
+        }
         self.cache
             .resize(capacity)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.largest
+            .store(capacity / self.shards, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -190,7 +220,7 @@ impl EventListener for Leaving {
         if reason == Event::Evict {
             self.metrics.evictions.inc();
             if kept.disk && kept.used.load(Ordering::Relaxed) {
-                (self.on_evict)(key, &kept.bytes);
+                (self.on_evict)(key, &kept.bytes, kept.pin);
             }
         }
         self.metrics.used.dec_by(weight_i64(&kept.bytes));
@@ -210,14 +240,19 @@ mod tests {
     }
 
     fn ignore() -> OnEvict {
-        Box::new(|_, _| {})
+        Box::new(|_, _, _| {})
     }
 
     #[test]
     fn never_holds_more_than_it_may_and_counts_what_it_holds() {
         let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..4096 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![1; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
         }
         let used = memory.metrics.used.get();
         assert!(used <= 1 << 20, "{used}");
@@ -226,8 +261,15 @@ mod tests {
         assert!(memory.metrics.evictions.get() > 3000);
 
         memory.resize(64 << 10).expect("room for some");
+        memory.resize(1000).expect_err("not room for one");
+        assert_eq!(memory.capacity(), 64 << 10);
         assert!(memory.metrics.used.get() <= 64 << 10);
-        memory.insert(key(1), Bytes::from_static(b"after"), OnDisk::Never);
+        memory.insert(
+            key(1),
+            Bytes::from_static(b"after"),
+            OnDisk::Never,
+            PinId::NONE,
+        );
         assert_eq!(
             memory.get(&key(1)),
             Some((Bytes::from_static(b"after"), false))
@@ -238,11 +280,21 @@ mod tests {
     fn what_is_used_twice_survives_a_scan() {
         let memory = Memory::new(4 << 20, 4096, MemoryMetrics::default(), ignore());
         for index in 0..100 {
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![1; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
             assert!(memory.get(&key(index)).is_some());
         }
         for index in 1000..5000 {
-            memory.insert(key(index), Bytes::from(vec![2; 4096]), OnDisk::Never);
+            memory.insert(
+                key(index),
+                Bytes::from(vec![2; 4096]),
+                OnDisk::Never,
+                PinId::NONE,
+            );
         }
         let left = (0..100)
             .filter(|index| memory.contains(&key(*index)))
@@ -253,13 +305,18 @@ mod tests {
     #[test]
     fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
         let none = Memory::new(0, 4096, MemoryMetrics::default(), ignore());
-        none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
+        none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
         assert_eq!(none.get(&key(1)), None);
         assert_eq!(none.metrics.used.get(), 0);
 
         let small = Memory::new(64 << 10, 4096, MemoryMetrics::default(), ignore());
-        small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never);
-        small.insert(key(2), Bytes::from(vec![0; 128 << 10]), OnDisk::Never);
+        small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
+        small.insert(
+            key(2),
+            Bytes::from(vec![0; 128 << 10]),
+            OnDisk::Never,
+            PinId::NONE,
+        );
         assert!(small.get(&key(1)).is_some() && small.get(&key(2)).is_none());
     }
 
@@ -267,7 +324,7 @@ mod tests {
     fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
         let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
         for (index, disk) in [(1, OnDisk::Wanted), (2, OnDisk::Taken), (3, OnDisk::Never)] {
-            memory.insert(key(index), Bytes::from_static(b"x"), disk);
+            memory.insert(key(index), Bytes::from_static(b"x"), disk, PinId::NONE);
         }
         let wanted = |index| memory.get(&key(index)).is_some_and(|(_, wanted)| wanted);
         assert!(wanted(1) && wanted(1) && !wanted(2) && !wanted(3));
@@ -279,7 +336,7 @@ mod tests {
     fn what_was_used_and_may_be_on_disk_is_said_when_it_leaves() {
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
         let left = Arc::clone(&seen);
-        let on_evict: OnEvict = Box::new(move |key, _| {
+        let on_evict: OnEvict = Box::new(move |key, _, _| {
             left.lock().expect("sound").push(key.index);
         });
         let memory = Memory::new(64 << 10, 4096, MemoryMetrics::default(), on_evict);
@@ -289,7 +346,7 @@ mod tests {
             } else {
                 OnDisk::Never
             };
-            memory.insert(key(index), Bytes::from(vec![1; 4096]), disk);
+            memory.insert(key(index), Bytes::from(vec![1; 4096]), disk, PinId::NONE);
             if index % 2 == 0 {
                 assert!(memory.get(&key(index)).is_some());
             }

@@ -10,6 +10,7 @@ mod db;
 mod front;
 mod journal;
 mod metrics;
+mod pinning;
 mod purges;
 mod queue;
 mod record;
@@ -30,7 +31,8 @@ use self::metrics::MetaMetrics;
 use self::purges::{Edit, Purges};
 use self::queue::{Change, Queue};
 use self::record::{decode, row_key, unseal};
-use super::{Entry, MetaError, MetaStore, Record, Settings, StoreError};
+use super::pins::{Pins, SharedPins};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// A confirmation of an unchanged version is written at most this often: each 304 written through
@@ -44,6 +46,7 @@ const FILE: &str = "meta-v1.redb";
 #[derive(Debug)]
 pub struct Meta {
     front: Arc<Front>,
+    pins: SharedPins,
     /// `None`: kept in memory only.
     journal: Option<Journal>,
     metrics: MetaMetrics,
@@ -72,20 +75,28 @@ impl Meta {
         let Some(dir) = &settings.state else {
             return Ok(Self {
                 front: Arc::new(Front::new(settings.meta_memory, Purges::default())),
+                pins: SharedPins::default(),
                 journal: None,
                 metrics,
             });
         };
         fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
-        let (db, purges) = Db::open(&dir.join(FILE))?;
+        let (db, purges, pins) = Db::open(&dir.join(FILE))?;
         let front = Arc::new(Front::new(settings.meta_memory, purges));
-        let journal = Journal::new(db, Arc::clone(&front), metrics.clone())
+        let pins = Arc::new(Pins::restore(&pins));
+        let journal = Journal::new(db, &front, &pins, metrics.clone())
             .map_err(StoreError::io("start a thread for", dir))?;
         Ok(Self {
             front,
+            pins,
             journal: Some(journal),
             metrics,
         })
+    }
+
+    /// The pins, for those who keep them.
+    pub(super) fn shared_pins(&self) -> SharedPins {
+        Arc::clone(&self.pins)
     }
 
     async fn look(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
@@ -166,14 +177,26 @@ impl Meta {
         &self,
         purge: impl FnOnce(&Front) -> Vec<Edit>,
         id: Option<&ObjectId>,
+        prefix: Option<(OriginId, &str)>,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
+        // The chunks of what was purged cannot be told from others of a pin: it begins anew.
+        let pins = |edits: &[Edit]| {
+            let all = edits.contains(&Edit::Clear);
+            self.pins.renew(|origin, own| {
+                let touches = |(of, prefix): (OriginId, &str)| {
+                    of == origin && (own.starts_with(prefix) || prefix.starts_with(own))
+                };
+                all || prefix.is_some_and(touches)
+            })
+        };
         let Some(journal) = &self.journal else {
-            purge(&self.front);
+            pins(&purge(&self.front));
             return Box::pin(std::future::ready(Ok(())));
         };
         let told = {
             let mut queue = journal.lock();
             let edits = purge(&self.front);
+            queue.pins.extend(pins(&edits));
             if let Some(id) = id {
                 journal.push(&mut queue, id, Change::Remove);
             }
@@ -252,8 +275,12 @@ impl MetaStore for Meta {
         Box::pin(std::future::ready(self.front.generation(id)))
     }
 
+    fn pin_of(&self, id: &ObjectId) -> PinId {
+        self.pins.covering(id)
+    }
+
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.write_down(|front| front.purge_key(id, now_micros()), Some(id))
+        self.write_down(|front| front.purge_key(id, now_micros()), Some(id), None)
     }
 
     fn purge_prefix<'a>(
@@ -264,6 +291,7 @@ impl MetaStore for Meta {
         self.write_down(
             |front| front.purge_prefix(origin, prefix, now_micros()),
             None,
+            Some((origin, prefix)),
         )
     }
 

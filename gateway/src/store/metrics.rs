@@ -49,6 +49,7 @@ pub(super) struct StoreMetrics {
     faults: Family<ReasonLabel, Counter>,
     free: Family<DiskLabel, Gauge>,
     queued: Family<DiskLabel, Gauge>,
+    pinned: Family<DiskLabel, Gauge>,
     up: Family<DiskLabel, Gauge>,
     state: Family<StateLabel, Gauge>,
     chunks: Family<DiskLabel, Gauge>,
@@ -91,6 +92,8 @@ pub(super) struct DiskMetrics {
     pub(super) tier: TierMetrics,
     pub(super) free: Gauge,
     pub(super) queued: Gauge,
+    /// Bytes that pins keep from eviction.
+    pub(super) pinned: Gauge,
     /// Chunks in the index.
     pub(super) chunks: Gauge,
     /// Reads that nobody waits for any more and that did not return yet.
@@ -153,6 +156,7 @@ impl Default for StoreMetrics {
             faults: Family::default(),
             free: Family::default(),
             queued: Family::default(),
+            pinned: Family::default(),
             up: Family::default(),
             state: Family::default(),
             chunks: Family::default(),
@@ -181,6 +185,7 @@ impl StoreMetrics {
         names::STORE_FAULTS.register(registry, self.faults.clone());
         names::STORE_FREE_BYTES.register(registry, self.free.clone());
         names::STORE_QUEUED_BYTES.register(registry, self.queued.clone());
+        names::STORE_PINNED_BYTES.register(registry, self.pinned.clone());
         names::STORE_DISK_UP.register(registry, self.up.clone());
         names::STORE_DISK_STATE.register(registry, self.state.clone());
         names::STORE_DISK_CHUNKS.register(registry, self.chunks.clone());
@@ -211,6 +216,7 @@ impl StoreMetrics {
             tier: self.tier("disk", path),
             free: self.free.get_or_create_owned(&label),
             queued: self.queued.get_or_create_owned(&label),
+            pinned: self.pinned.get_or_create_owned(&label),
             up: self.up.get_or_create_owned(&label),
             states: State::ALL.map(|state| {
                 self.state.get_or_create_owned(&StateLabel {

@@ -10,10 +10,12 @@ use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use super::bays::Bays;
-use super::disk::Patience;
+use super::disk::{Disk, Patience};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
-use super::{Admit, ChunkKey, ChunkStore, Settings, StoreError, Tier};
+use super::pins::{PinId, SharedPins};
+use super::tiering::{MemoryReport, Report, Tiering, TieringError};
+use super::{Admit, ChunkKey, ChunkStore, Held, Settings, StoreError, Tier};
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
@@ -34,13 +36,22 @@ impl Tiers {
     /// What only another configuration can mend: a directory in use or not writable, a capacity
     /// that cannot be.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
+        Self::open_with(settings, registry, SharedPins::default())
+    }
+
+    /// The same with these pins.
+    pub(super) fn open_with(
+        settings: &Settings,
+        registry: &mut Registry,
+        pins: SharedPins,
+    ) -> Result<Self, StoreError> {
         let metrics = StoreMetrics::default();
-        let bays = Arc::new(Bays::open(settings, &metrics)?);
+        let bays = Arc::new(Bays::open(settings, &metrics, pins)?);
         metrics.register(registry);
         let (tier, own) = metrics.memory();
         let below = Arc::clone(&bays);
-        let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes| {
-            below.leaves_memory(key, bytes);
+        let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes, pin: PinId| {
+            below.leaves_memory(key, bytes, pin);
         });
         Ok(Self {
             memory: Memory::new(settings.memory, settings.geometry.chunk(), own, on_evict),
@@ -55,52 +66,28 @@ impl Tiers {
         self.bays.all().iter().map(|disk| disk.queued()).sum()
     }
 
-    /// Changes the capacity of the memory tier, evicting what no longer fits. Blocks meanwhile.
-    ///
-    /// # Errors
-    /// What the cache says of it.
-    pub fn resize_memory(&self, capacity: u64) -> Result<(), String> {
-        self.memory.resize(capacity)
-    }
-
-    /// Changes the capacity of the disk at `path`, as the configuration names it; what no longer
-    /// fits is evicted in the background. Its share of the chunks among the disks stays.
-    ///
-    /// # Errors
-    /// There is no such disk, or the capacity is too small for its chunks.
-    pub fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), String> {
-        self.bays.resize(path, capacity)
-    }
-
-    /// Closes the disk at `path` in order, and goes on without it: its chunks count as misses, and
-    /// its directory may be unmounted.
-    ///
-    /// # Errors
-    /// There is no such disk.
-    pub async fn switch_off(&self, path: &Path) -> Result<(), String> {
-        self.bays.take_out(path).await
-    }
-
-    /// Opens a disk again that was switched off, with what it holds. Blocks, but not for its index.
-    ///
-    /// # Errors
-    /// There is no such disk, or it cannot be opened.
-    pub fn switch_on(&self, path: &Path) -> Result<(), String> {
-        self.bays.put_in(path)
-    }
-
-    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk) {
+    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         self.metrics.inserts.inc();
-        self.memory.insert(key, bytes, disk);
+        self.memory.insert(key, bytes, disk, pin);
     }
 
     /// Offers a chunk to disk that is wanted there; one more try at each use.
     #[cold]
     fn offer(&self, key: &ChunkKey, bytes: &Bytes) {
-        let offered = self.bays.offer(*key, bytes);
+        let offered = self.bays.offer(*key, bytes, self.memory.pin(key));
         if offered.is_ok() || offered.is_err_and(|refusal| !refusal.passes()) {
             self.memory.settle(key);
         }
+    }
+
+    fn is_on_disk(&self, key: &ChunkKey) -> bool {
+        self.with_disk(key, |disk| disk.contains(key))
+    }
+
+    /// Asks the one disk that a chunk can be on.
+    fn with_disk(&self, key: &ChunkKey, ask: impl FnOnce(&Disk) -> bool) -> bool {
+        let disk = self.bays.of(key);
+        matches!(disk.as_deref(), Some(Some(disk)) if ask(disk))
     }
 
     async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<(Bytes, Tier)> {
@@ -113,7 +100,7 @@ impl Tiers {
         // Owned: a disk that is taken out meanwhile ends after the last read of it.
         let disk = self.bays.of(key)?.clone()?;
         let bytes = disk.get(key, len, patience).await?;
-        self.remember(*key, bytes.clone(), OnDisk::Taken);
+        self.remember(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
         Some((bytes, Tier::Disk))
     }
 }
@@ -146,24 +133,40 @@ impl ChunkStore for Tiers {
         if self.memory.contains(key) {
             return Some(Tier::Memory);
         }
-        let disk = self.bays.of(key)?;
-        let there = disk.as_ref().is_some_and(|disk| disk.contains(key));
-        there.then_some(Tier::Disk)
+        self.is_on_disk(key).then_some(Tier::Disk)
+    }
+
+    fn held(&self, key: &ChunkKey) -> Held {
+        Held {
+            memory: self.memory.contains(key),
+            disk: self.is_on_disk(key),
+            pinned: self.with_disk(key, |disk| disk.is_pinned(key)),
+        }
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
+        self.insert_pinned(key, bytes, admit, PinId::NONE);
+    }
+
+    fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let disk = match admit {
             Admit::Memory => OnDisk::Never,
             Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
             Admit::MemoryFirst => OnDisk::Wanted,
-            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes) {
+            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes, pin) {
                 None => OnDisk::Never,
                 Some(Err(refusal)) if refusal.passes() => OnDisk::Wanted,
                 Some(_) => OnDisk::Taken,
             },
         };
         if admit != Admit::Disk {
-            self.remember(key, bytes, disk);
+            self.remember(key, bytes, disk, pin);
+        }
+    }
+
+    fn pin(&self, key: &ChunkKey, pin: PinId) {
+        if let Some(Some(disk)) = self.bays.of(key).as_deref() {
+            disk.mark(key, pin);
         }
     }
 
@@ -184,6 +187,15 @@ impl ChunkStore for Tiers {
         rates.reduce(|sum, rate| sum + rate)
     }
 
+    fn backlog(&self) -> Option<f64> {
+        let shares = self
+            .bays
+            .all()
+            .into_iter()
+            .filter_map(|disk| disk.backlog());
+        shares.reduce(f64::max)
+    }
+
     fn ready(&self) -> Result<(), String> {
         self.bays.all().iter().try_for_each(|disk| disk.ready())
     }
@@ -201,5 +213,33 @@ impl ChunkStore for Tiers {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.bays.close())
+    }
+}
+
+impl Tiering for Tiers {
+    fn report(&self) -> Report {
+        Report {
+            memory: MemoryReport {
+                capacity: self.memory.capacity(),
+                used: u64::try_from(self.metrics.used.get()).unwrap_or(0),
+            },
+            disks: self.bays.report(),
+        }
+    }
+
+    fn resize_memory(&self, capacity: u64) -> Result<(), TieringError> {
+        self.memory.resize(capacity).map_err(TieringError::Refused)
+    }
+
+    fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
+        self.bays.resize(path, capacity)
+    }
+
+    fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>> {
+        Box::pin(self.bays.take_out(path))
+    }
+
+    fn switch_on(&self, path: &Path) -> Result<(), TieringError> {
+        self.bays.put_in(path)
     }
 }

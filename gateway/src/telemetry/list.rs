@@ -97,6 +97,7 @@ pub const ALL: &[Listed] = &[
     gauge(names::STORE_USED_BYTES, &["tier", "disk"]),
     gauge(names::STORE_FREE_BYTES, &["disk"]),
     gauge(names::STORE_QUEUED_BYTES, &["disk"]),
+    gauge(names::STORE_PINNED_BYTES, &["disk"]),
     counter(names::STORE_FAULTS, &["disk", "reason"]),
     gauge(names::STORE_DISK_UP, &["disk"]),
     gauge(names::STORE_DISK_STATE, &["disk", "state"]),

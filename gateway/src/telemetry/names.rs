@@ -219,6 +219,11 @@ pub const STORE_QUEUED_BYTES: Metric = Metric {
     name: "store_queued_bytes",
     help: "Bytes that wait to be written to a cache disk",
 };
+/// Bytes that pins keep on a disk.
+pub const STORE_PINNED_BYTES: Metric = Metric {
+    name: "store_pinned_bytes",
+    help: "Bytes on a cache disk that pins keep from eviction",
+};
 /// Chunks that a disk did not give back as they were put in.
 pub const STORE_FAULTS: Metric = Metric {
     name: "store_faults",

@@ -17,7 +17,7 @@ use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings}
 use tidegate::origin::fake::FakeOrigin;
 use tidegate::plan::{Geometry, Listen, Profile, Timestamp};
 use tidegate::socket::Listener;
-use tidegate::store;
+use tidegate::store::{self, Stores};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -79,7 +79,7 @@ impl Gateway {
             ..store::Settings::default()
         };
         let opened = store::open(&stores, &mut Registry::default());
-        let (chunks, meta) = opened.expect("stores in memory");
+        let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
             runtime: None,
             chunks,

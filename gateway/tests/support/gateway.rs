@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use tidegate::app::{Gateway, Sockets};
 use tidegate::config::{self, Environment};
@@ -133,12 +133,25 @@ pub(crate) async fn ask(
     path: &str,
     headers: &[(&str, &str)],
 ) -> Got {
+    send(address, method, path, headers, "").await
+}
+
+/// The same with a body.
+pub(crate) async fn send(
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Got {
     let mut request = Request::builder().method(method).uri(path);
     request = request.header("host", address.to_string());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Empty::<Bytes>::new()).expect("a request");
+    let request = request
+        .body(Full::new(Bytes::from(body.to_owned())))
+        .expect("a request");
     let answered = async {
         let stream = TcpStream::connect(address).await.expect("listening");
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));

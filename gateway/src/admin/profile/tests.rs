@@ -2,13 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::body::Body;
-use http_body_util::BodyExt as _;
-use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
-
-use super::super::tests::Told;
-use super::super::{Admin, Token};
+use super::super::Admin;
+use super::super::tests::{asked, running};
 use super::*;
 
 /// One route, whose changes fail if they are told to.
@@ -51,7 +46,7 @@ impl OneRoute {
     }
 }
 
-const TOKEN: Option<&str> = Some("Bearer s3cret");
+const TOKEN: Option<&str> = Some("s3cret");
 
 /// One request; status and body.
 async fn ask(
@@ -61,29 +56,11 @@ async fn ask(
     body: &str,
 ) -> (StatusCode, String) {
     let admin = Admin {
-        control: Arc::new(Told::default()),
         routes: routes.clone(),
-        metrics: Arc::new(String::new),
-        token: Token::new("s3cret").map(Arc::new),
-        draining: CancellationToken::new(),
+        ..running(Some("s3cret")).admin
     };
-    let (method, target) = line.split_once(' ').expect("a method and a target");
-    let mut request = Request::builder().method(method).uri(target);
-    if let Some(token) = token {
-        request = request.header("authorization", token);
-    }
-    let request = request
-        .body(Body::from(body.to_owned()))
-        .expect("a request");
-    let answer = admin.router().oneshot(request).await.expect("an answer");
-    let status = answer.status();
-    let body = answer
-        .into_body()
-        .collect()
-        .await
-        .expect("a body")
-        .to_bytes();
-    (status, String::from_utf8(body.to_vec()).expect("text"))
+    let (status, body) = asked(&admin, line, token, body).await;
+    (StatusCode::from_u16(status).expect("a status"), body)
 }
 
 #[tokio::test]
@@ -153,7 +130,7 @@ async fn refuses_what_it_does_not_understand_and_whom_it_does_not_know() {
         let (status, said) = ask(&routes, line, TOKEN, body).await;
         assert_eq!(status, 400, "{line} {body}: {said}");
     }
-    for token in [None, Some("Bearer s3cre")] {
+    for token in [None, Some("s3cre")] {
         let (status, _) = ask(&routes, put, token, r#"{"profile": "web"}"#).await;
         assert_eq!(status, 401);
     }

@@ -1,4 +1,6 @@
+use super::super::RouteSettings;
 use super::*;
+use crate::plan::{KeyError, ObjectKey};
 use http::Request;
 
 fn parts(version: Version, uri: &str, rows: &[(&'static str, &str)]) -> Parts {
@@ -69,7 +71,7 @@ fn a_path_names_a_key_or_an_index() {
         (&index, "dir", Ok("dir")),
     ];
     for (settings, below, expected) in rows {
-        let found = key(settings, below);
+        let found = settings.key(below);
         assert_eq!(
             found.as_ref().map(ObjectKey::as_str),
             expected.as_ref().copied(),

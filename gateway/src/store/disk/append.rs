@@ -12,12 +12,14 @@ use super::files::{Access, LogFile};
 use super::segment::{EMPTY, Segment};
 use super::writer::{BATCH, Writer};
 use crate::store::ChunkKey;
+use crate::store::pins::PinId;
 
 /// A chunk to be written.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) key: ChunkKey,
     pub(super) bytes: Bytes,
+    pub(super) pin: PinId,
     pub(super) from: From,
 }
 
@@ -95,6 +97,7 @@ impl Writer {
                 offset,
                 len: u32::try_from(copy.len()).unwrap_or(u32::MAX),
                 sum: checksum(&chunk.key, copy),
+                pin: chunk.pin,
             };
             entries.extend_from_slice(&encode(&chunk.key, &place));
             places.push(place);

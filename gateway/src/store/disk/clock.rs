@@ -7,9 +7,14 @@
 //! their size left are written anew into the current one, and their files deleted: so there are never
 //! more than eight for each that the capacity would fill.
 //!
+//! What is pinned stays as if it were read again and again, up to half of the capacity. Two times
+//! around, all else is gone; where even that was not enough (others fill the file system), pins hold
+//! no longer. So there is always an end to it.
+//!
 //! A tombstone goes into the index file before space is given back, so that no restart resurrects
 //! the chunk. One that is torn does no harm: what reads as zeros fails its checksum.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
@@ -33,15 +38,31 @@ const ENOUGH: u64 = 2;
 impl Writer {
     /// Evicts until `need` more bytes fit the capacity. `false`: nothing is left to evict.
     pub(super) fn make_room(&mut self, need: u64) -> io::Result<bool> {
-        // Twice around: what was read is passed over once.
-        let mut patience = 2 * self.log.segments.len() + 4;
-        while self.log.segments.taken() + need > self.log.capacity() {
-            if patience == 0 || !self.evict_one()? {
-                return Ok(false);
-            }
-            patience -= 1;
+        let mut found = true;
+        while found && self.log.segments.taken() + need > self.log.capacity() {
+            found = !self.is_hopeless() && self.evict_one()?;
         }
-        Ok(true)
+        self.hunt = 0;
+        Ok(found)
+    }
+
+    /// Evicts until anything was given back.
+    pub(super) fn evict_some(&mut self) -> io::Result<()> {
+        let before = self.log.segments.taken();
+        self.hunt = 0;
+        while self.log.segments.taken() >= before && !self.is_hopeless() && self.evict_one()? {}
+        self.hunt = 0;
+        Ok(())
+    }
+
+    /// Around twice, all went that was not read or pinned, for what was read is passed over once.
+    fn do_pins_hold(&self) -> bool {
+        self.hunt <= 2 * self.log.segments.len() + 4
+    }
+
+    /// Around twice more, all went.
+    fn is_hopeless(&self) -> bool {
+        self.hunt > 4 * self.log.segments.len() + 8
     }
 
     /// Moves the hand on by one segment. `false`: there is none.
@@ -62,8 +83,10 @@ impl Writer {
             return Ok(true);
         };
         let (mut kept, mut dead) = (Vec::new(), Vec::new());
+        self.hunt += 1;
+        let pins_hold = self.do_pins_hold();
         for (key, place) in entries {
-            match self.log.index.judge(&key, &place) {
+            match self.log.index.judge(&key, &place, pins_hold) {
                 Verdict::Gone => {}
                 Verdict::Kept => kept.push((key, place)),
                 Verdict::Dropped => dead.push((key, place)),
@@ -136,11 +159,39 @@ impl Writer {
 
     /// Writes tombstones.
     fn bury(&self, segment: &Segment, dead: &[(ChunkKey, Place)]) -> io::Result<()> {
-        let tombstone = |(key, place): &(ChunkKey, Place)| encode(key, &Place { len: 0, ..*place });
-        let bytes: Vec<u8> = dead.iter().flat_map(tombstone).collect();
+        let tombstone = |(key, place): &(ChunkKey, Place)| (*key, Place { len: 0, ..*place });
+        self.note(segment, dead.iter().map(tombstone))
+    }
+
+    /// Writes down which chunks are pinned by another pin than when they were written, or by none.
+    pub(super) fn make_marks(&mut self) -> io::Result<()> {
+        let mut marks = self.log.take_marks();
+        marks.sort_by_key(|(_, place)| place.segment);
+        for run in marks.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
+            if let Some(segment) = self.log.segments.get(run[0].1.segment) {
+                let stays =
+                    |(key, place): &&(ChunkKey, Place)| self.log.index.find(key) == Some(*place);
+                self.note(&segment, run.iter().filter(stays).copied())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends entries of chunks that are there to a segment's index file.
+    fn note(
+        &self,
+        segment: &Segment,
+        entries: impl Iterator<Item = (ChunkKey, Place)>,
+    ) -> io::Result<()> {
+        let bytes: Vec<u8> = entries
+            .flat_map(|(key, place)| encode(&key, &place))
+            .collect();
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let index = self.index_file(segment)?;
         index.write_at(&bytes, segment.index_len())?;
-        segment.grow(dead.len(), 0);
+        segment.grow(bytes.len() / ENTRY, 0);
         let written = u64::try_from(bytes.len()).unwrap_or(0);
         self.log.metrics.written.inc_by(written);
         Ok(())
@@ -173,14 +224,21 @@ impl Writer {
                 }
                 break;
             };
-            if self.log.index.find(&key) != Some(place) {
+            // As it is pinned now.
+            let found = self.log.index.find(&key);
+            let Some(place) = found.filter(|found| *found == place) else {
                 continue;
-            }
+            };
             match self.log.read(&key, &place) {
                 Ok(bytes) => {
                     size += place.taken();
-                    let from = From::Place(place);
-                    chunks.push(Chunk { key, bytes, from });
+                    let (pin, from) = (place.pin, From::Place(place));
+                    chunks.push(Chunk {
+                        key,
+                        bytes,
+                        pin,
+                        from,
+                    });
                 }
                 Err(Fault::Error) => {}
                 Err(_) => self.log.forget(&key, &place),
@@ -245,19 +303,14 @@ impl Writer {
     }
 }
 
-/// Entries without those that a tombstone follows, and without the tombstones.
+/// Of each offset the last entry, without the tombstones.
 pub(super) fn living(entries: Vec<(ChunkKey, Place)>) -> Vec<(ChunkKey, Place)> {
-    let dead = |(_, place): &&(ChunkKey, Place)| place.len == 0;
-    let mut offsets: Vec<u64> = entries.iter().filter(dead).map(|(_, p)| p.offset).collect();
-    if offsets.is_empty() {
-        return entries;
-    }
-    offsets.sort_unstable();
-    let lives = |place: &Place| place.len > 0 && offsets.binary_search(&place.offset).is_err();
-    entries
-        .into_iter()
-        .filter(|(_, place)| lives(place))
-        .collect()
+    let mut seen = HashSet::with_capacity(entries.len());
+    let newest_first = entries.into_iter().rev();
+    let living = newest_first.filter(|(_, place)| seen.insert(place.offset) && place.len > 0);
+    let mut living: Vec<_> = living.collect();
+    living.reverse();
+    living
 }
 
 /// The ranges that chunks take up, neighbours in one; they come in order.

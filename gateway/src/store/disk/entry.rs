@@ -5,17 +5,19 @@
 //! | 16 | version of the chunk |
 //! | 4 | number of the chunk |
 //! | 4 | length; 0 is a tombstone: the chunk written at this offset is gone |
-//! | 8 | offset in the data file, a multiple of 4 KiB |
+//! | 6 | offset in the data file, a multiple of 4 KiB |
+//! | 2 | number of the pin that keeps the chunk from eviction; 0: none |
 //! | 8 | checksum of the chunk |
 //! | 8 | checksum of this entry, seeded with the number of the segment |
 //!
-//! All numbers are little-endian.
+//! All numbers are little-endian. Of several entries with one offset the last counts.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::files::PAGE;
 use crate::plan::VersionId;
 use crate::store::ChunkKey;
+use crate::store::pins::PinId;
 
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 48;
@@ -23,8 +25,11 @@ pub(super) const ENTRY: usize = 48;
 /// Bytes of it that its own checksum covers.
 const CHECKED: usize = ENTRY - 8;
 
+/// Bits of an offset; the pin is above them.
+const OFFSET_BITS: u32 = 48;
+
 /// Where a chunk is, and what proves it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Number of the segment.
     pub(super) segment: u32,
@@ -34,7 +39,19 @@ pub(super) struct Place {
     pub(super) len: u32,
     /// [`checksum`] of the chunk.
     pub(super) sum: u64,
+    /// What keeps it from eviction.
+    pub(super) pin: PinId,
 }
+
+/// The same chunk at the same place; its pin may have changed meanwhile.
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        let what = |place: &Self| (place.segment, place.offset, place.len, place.sum);
+        what(self) == what(other)
+    }
+}
+
+impl Eq for Place {}
 
 impl Place {
     /// Bytes that the chunk takes up there: whole pages.
@@ -66,7 +83,8 @@ pub(super) fn encode(key: &ChunkKey, place: &Place) -> [u8; ENTRY] {
     entry[..16].copy_from_slice(&key.version.0.to_le_bytes());
     entry[16..20].copy_from_slice(&key.index.to_le_bytes());
     entry[20..24].copy_from_slice(&place.len.to_le_bytes());
-    entry[24..32].copy_from_slice(&place.offset.to_le_bytes());
+    let offset = place.offset | u64::from(place.pin.number()) << OFFSET_BITS;
+    entry[24..32].copy_from_slice(&offset.to_le_bytes());
     entry[32..40].copy_from_slice(&place.sum.to_le_bytes());
     let check = xxh3_64_with_seed(&entry[..CHECKED], u64::from(place.segment));
     entry[CHECKED..].copy_from_slice(&check.to_le_bytes());
@@ -83,11 +101,13 @@ pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
         version: VersionId(u128::from_le_bytes(take(bytes, 0)?)),
         index: u32::from_le_bytes(take(bytes, 16)?),
     };
+    let offset = u64::from_le_bytes(take(bytes, 24)?);
     let place = Place {
         segment,
-        offset: u64::from_le_bytes(take(bytes, 24)?),
+        offset: offset & ((1 << OFFSET_BITS) - 1),
         len: u32::from_le_bytes(take(bytes, 20)?),
         sum: u64::from_le_bytes(take(bytes, 32)?),
+        pin: PinId::from_number(u16::try_from(offset >> OFFSET_BITS).unwrap_or(0)),
     };
     place.offset.is_multiple_of(PAGE).then_some((key, place))
 }
@@ -118,6 +138,7 @@ mod tests {
             offset: 12 * PAGE,
             len: 5,
             sum: checksum(&key, b"hello"),
+            pin: PinId::from_number(u16::MAX),
         };
         (key, place)
     }
@@ -127,6 +148,8 @@ mod tests {
         let (key, place) = entry();
         let encoded = encode(&key, &place);
         assert_eq!(decode(&encoded, 5), Some((key, place)));
+        let pin = decode(&encoded, 5).map(|(_, place)| place.pin);
+        assert_eq!(pin, Some(place.pin));
         assert_eq!(decode(&encoded, 6), None);
         for bit in 0..ENTRY * 8 {
             let mut flipped = encoded;

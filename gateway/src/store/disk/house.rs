@@ -21,10 +21,16 @@ impl Writer {
             return Ok(false);
         }
         self.make_holes()?;
+        // One that cannot be written down is forgotten at the next start.
+        let _ = self.make_marks();
         if self.log.segments.taken() > self.log.capacity() {
             return self.evict_one();
         }
-        self.leave_free(now)
+        let more = self.leave_free(now);
+        if !matches!(more, Ok(true)) {
+            self.hunt = 0;
+        }
+        more
     }
 
     /// Below `min_free`, evicts until there is a quarter more than that, or nothing is left. How

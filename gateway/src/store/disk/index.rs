@@ -9,11 +9,13 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::entry::Place;
+use super::entry::{Place, pages};
 use super::files::PAGE;
+use super::ledger::Ledger;
 use crate::plan::VersionId;
 use crate::store::ChunkKey;
 use crate::store::hash::Folded;
+use crate::store::pins::PinId;
 
 /// Locks at a time: enough that readers on all cores seldom meet in one, and that the table which
 /// grows is a small part of the whole.
@@ -63,6 +65,8 @@ struct Slot {
     len: u32,
     /// Read since the clock's hand was here last.
     hit: AtomicBool,
+    /// Its pin, if its bytes are counted as pinned.
+    pin: PinId,
 }
 
 impl Slot {
@@ -73,6 +77,7 @@ impl Slot {
             page: u32::try_from(place.offset / PAGE).expect("a segment has far fewer pages"),
             len: place.len,
             hit: AtomicBool::new(false),
+            pin: place.pin,
         }
     }
 
@@ -82,7 +87,13 @@ impl Slot {
             offset: u64::from(self.page) * PAGE,
             len: self.len,
             sum: self.sum,
+            pin: self.pin,
         }
+    }
+
+    /// Bytes that it takes up.
+    fn taken(&self) -> u64 {
+        pages(self.len as usize)
     }
 }
 
@@ -91,7 +102,7 @@ impl Slot {
 pub(super) enum Verdict {
     /// It is no longer at that place.
     Gone,
-    /// It was read since the last time, and stays until the next.
+    /// It was read since the last time, and stays until the next; or it is pinned.
     Kept,
     /// It was not, and is no longer in the index.
     Dropped,
@@ -103,12 +114,16 @@ type Shard = HashMap<Packed, Slot, Folded>;
 #[derive(Debug)]
 pub(super) struct Index {
     shards: Box<[RwLock<Shard>]>,
+    /// What of it is pinned.
+    pub(super) ledger: Ledger,
 }
 
 impl Index {
-    pub(super) fn new() -> Self {
+    /// An empty one, that counts what is pinned in `ledger`.
+    pub(super) fn new(ledger: Ledger) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            ledger,
         }
     }
 
@@ -130,16 +145,47 @@ impl Index {
         Some(slot.place())
     }
 
-    /// Enters a chunk, unless it is there.
+    /// Enters a chunk, unless it is there. It is pinned as its place says, as far as limits allow.
     pub(super) fn insert(&self, key: &ChunkKey, place: &Place) -> bool {
         let key = Packed::new(key);
         match self.write(&key).entry(key) {
             Entry::Occupied(_) => false,
             Entry::Vacant(entry) => {
-                entry.insert(Slot::new(place));
+                let slot = entry.insert(Slot::new(place));
+                if !self.ledger.take(slot.pin, slot.taken()) {
+                    slot.pin = PinId::NONE;
+                }
                 true
             }
         }
+    }
+
+    /// Has a chunk belong to another pin, or to none. Gives its place where that changed anything.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) -> Option<Place> {
+        let key = Packed::new(key);
+        if self.read(&key).get(&key)?.pin == pin {
+            return None;
+        }
+        let mut shard = self.write(&key);
+        let slot = shard.get_mut(&key)?;
+        let before = slot.pin;
+        self.free(slot);
+        if self.ledger.take(pin, slot.taken()) {
+            slot.pin = pin;
+        }
+        (slot.pin != before).then(|| slot.place())
+    }
+
+    /// Whether the chunk is there and kept from eviction.
+    pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
+        let key = Packed::new(key);
+        let pin = self.read(&key).get(&key).map(|slot| slot.pin);
+        pin.is_some_and(|pin| self.ledger.keeps(pin))
+    }
+
+    fn free(&self, slot: &mut Slot) {
+        self.ledger.give(slot.pin, slot.taken());
+        slot.pin = PinId::NONE;
     }
 
     /// Enters the new place of a chunk that stands at `old`, and only then.
@@ -147,7 +193,11 @@ impl Index {
         let key = Packed::new(key);
         match self.write(&key).get_mut(&key) {
             Some(slot) if slot.place() == *old => {
-                *slot = Slot::new(new);
+                let pin = slot.pin;
+                *slot = Slot {
+                    pin,
+                    ..Slot::new(new)
+                };
                 true
             }
             _ => false,
@@ -157,24 +207,36 @@ impl Index {
     /// Takes a chunk out.
     pub(super) fn remove(&self, key: &ChunkKey) -> Option<Place> {
         let key = Packed::new(key);
-        self.write(&key).remove(&key).map(|slot| slot.place())
+        let slot = self.write(&key).remove(&key)?;
+        self.ledger.give(slot.pin, slot.taken());
+        Some(slot.place())
     }
 
     /// Takes a chunk out if it stands at `place`.
     pub(super) fn remove_at(&self, key: &ChunkKey, place: &Place) -> bool {
         let key = Packed::new(key);
         let mut shard = self.write(&key);
-        let there = shard.get(&key).is_some_and(|slot| slot.place() == *place);
-        there && shard.remove(&key).is_some()
+        match shard.get_mut(&key) {
+            Some(slot) if slot.place() == *place => {
+                self.free(slot);
+                shard.remove(&key).is_some()
+            }
+            _ => false,
+        }
     }
 
-    /// Takes a chunk at `place` out, but for one that was read since the last time.
-    pub(super) fn judge(&self, key: &ChunkKey, place: &Place) -> Verdict {
+    /// Takes a chunk at `place` out, but for one that was read since the last time, or is pinned.
+    /// A pin that is gone, or passes a limit, is let go of; so is every one where `pins_hold` is not.
+    pub(super) fn judge(&self, key: &ChunkKey, place: &Place, pins_hold: bool) -> Verdict {
         let key = Packed::new(key);
         let mut shard = self.write(&key);
-        match shard.get(&key) {
+        match shard.get_mut(&key) {
             Some(slot) if slot.place() == *place => {
-                if slot.hit.swap(false, Ordering::Relaxed) {
+                let pinned = pins_hold && self.ledger.keeps(slot.pin);
+                if !pinned {
+                    self.free(slot);
+                }
+                if slot.hit.swap(false, Ordering::Relaxed) || pinned {
                     return Verdict::Kept;
                 }
                 shard.remove(&key);
@@ -189,7 +251,13 @@ impl Index {
         let drop = |shard: &RwLock<Shard>| {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             let before = shard.len();
-            shard.retain(|_, slot| slot.segment != segment);
+            shard.retain(|_, slot| {
+                let stays = slot.segment != segment;
+                if !stays {
+                    self.free(slot);
+                }
+                stays
+            });
             before - shard.len()
         };
         self.shards.iter().map(drop).sum()
@@ -209,6 +277,7 @@ impl Index {
         for shard in &self.shards {
             *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
         }
+        self.ledger.clear();
     }
 
     /// How many chunks there are.
@@ -251,13 +320,18 @@ mod tests {
             offset: page * PAGE,
             len: 100,
             sum: page,
+            pin: PinId::NONE,
         }
+    }
+
+    fn empty() -> Index {
+        Index::new(Ledger::new(&Default::default(), 0))
     }
 
     /// A table of `n` slots holds up to seven eighths of that in entries, and doubles then.
     #[test]
     fn two_hundred_thousand_chunks_cost_at_most_150_bytes_each() {
-        let index = Index::new();
+        let index = empty();
         for n in 0..200_000 {
             assert!(index.insert(&key(n), &place(n / 1000, u64::from(n % 1000))));
         }
@@ -274,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_place_stands_until_it_is_taken_out_at_that_place() {
-        let index = Index::new();
+        let index = empty();
         assert!(index.insert(&key(1), &place(1, 1)));
         assert!(!index.insert(&key(1), &place(2, 2)), "the first stays");
         assert!(!index.remove_at(&key(1), &place(2, 2)));
@@ -288,19 +362,19 @@ mod tests {
 
     #[test]
     fn what_was_read_survives_once() {
-        let index = Index::new();
+        let index = empty();
         index.insert(&key(1), &place(1, 1));
         index.insert(&key(2), &place(1, 2));
         assert!(index.touch(&key(1)).is_some() && index.find(&key(2)).is_some());
-        assert_eq!(index.judge(&key(1), &place(1, 1)), Verdict::Kept);
-        assert_eq!(index.judge(&key(2), &place(1, 2)), Verdict::Dropped);
-        assert_eq!(index.judge(&key(2), &place(1, 2)), Verdict::Gone);
-        assert_eq!(index.judge(&key(1), &place(1, 1)), Verdict::Dropped);
+        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Kept);
+        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Dropped);
+        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Gone);
+        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Dropped);
     }
 
     #[test]
     fn a_lost_segment_takes_its_own_only() {
-        let index = Index::new();
+        let index = empty();
         for n in 0..100 {
             index.insert(&key(n), &place(n % 3, u64::from(n)));
         }

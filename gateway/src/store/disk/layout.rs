@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-use super::files::{Files, PAGE};
+use super::files::{Files, PAGE, Space};
 use crate::plan::Geometry;
 use crate::store::{DiskSettings, StoreError};
 
@@ -177,21 +177,40 @@ fn report_others(path: &Path, ours: &str) {
     }
 }
 
+/// Whether the directory can have the capacity that its settings say, as far as its size and that of
+/// the file system are concerned. Blocks.
+pub(super) fn can_have(
+    settings: &DiskSettings,
+    chunk: u64,
+    files: &dyn Files,
+) -> Result<(), StoreError> {
+    segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
+    match files.space(&settings.path) {
+        Ok(space) => fits(settings, space),
+        Err(_) => Ok(()),
+    }
+}
+
+fn fits(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
+    if settings.capacity.saturating_add(settings.min_free) <= space.total {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge {
+        path: settings.path.clone(),
+        capacity: settings.capacity,
+        min_free: settings.min_free,
+        total: space.total,
+    })
+}
+
 /// Refuses what can never fit, warns of what does not fit now: other programs may make room again,
 /// and `min_free` holds meanwhile.
 fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result<(), StoreError> {
     let Ok(space) = files.space(dir) else {
         return Ok(());
     };
+    fits(settings, space)?;
     let wanted = settings.capacity.saturating_add(settings.min_free);
-    if wanted > space.total {
-        return Err(StoreError::TooLarge {
-            path: settings.path.clone(),
-            capacity: settings.capacity,
-            min_free: settings.min_free,
-            total: space.total,
-        });
-    }
     let available = space.free.saturating_add(allocated(dir));
     if wanted > available {
         warn!(

@@ -13,11 +13,16 @@ use super::files::{Files, LogFile};
 use super::health::Health;
 use super::index::Index;
 use super::layout::{Layout, segment_size};
+use super::ledger::Ledger;
 use super::queue::Queue;
 use super::refusal::{Fault, Refusal};
 use super::segment::Segments;
 use crate::store::metrics::DiskMetrics;
+use crate::store::pins::{PinId, SharedPins};
 use crate::store::{ChunkKey, DiskSettings};
+
+/// Marks that wait to be written down, at most.
+const MARKS: usize = 1 << 16;
 
 /// One log.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub(super) struct Log {
     pub(super) min_free: u64,
     /// Chunks that left the index, whose space is still to be given back.
     holes: Mutex<Vec<(ChunkKey, Place)>>,
+    /// Chunks that another pin keeps now than when they were written; to be written down.
+    marks: Mutex<Vec<(ChunkKey, Place)>>,
     /// The files are gone: somebody deleted them.
     gone: AtomicBool,
     /// Since when the writer is at its present step, which may hang.
@@ -60,12 +67,13 @@ impl Log {
         layout: Layout,
         files: Arc<dyn Files>,
         metrics: DiskMetrics,
+        pins: &SharedPins,
     ) -> Self {
         let path = settings.path.display().to_string();
         Self {
             chunk: layout.chunk,
             files,
-            index: Index::new(),
+            index: Index::new(Ledger::new(pins, settings.capacity)),
             segments: Segments::new(&layout.dir),
             dir: layout.dir.clone(),
             queue: Queue::new(settings.write_queue.max(2 * layout.chunk)),
@@ -75,6 +83,7 @@ impl Log {
             segment: AtomicU64::new(layout.segment),
             min_free: settings.min_free,
             holes: Mutex::default(),
+            marks: Mutex::default(),
             gone: AtomicBool::new(false),
             busy: Mutex::default(),
             to_load: AtomicU32::new(0),
@@ -103,6 +112,7 @@ impl Log {
         };
         self.capacity.store(capacity, Ordering::Relaxed);
         self.segment.store(segment, Ordering::Relaxed);
+        self.index.ledger.resize(capacity);
         self.queue.nudge();
         true
     }
@@ -112,8 +122,8 @@ impl Log {
         self.min_free.saturating_add(self.min_free / 4)
     }
 
-    /// Takes a chunk to be written.
-    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+    /// Takes a chunk to be written, and to be kept from eviction by `pin`.
+    pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         if let Some(refusal) = self.health.refusal() {
             return Err(refusal);
         }
@@ -124,7 +134,7 @@ impl Log {
         if self.index.find(&key).is_some() {
             return Err(Refusal::Present);
         }
-        self.queue.push(key, bytes)?;
+        self.queue.push(key, bytes, pin)?;
         self.metrics.tier.inserts.inc();
         Ok(())
     }
@@ -177,6 +187,25 @@ impl Log {
     /// The holes, which are the caller's to make.
     pub(super) fn take_holes(&self) -> Vec<(ChunkKey, Place)> {
         std::mem::take(&mut *self.holes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has a chunk belong to another pin, or to none.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        let Some(place) = self.index.mark(key, pin) else {
+            return;
+        };
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        // More than that wait only where the writer hangs.
+        if marks.len() < MARKS {
+            marks.push((*key, place));
+        }
+        drop(marks);
+        self.queue.nudge();
+    }
+
+    /// The marks, which are the caller's to write down.
+    pub(super) fn take_marks(&self) -> Vec<(ChunkKey, Place)> {
+        std::mem::take(&mut *self.marks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that somebody deleted the files.

@@ -11,6 +11,7 @@ use super::entry::pages;
 use super::refusal::Refusal;
 use crate::store::ChunkKey;
 use crate::store::hash::Folded;
+use crate::store::pins::PinId;
 
 /// A chunk to be written.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Queued {
     pub(super) bytes: Bytes,
     /// Tells it from another one that was put in under the same key later.
     pub(super) ticket: u64,
+    /// What is to keep it from eviction.
+    pub(super) pin: PinId,
 }
 
 /// How far the end has come.
@@ -38,7 +41,7 @@ struct State {
     /// All that wait or are being written.
     chunks: HashMap<ChunkKey, (u64, Bytes), Folded>,
     /// Those that wait, in order; some were removed since.
-    order: VecDeque<(ChunkKey, u64)>,
+    order: VecDeque<(ChunkKey, u64, PinId)>,
     tickets: u64,
     nudged: bool,
     phase: Phase,
@@ -70,6 +73,11 @@ impl Queue {
         self.bytes.load(Ordering::Acquire)
     }
 
+    /// Bytes that may wait.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The chunk, if it waits or is being written.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
         // Mostly nothing waits, and look-ups come from all cores.
@@ -85,7 +93,7 @@ impl Queue {
     }
 
     /// Puts a chunk in.
-    pub(super) fn push(&self, key: ChunkKey, bytes: Bytes) -> Result<(), Refusal> {
+    pub(super) fn push(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         let mut state = self.lock();
         if state.phase != Phase::Open {
             return Err(Refusal::Closed);
@@ -101,7 +109,7 @@ impl Queue {
         state.tickets += 1;
         let ticket = state.tickets;
         state.chunks.insert(key, (ticket, bytes));
-        state.order.push_back((key, ticket));
+        state.order.push_back((key, ticket, pin));
         self.wake.notify_one();
         Ok(())
     }
@@ -121,7 +129,7 @@ impl Queue {
     pub(super) fn take(&self, most: u64) -> Vec<Queued> {
         let mut state = self.lock();
         let (mut batch, mut size) = (Vec::new(), 0);
-        while let Some((key, ticket)) = state.order.front().copied() {
+        while let Some((key, ticket, pin)) = state.order.front().copied() {
             if let Some((current, bytes)) = state.chunks.get(&key)
                 && *current == ticket
             {
@@ -130,7 +138,12 @@ impl Queue {
                     break;
                 }
                 let bytes = bytes.clone();
-                batch.push(Queued { key, bytes, ticket });
+                batch.push(Queued {
+                    key,
+                    bytes,
+                    ticket,
+                    pin,
+                });
             }
             state.order.pop_front();
         }
@@ -231,10 +244,16 @@ mod tests {
     #[test]
     fn it_is_bounded_and_places_come_back() {
         let queue = Queue::new(12 << 10);
-        assert_eq!(queue.push(key(1), chunk(5000)), Ok(()));
-        assert_eq!(queue.push(key(2), chunk(5000)), Err(Refusal::Queue));
-        assert_eq!(queue.push(key(1), chunk(5000)), Err(Refusal::Present));
-        assert_eq!(queue.push(key(3), chunk(10)), Ok(()));
+        assert_eq!(queue.push(key(1), chunk(5000), PinId::NONE), Ok(()));
+        assert_eq!(
+            queue.push(key(2), chunk(5000), PinId::NONE),
+            Err(Refusal::Queue)
+        );
+        assert_eq!(
+            queue.push(key(1), chunk(5000), PinId::NONE),
+            Err(Refusal::Present)
+        );
+        assert_eq!(queue.push(key(3), chunk(10), PinId::NONE), Ok(()));
         assert_eq!(queue.bytes(), 12 << 10);
         let batch = queue.take(u64::MAX);
         assert_eq!(batch.len(), 2);
@@ -250,7 +269,9 @@ mod tests {
     fn a_batch_has_one_chunk_or_what_fits() {
         let queue = Queue::new(1 << 20);
         for index in 0..5 {
-            queue.push(key(index), chunk(8192)).expect("room");
+            queue
+                .push(key(index), chunk(8192), PinId::NONE)
+                .expect("room");
         }
         assert_eq!(queue.take(1).len(), 1);
         assert_eq!(queue.take(20_000).len(), 2);
@@ -261,15 +282,15 @@ mod tests {
     #[test]
     fn what_was_removed_or_put_in_anew_is_no_longer_wanted() {
         let queue = Queue::new(1 << 20);
-        queue.push(key(1), chunk(10)).expect("room");
-        queue.push(key(2), chunk(10)).expect("room");
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
+        queue.push(key(2), chunk(10), PinId::NONE).expect("room");
         queue.remove(&key(2));
         let batch = queue.take(1 << 20);
         assert_eq!(batch.len(), 1, "removed before it was taken");
         let old = &batch[0];
         assert!(queue.wants(&key(1), old.ticket));
         queue.remove(&key(1));
-        queue.push(key(1), chunk(20)).expect("room");
+        queue.push(key(1), chunk(20), PinId::NONE).expect("room");
         assert!(!queue.wants(&key(1), old.ticket));
         assert!(!queue.finish(&key(1), old.ticket));
         assert_eq!(queue.get(&key(1)), Some(chunk(20)));
@@ -279,11 +300,14 @@ mod tests {
     #[test]
     fn it_ends_and_does_not_begin_again() {
         let queue = Queue::new(1 << 20);
-        queue.push(key(1), chunk(10)).expect("room");
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
         queue.end(Phase::Stopped);
         queue.end(Phase::Closing);
         assert_eq!(queue.phase(), Phase::Stopped);
-        assert_eq!(queue.push(key(2), chunk(10)), Err(Refusal::Closed));
+        assert_eq!(
+            queue.push(key(2), chunk(10), PinId::NONE),
+            Err(Refusal::Closed)
+        );
         assert_eq!((queue.drop_all(), queue.bytes()), (1, 0));
         queue.wait(None);
         queue.wait(Some(Duration::ZERO));

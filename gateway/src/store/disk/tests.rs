@@ -3,6 +3,7 @@
 mod damage;
 mod faults;
 mod model;
+mod pinned;
 mod reads;
 
 use std::fs;
@@ -23,6 +24,7 @@ use super::watch::Watch;
 use super::writer::{Wake, Writer};
 use crate::plan::{Geometry, VersionId};
 use crate::store::metrics::{DiskMetrics, StoreMetrics};
+use crate::store::pins::{PinId, SharedPins};
 use crate::store::{ChunkKey, DiskSettings};
 
 const CHUNK: usize = 4096;
@@ -63,6 +65,7 @@ pub(super) struct Rig {
     pub(super) dir: TempDir,
     pub(super) files: Faulty,
     pub(super) settings: DiskSettings,
+    pub(super) pins: SharedPins,
     pub(super) log: Arc<Log>,
     pub(super) writer: Writer,
     pub(super) watch: Watch,
@@ -78,11 +81,13 @@ impl Rig {
             ..DiskSettings::new(dir.path(), capacity)
         };
         let files = Faulty::default();
-        let (log, writer, watch) = open(&settings, &files);
+        let pins = SharedPins::default();
+        let (log, writer, watch) = open(&settings, &files, &pins);
         Self {
             dir,
             files,
             settings,
+            pins,
             log,
             writer,
             watch,
@@ -93,7 +98,7 @@ impl Rig {
     /// The log as another process finds it; what is in hand now is lost.
     pub(super) fn reopen(&mut self) {
         self.log.layout.unlock();
-        let (log, writer, watch) = open(&self.settings, &self.files);
+        let (log, writer, watch) = open(&self.settings, &self.files, &self.pins);
         (self.log, self.writer, self.watch) = (log, writer, watch);
     }
 
@@ -126,7 +131,7 @@ impl Rig {
     }
 
     pub(super) fn put(&self, number: u32) -> Result<(), Refusal> {
-        self.log.offer(key(number), content(number))
+        self.log.offer(key(number), content(number), PinId::NONE)
     }
 
     /// Puts chunks in, and has them written as they come.
@@ -184,10 +189,10 @@ pub(super) fn metrics() -> DiskMetrics {
     StoreMetrics::default().disk("disk")
 }
 
-fn open(settings: &DiskSettings, files: &Faulty) -> (Arc<Log>, Writer, Watch) {
+fn open(settings: &DiskSettings, files: &Faulty, pins: &SharedPins) -> (Arc<Log>, Writer, Watch) {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
     let layout = Layout::prepare(settings, geometry, files).expect("can be used");
-    let log = Log::new(settings, layout, Arc::new(files.clone()), metrics());
+    let log = Log::new(settings, layout, Arc::new(files.clone()), metrics(), pins);
     let log = Arc::new(log);
     let mut writer = Writer::new(Arc::clone(&log));
     writer.load();
@@ -212,9 +217,15 @@ fn what_is_queued_can_be_read_and_then_what_is_written() {
         "nothing is written twice"
     );
     assert_eq!(rig.count(0..30), 20);
-    assert_eq!(rig.log.offer(key(99), Bytes::new()), Err(Refusal::Size));
+    assert_eq!(
+        rig.log.offer(key(99), Bytes::new(), PinId::NONE),
+        Err(Refusal::Size)
+    );
     let long = Bytes::from(vec![1; CHUNK + 1]);
-    assert_eq!(rig.log.offer(key(99), long), Err(Refusal::Size));
+    assert_eq!(
+        rig.log.offer(key(99), long, PinId::NONE),
+        Err(Refusal::Size)
+    );
 }
 
 #[test]

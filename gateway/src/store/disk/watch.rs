@@ -53,6 +53,7 @@ impl Watch {
         let (log, metrics) = (&self.log, &self.log.metrics);
         metrics.tier.used.set(gauge(log.segments.taken()));
         metrics.queued.set(gauge(log.queue.bytes()));
+        metrics.pinned.set(gauge(log.index.ledger.pinned()));
         metrics
             .chunks
             .set(i64::try_from(log.index.len()).unwrap_or(i64::MAX));

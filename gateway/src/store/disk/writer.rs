@@ -63,6 +63,8 @@ pub(super) struct Writer {
     pub(super) punches: bool,
     /// Bytes that others on the file system are still to be given.
     pub(super) to_give: u64,
+    /// How many segments the hand has passed since there was room enough.
+    pub(super) hunt: usize,
     /// From when on a full file system is asked again.
     pub(super) retry: Option<Instant>,
     pub(super) buffer: Buffer,
@@ -83,6 +85,7 @@ impl Writer {
             next: 0,
             punches: true,
             to_give: 0,
+            hunt: 0,
             retry: None,
             buffer: Buffer::default(),
             unsynced: false,
@@ -141,6 +144,7 @@ impl Writer {
         let chunk = |queued: super::queue::Queued| Chunk {
             key: queued.key,
             bytes: queued.bytes,
+            pin: queued.pin,
             from: From::Queue(queued.ticket),
         };
         let mut batch: Vec<_> = queued.into_iter().map(chunk).collect();
@@ -234,7 +238,7 @@ impl Writer {
         }
         self.retry = Some(now + RETRY);
         self.log.health.set_full(true, 0);
-        if let Err(error) = self.evict_one()
+        if let Err(error) = self.evict_some()
             && !is_full(&error)
         {
             self.log.health.writes_failed(&error);

@@ -15,8 +15,9 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
 use super::purges::{Edit, Purges};
-use super::tables::{RECORDS, read_state, write};
+use super::tables::{Found, PinRows, RECORDS, read_state, write};
 use crate::store::StoreError;
+use crate::store::pins::Row;
 
 /// redb's own page cache: the front holds what is hot already.
 const CACHE: usize = 8 << 20;
@@ -47,6 +48,10 @@ pub(super) struct Batch {
     pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Changes of the purges.
     pub(super) purges: Vec<Edit>,
+    /// Rows of pins.
+    pub(super) pins: Vec<Row>,
+    /// These are all that there are.
+    pub(super) all_pins: bool,
     /// On disk when it returns, and with it all before it; else only soon.
     pub(super) durable: bool,
     /// The last one: marks the end of the run as orderly.
@@ -99,8 +104,8 @@ impl Db {
     ///
     /// # Errors
     /// Another process has it open, or the directory cannot be used.
-    pub(super) fn open(path: &Path) -> Result<(Self, Purges), StoreError> {
-        let (database, purges, run) = match open_file(path) {
+    pub(super) fn open(path: &Path) -> Result<(Self, Purges, PinRows), StoreError> {
+        let (database, found, run) = match open_file(path) {
             Ok(opened) => opened,
             Err(OpenError::Other(error)) => return Err(error),
             Err(OpenError::Corrupt(reason)) => {
@@ -119,7 +124,7 @@ impl Db {
             current: RwLock::new(Some(Arc::new(database))),
             run,
         };
-        Ok((db, purges))
+        Ok((db, found.purges, found.pins))
     }
 
     pub(super) fn run(&self) -> Run {
@@ -145,11 +150,12 @@ impl Db {
     }
 
     /// After a failure: opens the file again (redb refuses all after an I/O error), or begins it
-    /// anew when it is corrupt, with the purges there are. Blocks.
+    /// anew when it is corrupt, with the purges and pins there are. Blocks.
     pub(super) fn recover(
         &self,
         failure: &Failure,
         purges: Vec<(Vec<u8>, u64)>,
+        pins: Vec<Row>,
     ) -> Result<(), Failure> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = None;
@@ -165,6 +171,8 @@ impl Db {
         let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
         let batch = Batch {
             purges: rows.collect(),
+            pins,
+            all_pins: true,
             durable: true,
             ..Batch::default()
         };
@@ -192,14 +200,14 @@ impl From<Failure> for OpenError {
     }
 }
 
-fn open_file(path: &Path) -> Result<(Database, Purges, Run), OpenError> {
+fn open_file(path: &Path) -> Result<(Database, Found, Run), OpenError> {
     let opened = catch_unwind(|| create(path));
     let database = match opened {
         Ok(Ok(database)) => database,
         Ok(Err(error)) => return Err(classify(path, error)),
         Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
     };
-    let found = guarded(|| read_state(&database))?;
+    let mut found = guarded(|| read_state(&database))?;
     let number = found
         .before
         .map_or(0, |(run, _)| run.number + 1)
@@ -214,12 +222,12 @@ fn open_file(path: &Path) -> Result<(Database, Purges, Run), OpenError> {
     };
     let run = Run { number, trusted };
     let begin = Batch {
-        purges: found.mended,
+        purges: std::mem::take(&mut found.mended),
         durable: true,
         ..Batch::default()
     };
     guarded(|| write(&database, &begin, run))?;
-    Ok((database, found.purges, run))
+    Ok((database, found, run))
 }
 
 fn create(path: &Path) -> Result<Database, DatabaseError> {

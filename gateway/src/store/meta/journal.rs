@@ -21,6 +21,7 @@ use super::queue::{Change, End, Queue, Taken, Waiter};
 use super::record::{encode, row_key, seal};
 use crate::plan::ObjectId;
 use crate::store::MetaError;
+use crate::store::pins::SharedPins;
 
 /// How long a change waits for others to be written with it.
 const GATHER: Duration = Duration::from_secs(1);
@@ -52,6 +53,7 @@ pub(super) struct Journal {
 struct Shared {
     db: Db,
     front: Arc<Front>,
+    pins: SharedPins,
     metrics: MetaMetrics,
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -59,10 +61,16 @@ struct Shared {
 
 impl Journal {
     /// Starts the thread.
-    pub(super) fn new(db: Db, front: Arc<Front>, metrics: MetaMetrics) -> std::io::Result<Self> {
+    pub(super) fn new(
+        db: Db,
+        front: &Arc<Front>,
+        pins: &SharedPins,
+        metrics: MetaMetrics,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             db,
-            front,
+            front: Arc::clone(front),
+            pins: Arc::clone(pins),
             metrics,
             queue: Mutex::default(),
             wake: Condvar::new(),
@@ -99,7 +107,8 @@ impl Journal {
         }
     }
 
-    /// Queues purges to be written durably; the receiver hears when they are.
+    /// Queues purges to be written durably, with what is queued of the pins; the receiver hears when
+    /// they are.
     pub(super) fn push_purges(
         &self,
         queue: &mut Queue,
@@ -270,7 +279,10 @@ impl Shared {
     fn recover(&self, failure: &Failure) {
         let mut failure = failure.clone();
         loop {
-            match self.db.recover(&failure, self.front.purge_rows()) {
+            match self
+                .db
+                .recover(&failure, self.front.purge_rows(), self.pins.rows())
+            {
                 Ok(()) => {
                     info!("the metadata store is open again");
                     return;

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::db::{Batch, Failure};
 use super::purges::Edit;
 use crate::plan::ObjectId;
+use crate::store::pins::Row;
 use crate::store::{MetaError, Record};
 
 /// A change of one record.
@@ -26,6 +27,7 @@ pub(super) struct Queue {
     /// Those that are being written at this moment.
     pub(super) writing: Arc<HashMap<ObjectId, Change>>,
     pub(super) purges: Vec<Edit>,
+    pub(super) pins: Vec<Row>,
     pub(super) waiters: Vec<Waiter>,
     /// When the oldest change was queued.
     pub(super) since: Option<Instant>,
@@ -69,6 +71,8 @@ impl Queue {
             batch: Batch {
                 records: Vec::new(),
                 purges: mem::take(&mut self.purges),
+                pins: mem::take(&mut self.pins),
+                all_pins: false,
                 durable: flush || !self.waiters.is_empty(),
                 last: self.end.is_some(),
             },

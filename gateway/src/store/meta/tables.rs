@@ -14,15 +14,22 @@ pub(super) type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
 pub(super) const RECORDS: Rows = TableDefinition::new("records");
 /// Purges, as they restore themselves.
 const PURGES: Rows = TableDefinition::new("purges");
+/// Pins, by what [`crate::store::pins`] makes of them.
+const PINS: Rows = TableDefinition::new("pins");
 const STATE: Rows = TableDefinition::new("state");
 
 /// The one row of [`STATE`].
 const RUN: &[u8] = b"run";
 
+/// Keys and values of rows, unsealed.
+pub(super) type PinRows = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What stands in the file beside the records.
 pub(super) struct Found {
     pub(super) purges: Purges,
-    /// What to write of them, where they were damaged.
+    /// The rows of the pins.
+    pub(super) pins: PinRows,
+    /// What to write of the purges, where they were damaged.
     pub(super) mended: Vec<Edit>,
     /// The last run, and whether it ended in order; `None` for a new file.
     pub(super) before: Option<(Run, bool)>,
@@ -48,6 +55,14 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
     } else {
         Vec::new()
     };
+    let mut pins = PinRows::new();
+    for row in transaction.open_table(PINS)?.iter()? {
+        let (key, row) = row?;
+        match unseal(key.value(), row.value()) {
+            Some(payload) => pins.push((key.value().to_vec(), payload.to_vec())),
+            None => warn!("a pin on record is damaged: it is forgotten"),
+        }
+    }
     // A state that cannot be read is no orderly end.
     let unknown = Run {
         number: 0,
@@ -61,6 +76,7 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
     transaction.abort()?;
     Ok(Found {
         purges,
+        pins,
         mended,
         before,
     })
@@ -95,6 +111,16 @@ pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), 
                     purges.insert(&**key, &*row)?;
                 }
                 Edit::Remove(key) => drop(purges.remove(&**key)?),
+            }
+        }
+        let mut pins = transaction.open_table(PINS)?;
+        if batch.all_pins {
+            pins.retain(|_, _| false)?;
+        }
+        for (key, row) in &batch.pins {
+            match row {
+                Some(row) => drop(pins.insert(&**key, &*seal(key, row))?),
+                None => drop(pins.remove(&**key)?),
             }
         }
         let mut state = transaction.open_table(STATE)?;

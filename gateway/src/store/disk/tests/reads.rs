@@ -6,7 +6,13 @@ use crate::store::disk::State;
 
 async fn disk(files: &Faulty, settings: &DiskSettings) -> Disk {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
-    let disk = Disk::open_on(settings, geometry, metrics(), Arc::new(files.clone()));
+    let disk = Disk::open_on(
+        settings,
+        geometry,
+        metrics(),
+        &SharedPins::default(),
+        Arc::new(files.clone()),
+    );
     let disk = disk.expect("opens");
     disk.loaded().await;
     disk
@@ -25,7 +31,8 @@ async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 async fn filled(files: &Faulty, settings: &DiskSettings) -> Disk {
     let disk = disk(files, settings).await;
     for number in 0..20 {
-        disk.insert(key(number), content(number)).expect("taken");
+        disk.insert(key(number), content(number), PinId::NONE)
+            .expect("taken");
     }
     eventually("written", || disk.queued() == 0).await;
     disk
@@ -72,9 +79,12 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     assert!(disk.notes()[0].contains("nothing is read from it"));
     let metrics = disk.log.metrics.clone();
     assert!((1..=2).contains(&metrics.hung.get()));
-    disk.insert(key(100), content(100)).expect("writes go on");
+    disk.insert(key(100), content(100), PinId::NONE)
+        .expect("writes go on");
 
     files.set(Wrong::default());
+    // Where every place hangs, nobody is served.
+    eventually("a place is free", || metrics.hung.get() < 2).await;
     let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
     assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
     eventually("the reads return", || metrics.hung.get() == 0).await;
@@ -127,12 +137,19 @@ async fn a_panic_of_the_writer_thread_is_survived() {
         panic: true,
         ..Wrong::default()
     });
-    disk.insert(key(50), content(50)).expect("nobody knows yet");
+    disk.insert(key(50), content(50), PinId::NONE)
+        .expect("nobody knows yet");
     eventually("it is noticed", || disk.queued() == 0).await;
-    eventually("and over", || disk.insert(key(51), content(51)).is_ok()).await;
+    eventually("and over", || {
+        disk.insert(key(51), content(51), PinId::NONE).is_ok()
+    })
+    .await;
     eventually("written", || disk.queued() == 0).await;
     assert_eq!(get(&disk, 1).await, Some(content(1)));
     assert_eq!(get(&disk, 51).await, Some(content(51)));
     disk.close().await;
-    assert_eq!(disk.insert(key(52), content(52)), Err(Refusal::Closed));
+    assert_eq!(
+        disk.insert(key(52), content(52), PinId::NONE),
+        Err(Refusal::Closed)
+    );
 }

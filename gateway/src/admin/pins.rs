@@ -1,0 +1,157 @@
+//! `GET`, `PUT` and `DELETE /pins`: prefixes whose objects are kept from eviction on disk.
+//!
+//! - `PUT {"path": "/films/new/", "limit": "10GiB"}`: what lies below the path is kept, up to so many
+//!   bytes on disk; the limit of one that is there is changed;
+//! - `DELETE ?path=/films/new/`: it is kept no longer, and evicted in its turn.
+//!
+//! `host` beside `path` says which route is meant, where several have it. A pin belongs to the origin
+//! and the keys behind the path: whichever route leads there.
+
+use axum::extract::{RawQuery, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use futures_core::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Admin;
+use super::ask::{self, Refusal};
+use super::cache::size;
+use super::place::{self, Below, Place};
+
+/// The pins, as far as the operator is concerned. Changes are durable when they return.
+pub trait Pins: Send + Sync + 'static {
+    /// All of them, by origin and prefix.
+    fn list(&self) -> Vec<Pin>;
+
+    /// Keeps what lies there, up to `limit` bytes; what there is to be said of that, in words.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    fn pin<'a>(
+        &'a self,
+        below: &'a Below,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<String>, PinError>>;
+
+    /// Keeps it no longer.
+    ///
+    /// # Errors
+    /// There is no such pin, or that is not durable.
+    fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>>;
+}
+
+/// One pin. Sizes are in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pin {
+    /// The name of the origin; `null` where none of that bucket is configured any more.
+    pub origin: Option<String>,
+    /// What the keys begin with.
+    pub prefix: String,
+    /// What it may keep on disk.
+    pub limit: u64,
+    /// What it keeps there.
+    pub used: u64,
+}
+
+/// Why a pin is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PinError {
+    /// There is none such.
+    #[error("{0}")]
+    NoSuch(String),
+    /// It cannot be done.
+    #[error("{0}")]
+    Refused(String),
+    /// It may not outlive the process.
+    #[error("{0}")]
+    NotDurable(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    path: String,
+    host: Option<String>,
+    #[serde(deserialize_with = "size")]
+    limit: u64,
+}
+
+/// `GET /pins`.
+pub(super) async fn list(State(admin): State<Admin>) -> Response {
+    ask::json(&json!({ "pins": admin.pins.list() }))
+}
+
+/// `PUT /pins`.
+pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Response {
+    let wanted = match read(request).await {
+        Ok(wanted) => wanted,
+        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
+    };
+    let place = Place {
+        path: wanted.path,
+        host: wanted.host,
+    };
+    let below = match admin.locate.below(&place) {
+        Ok(below) => below,
+        Err(error) => return error.into_response(),
+    };
+    let limit = wanted.limit;
+    match admin.pins.pin(&below, limit).await {
+        Ok(note) => {
+            let Below { origin, prefix, .. } = &below;
+            tracing::info!(%origin, ?prefix, limit, "pinned");
+            let pinned = json!({ "origin": origin, "prefix": prefix, "limit": limit });
+            ask::json(&json!({ "pinned": pinned, "note": note }))
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// `DELETE /pins`.
+pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
+    let place = match asked.and_then(|[path, host]| place::read(path, host)) {
+        Ok(place) => place,
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+    };
+    let below = match admin.locate.below(&place) {
+        Ok(below) => below,
+        Err(error) => return error.into_response(),
+    };
+    match admin.pins.unpin(&below).await {
+        Ok(()) => {
+            let Below { origin, prefix, .. } = &below;
+            tracing::info!(%origin, ?prefix, "unpinned");
+            ask::json(&json!({ "unpinned": { "origin": origin, "prefix": prefix } }))
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn read(request: Request) -> Result<Wanted, Refusal> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let body = ask::body(request).await?;
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    place::checked(&wanted.path).map_err(bad)?;
+    if wanted.limit == 0 {
+        return Err(bad(
+            "limit must be more than nothing; DELETE unpins".to_owned()
+        ));
+    }
+    Ok(wanted)
+}
+
+impl IntoResponse for PinError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::NoSuch(_) => StatusCode::NOT_FOUND,
+            Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::NotDurable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, format!("{self}\n")).into_response()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,107 @@
+//! `GET /stat?path=/a%20b.jpg&host=media.example`: what is cached of an object. Nothing is asked of any
+//! origin.
+//!
+//! The path is taken as it stands, as in `POST /purge`; an `&` in it is sent as `%26`. Without `host` the
+//! answer has one entry for each object that the path means to some host.
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::Admin;
+use super::ask;
+use super::place::{self, Located};
+use crate::engine::Stat;
+use crate::engine::stat::Present;
+
+/// The endpoint.
+pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
+    let place = match asked.and_then(|[path, host]| place::read(path, host)) {
+        Ok(place) => place,
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+    };
+    let located = match admin.locate.objects(&place) {
+        Ok(located) => located,
+        Err(error) => return error.into_response(),
+    };
+    let mut objects = Vec::with_capacity(located.len());
+    for object in located {
+        let stat = admin.engine.stat(&object.source, &object.key).await;
+        objects.push(shown(&admin, &object, stat));
+    }
+    ask::json(&json!({ "objects": objects }))
+}
+
+fn shown(admin: &Admin, object: &Located, stat: Option<Stat>) -> Value {
+    let mut value = json!({
+        "key": object.key.as_str(),
+        "origin": object.origin,
+        "host": object.host,
+        "known": stat.is_some(),
+        "missing": matches!(stat, Some(Stat::Missing { .. })),
+        "note": admin.engine.loaded().err(),
+    });
+    let more = match stat {
+        None => return value,
+        Some(Stat::Missing { age, left }) => json!({
+            "age": age.as_secs_f64(),
+            "missing_for": left.as_secs_f64(),
+        }),
+        Some(Stat::Present(present)) => of_version(&present),
+    };
+    if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
+        value.extend(more);
+    }
+    value
+}
+
+fn of_version(present: &Present) -> Value {
+    let version = &present.version;
+    let modified = version
+        .last_modified
+        .map(|time| httpdate::fmt_http_date(time.into()));
+    let cached = match (present.absent, version.size) {
+        (0, _) => "whole",
+        (absent, size) if absent == size => "no",
+        _ => "partly",
+    };
+    let ranges: Vec<Value> = present
+        .runs
+        .iter()
+        .map(|run| {
+            json!({
+                "start": run.range.start,
+                "end": run.range.end,
+                "memory": run.held.memory,
+                "disk": run.held.disk,
+                "pinned": run.held.pinned,
+            })
+        })
+        .collect();
+    json!({
+        "version": {
+            "etag": version.etag.as_str(),
+            "size": version.size,
+            "last_modified": modified,
+            "content_type": version.header(&header::CONTENT_TYPE),
+            "version_id": version.version_id,
+        },
+        "age": present.age.as_secs_f64(),
+        "state": present.standing.name(),
+        "freshness": present.standing.to_string(),
+        "cached": cached,
+        "bytes": {
+            "memory": present.in_memory,
+            "disk": present.on_disk,
+            "absent": present.absent,
+            "pinned": present.pinned,
+        },
+        "ranges": ranges,
+        "ranges_left_off": present.left_off,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! A real engine over a bucket in memory, and routes that lead to it: `/…` is the key.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use prometheus_client::registry::Registry;
+
+use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
+use crate::engine::{Budget, Engine, Open, Parts, Source};
+use crate::origin::FakeOrigin;
+use crate::plan::{ByteRange, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp};
+use crate::store::{self, ChunkStore, MetaStore, Stores, fake::FakeStore};
+
+/// The size of a chunk.
+pub(crate) const CHUNK: u64 = 4096;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Bucket {
+    pub(crate) origin: FakeOrigin,
+    pub(crate) store: Arc<FakeStore>,
+    pub(crate) source: Arc<Source>,
+    engine: Engine,
+}
+
+impl Bucket {
+    pub(crate) fn new() -> Self {
+        let stores = store::open(&store::Settings::default(), &mut Registry::default());
+        let Stores { meta, .. } = stores.expect("in memory");
+        let store = Arc::new(FakeStore::new());
+        let origin = FakeOrigin::new();
+        let source = Arc::new(Source {
+            origin: Arc::new(origin.clone()),
+            profile: ArcSwap::from_pointee(Profile {
+                read_ahead: 0,
+                ..Profile::web()
+            }),
+        });
+        let engine = engine(store.clone(), meta);
+        Self {
+            origin,
+            store,
+            source,
+            engine,
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine.clone()
+    }
+
+    /// Reads a range as a client would.
+    pub(crate) async fn read(&self, key: &str, range: ByteRange) {
+        let key = ObjectKey::new(key).expect("a key");
+        let how = Open {
+            first: Some(RangeSpec::Bounded {
+                first: range.start,
+                last: range.end - 1,
+            }),
+            ..Open::default()
+        };
+        let object = self.engine.open(&self.source, &key, how).await;
+        let mut reader = object.expect("it opens").read_at(range);
+        while futures_util::StreamExt::next(&mut reader).await.is_some() {}
+    }
+}
+
+fn engine(chunks: Arc<dyn ChunkStore>, meta: Arc<dyn MetaStore>) -> Engine {
+    Engine::new(Parts {
+        chunks,
+        meta,
+        geometry: Geometry::new(CHUNK).expect("a power of two"),
+        budget: Budget::new(64 << 20),
+        clock: Arc::new(|| Timestamp::from_secs(1_800_000_000)),
+        runtime: None,
+        origins: Vec::new(),
+    })
+}
+
+impl Locate for Bucket {
+    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
+        if place.host.as_deref() == Some("nowhere") {
+            return Err(PlaceError::NoRoute);
+        }
+        let key = ObjectKey::from_path("", &place.path[1..]);
+        Ok(vec![Located {
+            host: place.host.clone(),
+            origin: "media".to_owned(),
+            source: self.source.clone(),
+            key: key.map_err(|error| PlaceError::BadPath(error.to_string()))?,
+        }])
+    }
+
+    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+        if place.host.as_deref() == Some("nowhere") {
+            return Err(PlaceError::NoRoute);
+        }
+        Ok(Below {
+            origin: "media".to_owned(),
+            source: self.source.clone(),
+            prefix: place.path[1..].to_owned(),
+            route: 0,
+        })
+    }
+
+    fn path(&self, _: &Below, key: &str) -> Option<String> {
+        (!key.contains("..")).then(|| format!("/{}", key.replace(' ', "%20")))
+    }
+
+    fn origin(&self, id: OriginId) -> Option<String> {
+        (id == self.source.origin.id()).then(|| "media".to_owned())
+    }
+}

@@ -1,0 +1,230 @@
+//! `GET /list` and `POST /warm`: what lies below a path, and fetching it ahead of use. The command
+//! `tidegate warm` drives both.
+//!
+//! - `GET /list?path=/films/&host=…&after=…&limit=1000`: a page of the bucket's keys below a route's
+//!   path, one request to the origin, as `{"objects": [{"path", "size"}], "unreachable": 0, "after": …}`.
+//!   `after` is what the page before said, percent-encoded; `unreachable` counts keys that no request
+//!   can get through this route.
+//! - `POST /warm {"paths": ["/a", "/b"], "host": …, "rate": "50MB", "concurrency": 4}`: answers lines of
+//!   JSON while it goes on. One with `done` for each path, in the order in which they end:
+//!   `{"path", "done": true, "size", "fetched", "cached", "left_out"}`, or `{"path", "done": true, "error"}`;
+//!   and in between, of those that take long, `{"path", "fetched"}` with the bytes so far.
+//!
+//! It ends after four minutes at the latest, before the connection does; whoever asked asks again for
+//! the paths that were not answered, and what is cached by then is skipped. It stops when its client
+//! leaves, or the gateway drains. Both ask for the token, for they make the origin work.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::Admin;
+use super::ask::{self, Refusal};
+use super::cache::some_size;
+use super::place::{self, Place};
+use crate::engine::Error;
+use crate::engine::warm::{Warmed, Warmer};
+
+/// The longest body: a thousand of the longest paths.
+pub(super) const MAX_BODY: usize = 4 << 20;
+
+/// The longest path: a key of the greatest length, percent-encoded, below a long route.
+const LONGEST_PATH: usize = 8 << 10;
+
+/// How long one request may take; the listener's connections end after five minutes.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// Objects at a time, unless said otherwise, and at most.
+const CONCURRENCY: usize = 4;
+const MOST_CONCURRENCY: usize = 64;
+
+/// Lines that wait for a slow client.
+const LINES: usize = 64;
+
+/// Objects on one page, unless said otherwise, and at most.
+const PAGE: u16 = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    paths: Vec<String>,
+    host: Option<String>,
+    #[serde(default, deserialize_with = "some_size")]
+    rate: Option<u64>,
+    concurrency: Option<usize>,
+}
+
+/// `GET /list`.
+pub(super) async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    match page(&admin, query.as_deref().unwrap_or_default()).await {
+        Ok(answer) | Err(answer) => answer,
+    }
+}
+
+async fn page(admin: &Admin, query: &str) -> Result<Response, Response> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response();
+    let [path, host, after, limit] =
+        ask::values(query, ["path", "host", "after", "limit"]).map_err(bad)?;
+    let place = place::read(path, host).map_err(bad)?;
+    let after = after.map(|after| percent_decode_str(after).decode_utf8());
+    let after = after
+        .transpose()
+        .map_err(|_| bad("after is not text".to_owned()))?;
+    let limit = match limit.map(str::parse) {
+        None => PAGE,
+        Some(Ok(limit)) if (1..=PAGE).contains(&limit) => limit,
+        Some(_) => return Err(bad(format!("limit is a number from 1 to {PAGE}"))),
+    };
+    let below = admin
+        .locate
+        .below(&place)
+        .map_err(IntoResponse::into_response)?;
+    let listed = admin
+        .engine
+        .list(&below.source, &below.prefix, after.as_deref(), limit)
+        .await;
+    let listed = listed.map_err(|error| failed(&error))?;
+    let all = listed.objects.len();
+    let objects: Vec<Value> = listed
+        .objects
+        .iter()
+        .filter_map(|(key, size)| {
+            let path = admin.locate.path(&below, key)?;
+            Some(json!({ "path": path, "size": size }))
+        })
+        .collect();
+    Ok(ask::json(&json!({
+        "unreachable": all - objects.len(),
+        "objects": objects,
+        "after": listed.after,
+    })))
+}
+
+fn failed(error: &Error) -> Response {
+    let status = match error {
+        Error::Forbidden | Error::BadOrigin(_) => StatusCode::BAD_GATEWAY,
+        Error::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("{error}\n")).into_response()
+}
+
+/// `POST /warm`.
+pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Response {
+    let wanted = match read(request).await {
+        Ok(wanted) => wanted,
+        Err((status, why)) => return (status, format!("{why}\n")).into_response(),
+    };
+    let (tell, lines) = mpsc::channel::<Bytes>(LINES);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = carry_out(&admin, wanted, &tell) => {}
+            () = tell.closed() => {}
+            () = admin.draining.cancelled() => {}
+            () = tokio::time::sleep(LONGEST) => {}
+        }
+    });
+    let lines = stream::unfold(lines, |mut lines| async {
+        let line = lines.recv().await?;
+        Some((Ok::<_, Infallible>(line), lines))
+    });
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    (kind, Body::from_stream(lines)).into_response()
+}
+
+async fn read(request: Request) -> Result<Wanted, Refusal> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let body = ask::body(request).await?;
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    for path in &wanted.paths {
+        place::checked(path).map_err(bad)?;
+        if path.len() > LONGEST_PATH {
+            return Err(bad(format!("no path has more than {LONGEST_PATH} bytes")));
+        }
+    }
+    match (wanted.rate, wanted.concurrency) {
+        (Some(0), _) => Err(bad("rate must be more than nothing".to_owned())),
+        (_, Some(n)) if n == 0 || n > MOST_CONCURRENCY => Err(bad(format!(
+            "concurrency is a number from 1 to {MOST_CONCURRENCY}"
+        ))),
+        _ => Ok(wanted),
+    }
+}
+
+type Tell = mpsc::Sender<Bytes>;
+
+async fn carry_out(admin: &Admin, wanted: Wanted, tell: &Tell) {
+    let warmer = Warmer::new(admin.engine.clone(), wanted.rate);
+    let at_a_time = wanted.concurrency.unwrap_or(CONCURRENCY);
+    let places = wanted.paths.into_iter().map(|path| Place {
+        path,
+        host: wanted.host.clone(),
+    });
+    stream::iter(places)
+        .for_each_concurrent(at_a_time, |place| one(admin, &warmer, place, tell))
+        .await;
+}
+
+/// Warms what a path leads to, and says what came of it.
+async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
+    let mut said = json!({ "path": place.path, "done": true });
+    let more = match admin.locate.objects(&place) {
+        Err(error) => json!({ "error": error.to_string() }),
+        Ok(objects) => {
+            let fetched = AtomicU64::new(0);
+            let heard = |bytes: u64| {
+                let fetched = fetched.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                // Who reads slowly misses some of these.
+                let _ = tell.try_send(line(&json!({ "path": place.path, "fetched": fetched })));
+            };
+            let mut sum = Warmed::default();
+            let mut failed = None;
+            for object in objects {
+                match warmer.warm(&object.source, &object.key, &heard).await {
+                    Ok(warmed) => sum = add(sum, warmed),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            match failed {
+                Some(error) => json!({ "error": error.to_string() }),
+                None => json!({
+                    "size": sum.size,
+                    "fetched": sum.fetched,
+                    "cached": sum.cached,
+                    "left_out": sum.left_out,
+                }),
+            }
+        }
+    };
+    if let (Some(said), Value::Object(more)) = (said.as_object_mut(), more) {
+        said.extend(more);
+    }
+    // Nobody hears it: then all of this ends.
+    let _ = tell.send(line(&said)).await;
+}
+
+fn add(a: Warmed, b: Warmed) -> Warmed {
+    Warmed {
+        size: a.size + b.size,
+        fetched: a.fetched + b.fetched,
+        cached: a.cached + b.cached,
+        left_out: a.left_out + b.left_out,
+    }
+}
+
+fn line(value: &Value) -> Bytes {
+    format!("{value}\n").into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Where paths of the public listener lead, for the operator: the same table that requests go by.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::routes::Origins;
+use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
+use crate::config::Config;
+use crate::engine::Source;
+use crate::http::{Route, RouteSettings};
+use crate::plan::route::{RouteTable, Rule};
+use crate::plan::{KeyError, ObjectKey, OriginId};
+
+/// What of a key stands for itself in a path, also in a query (RFC 3986, 3.3, less `&`, `+` and `=`).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b',')
+    .remove(b':')
+    .remove(b'@');
+
+/// The routes by their paths.
+#[derive(Debug)]
+pub(super) struct Locator {
+    table: RouteTable,
+    routes: Vec<Known>,
+    origins: BTreeMap<OriginId, String>,
+}
+
+#[derive(Debug)]
+struct Known {
+    settings: RouteSettings,
+    origin: String,
+    source: Arc<Source>,
+}
+
+impl Locator {
+    /// `routes` are those of `config`, in its order.
+    pub(super) fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
+        let rule = |route: &Route| Rule {
+            host: route.settings.host.clone(),
+            path: route.settings.path.clone(),
+        };
+        let known = |(own, route): (crate::config::Route, &Route)| Known {
+            settings: route.settings.clone(),
+            origin: own.origin,
+            source: route.source.clone(),
+        };
+        let ids = origins
+            .iter()
+            .map(|(name, origin)| (origin.id(), name.clone()));
+        Self {
+            table: RouteTable::new(routes.iter().map(rule)),
+            routes: config.routes().into_iter().zip(routes).map(known).collect(),
+            origins: ids.collect(),
+        }
+    }
+
+    /// The routes that have the path, and what of it lies below each: of the host that is named, else
+    /// of no host and of each that routes name.
+    fn find<'p>(&self, place: &'p Place) -> Result<Vec<(usize, &'p str)>, PlaceError> {
+        let mut hosts = match &place.host {
+            Some(host) => vec![host.clone()],
+            None => vec![String::new()],
+        };
+        if place.host.is_none() {
+            let own = self.routes.iter();
+            hosts.extend(own.filter_map(|route| route.settings.host.clone()));
+        }
+        let mut found: Vec<(usize, &str)> = Vec::new();
+        for host in hosts {
+            match self.table.find(&host, &place.path) {
+                Some(one) if !found.contains(&one) => found.push(one),
+                _ => {}
+            }
+        }
+        if found.is_empty() {
+            return Err(PlaceError::NoRoute);
+        }
+        Ok(found)
+    }
+}
+
+impl Locate for Locator {
+    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
+        let mut all: Vec<Located> = Vec::new();
+        for (index, below) in self.find(place)? {
+            let route = &self.routes[index];
+            let one = Located {
+                host: route.settings.host.clone(),
+                origin: route.origin.clone(),
+                source: route.source.clone(),
+                key: route.settings.key(below).map_err(bad)?,
+            };
+            let is_same = |other: &Located| {
+                other.source.origin.id() == one.source.origin.id() && other.key == one.key
+            };
+            if !all.iter().any(is_same) {
+                all.push(one);
+            }
+        }
+        Ok(all)
+    }
+
+    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+        let mut all: Vec<Below> = Vec::new();
+        for (index, rest) in self.find(place)? {
+            let Known {
+                settings,
+                origin,
+                source,
+            } = &self.routes[index];
+            let prefix = if rest.is_empty() {
+                settings.key_prefix.clone()
+            } else {
+                let key = ObjectKey::from_path(&settings.key_prefix, rest).map_err(bad)?;
+                key.as_str().to_owned()
+            };
+            let is_same = |other: &Below| {
+                other.source.origin.id() == source.origin.id() && other.prefix == prefix
+            };
+            if !all.iter().any(is_same) {
+                all.push(Below {
+                    origin: origin.clone(),
+                    source: source.clone(),
+                    prefix,
+                    route: index,
+                });
+            }
+        }
+        match (all.pop(), all.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) => Err(PlaceError::Several),
+            (None, _) => Err(PlaceError::NoRoute),
+        }
+    }
+
+    fn path(&self, below: &Below, key: &str) -> Option<String> {
+        let settings = &self.routes.get(below.route)?.settings;
+        let rest = key.strip_prefix(&settings.key_prefix)?;
+        let encoded = utf8_percent_encode(rest, ENCODED);
+        let path = format!("{}/{encoded}", settings.path.trim_end_matches('/'));
+        // A request for it must come to this object: no other route, and no index, may have it.
+        let host = settings.host.as_deref().unwrap_or_default();
+        let (index, rest) = self.table.find(host, &path)?;
+        let back = self.routes.get(index)?.settings.key(rest).ok()?;
+        (index == below.route && back.as_str() == key).then_some(path)
+    }
+
+    fn origin(&self, id: OriginId) -> Option<String> {
+        self.origins.get(&id).cloned()
+    }
+}
+
+fn bad(error: KeyError) -> PlaceError {
+    PlaceError::BadPath(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::routes;
+    use crate::config::{Environment, parse};
+    use crate::origin::{FakeOrigin, Origin};
+
+    fn locator() -> Locator {
+        let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
+                    [[route]]\npath = \"/books/\"\norigin = \"o\"\nkey_prefix = \"p/\"\n\
+                    [[route]]\npath = \"/books\"\nhost = \"A.example\"\norigin = \"o\"\n\
+                    [[route]]\npath = \"/\"\norigin = \"o\"\nindex = \"index.html\"\n";
+        let loaded = parse("t.toml", text, &Environment::default());
+        let config = loaded.expect("it is right").config;
+        let origin: Arc<dyn Origin> = Arc::new(FakeOrigin::new());
+        let origins: Origins = [("o".to_owned(), origin)].into();
+        let routes = routes::routes(&config, &origins).expect("routes");
+        Locator::new(&config, &routes, &origins)
+    }
+
+    fn place(path: &str, host: Option<&str>) -> Place {
+        Place {
+            path: path.to_owned(),
+            host: host.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_path_leads_where_a_request_for_it_would() {
+        let locator = locator();
+        let keys = |path: &str, host: Option<&str>| {
+            let found = locator.objects(&place(path, host)).expect("somewhere");
+            let keys = found.into_iter().map(|one| one.key.as_str().to_owned());
+            keys.collect::<Vec<_>>()
+        };
+        assert_eq!(keys("/books/a%20b", Some("b.example")), ["p/a b"]);
+        assert_eq!(keys("/books/a%20b", Some("a.EXAMPLE:80")), ["a b"]);
+        assert_eq!(keys("/books/a%20b", None), ["p/a b", "a b"]);
+        assert_eq!(keys("/x/", None), ["x/index.html"]);
+        let dots = locator.objects(&place("/../x", None)).map(drop);
+        assert!(matches!(dots, Err(PlaceError::BadPath(_))), "{dots:?}");
+    }
+
+    #[test]
+    fn below_a_path_lies_one_place_or_it_is_said() {
+        let locator = locator();
+        let below = |path: &str, host| locator.below(&place(path, host)).map(|one| one.prefix);
+        assert_eq!(below("/books/fant", Some("b")), Ok("p/fant".to_owned()));
+        assert_eq!(below("/books/", Some("b")), Ok("p/".to_owned()));
+        assert_eq!(below("/", None), Ok(String::new()));
+        assert_eq!(below("/books/", None), Err(PlaceError::Several));
+    }
+
+    #[test]
+    fn a_key_has_the_path_that_leads_back_to_it() {
+        let locator = locator();
+        let root = locator.below(&place("/", None)).expect("a route");
+        let path = |key: &str| locator.path(&root, key);
+        assert_eq!(path("a b&c+d/ü").as_deref(), Some("/a%20b%26c%2Bd/%C3%BC"));
+        assert_eq!(path("x//y").as_deref(), Some("/x//y"));
+        assert_eq!(path("books/x"), None, "another route has it");
+        assert_eq!(path("x/"), None, "the index answers for it");
+        assert_eq!(path("x/../y"), None);
+        let books = locator.below(&place("/books/", Some("b"))).expect("one");
+        assert_eq!(locator.path(&books, "p/x").as_deref(), Some("/books/x"));
+        assert_eq!(locator.path(&books, "q/x"), None);
+    }
+}

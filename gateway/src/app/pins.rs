@@ -1,0 +1,75 @@
+//! The pins for the operator: those of the store, with the names of the configuration.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+
+use crate::admin::pins::{Pin, PinError, Pins};
+use crate::admin::place::{Below, Locate};
+use crate::plan::ByteSize;
+use crate::store::{Pinning, Tiering, pins};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct OperatorPins<L> {
+    pub(super) pinning: Arc<dyn Pinning>,
+    pub(super) tiering: Arc<dyn Tiering>,
+    pub(super) locate: Arc<L>,
+}
+
+impl<L> OperatorPins<L> {
+    /// That a limit makes sense here, and what is to be said of it.
+    fn check(&self, limit: u64) -> Result<Option<String>, PinError> {
+        let disks = self.tiering.report().disks;
+        if disks.is_empty() {
+            let why = "there is no cache disk to keep anything on: memory cannot be pinned";
+            return Err(PinError::Refused(why.to_owned()));
+        }
+        let most = disks.iter().map(|disk| disk.capacity / 2).sum();
+        Ok((limit > most).then(|| {
+            let most = ByteSize(most);
+            format!("no more than half of the disks can be pinned in all, which is {most}")
+        }))
+    }
+}
+
+impl<L: Locate> Pins for OperatorPins<L> {
+    fn list(&self) -> Vec<Pin> {
+        let named = |pin: pins::Pin| Pin {
+            origin: self.locate.origin(pin.origin),
+            prefix: pin.prefix,
+            limit: pin.limit,
+            used: pin.used,
+        };
+        self.pinning.pins().into_iter().map(named).collect()
+    }
+
+    fn pin<'a>(
+        &'a self,
+        below: &'a Below,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Option<String>, PinError>> {
+        Box::pin(async move {
+            let note = self.check(limit)?;
+            let origin = below.source.origin.id();
+            let pinned = self.pinning.pin(origin, &below.prefix, limit).await;
+            pinned.map_err(of_store)?;
+            Ok(note)
+        })
+    }
+
+    fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
+        let origin = below.source.origin.id();
+        let unpinned = self.pinning.unpin(origin, &below.prefix);
+        Box::pin(async { unpinned.await.map_err(of_store) })
+    }
+}
+
+fn of_store(error: pins::PinError) -> PinError {
+    let words = error.to_string();
+    match error {
+        pins::PinError::NoSuch => PinError::NoSuch(words),
+        pins::PinError::TooMany => PinError::Refused(words),
+        pins::PinError::NotDurable(_) => PinError::NotDurable(words),
+    }
+}

@@ -1,0 +1,128 @@
+//! The tiers for the operator: what the stores and the engine say of them, and changes one at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
+use crate::engine::Engine;
+use crate::store::tiering::DiskReport;
+use crate::store::{Tiering, TieringError};
+
+/// How long a change may take before the next one has its turn: a disk that hangs takes for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct OperatorTiers {
+    tiering: Arc<dyn Tiering>,
+    engine: Engine,
+    /// Held while something is changed: of two requests each sees what the other did.
+    changing: Arc<Mutex<()>>,
+}
+
+impl OperatorTiers {
+    pub(super) fn new(tiering: Arc<dyn Tiering>, engine: Engine) -> Self {
+        Self {
+            tiering,
+            engine,
+            changing: Arc::default(),
+        }
+    }
+}
+
+impl Tiers for OperatorTiers {
+    fn report(&self) -> Report {
+        let report = self.tiering.report();
+        let budget = self.engine.budget();
+        Report {
+            memory: Memory {
+                capacity: report.memory.capacity,
+                used: report.memory.used,
+            },
+            budget: Budget {
+                capacity: budget.total(),
+                lent: budget.used(),
+            },
+            disks: report.disks.into_iter().map(shown).collect(),
+        }
+    }
+
+    fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>> {
+        let (tiering, changing) = (self.tiering.clone(), self.changing.clone());
+        // A task of its own: a client that leaves does not leave a disk half switched off.
+        let done = tokio::spawn(async move {
+            let _changing = changing.lock().await;
+            carry_out(tiering, change).await
+        });
+        Box::pin(async { done.await.unwrap_or_else(|error| Err(broken(error))) })
+    }
+}
+
+async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
+    let (path, capacity, enabled) = match change {
+        Change::Memory(capacity) => {
+            return blocking(move || tiering.resize_memory(capacity)).await;
+        }
+        Change::Disk {
+            path,
+            capacity,
+            enabled,
+        } => (path, capacity, enabled),
+    };
+    if let Some(capacity) = capacity {
+        let (tiering, path) = (tiering.clone(), path.clone());
+        blocking(move || tiering.resize_disk(&path, capacity)).await?;
+    }
+    match enabled {
+        None => Ok(()),
+        Some(false) => tiering.switch_off(&path).await.map_err(of_store),
+        Some(true) => blocking(move || tiering.switch_on(&path)).await,
+    }
+}
+
+async fn blocking(
+    change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
+) -> Result<(), ChangeError> {
+    match timeout(PATIENCE, spawn_blocking(change)).await {
+        Ok(Ok(done)) => done.map_err(of_store),
+        Ok(Err(error)) => Err(broken(error)),
+        Err(_) => Err(broken(
+            "the disk does not answer; it may still come to be done",
+        )),
+    }
+}
+
+fn of_store(error: TieringError) -> ChangeError {
+    let words = error.to_string();
+    match error {
+        TieringError::NoDisk(_) => ChangeError::NoSuch(words),
+        TieringError::Refused(_) => ChangeError::Refused(words),
+    }
+}
+
+/// A panic of ours, or the end of the runtime.
+fn broken(error: impl ToString) -> ChangeError {
+    ChangeError::Refused(error.to_string())
+}
+
+fn shown(disk: DiskReport) -> Disk {
+    let content = disk.content;
+    let ratio = disk.written as f64 / disk.admitted as f64;
+    Disk {
+        path: disk.path,
+        state: disk.state,
+        why: (!disk.why.is_empty()).then(|| disk.why.join("; ")),
+        capacity: disk.capacity,
+        used: content.map(|content| content.used),
+        free: content.map(|content| content.free),
+        pinned: content.map(|content| content.pinned),
+        queued: content.map(|content| content.queued),
+        chunks: content.map(|content| content.chunks),
+        write_amplification: (disk.admitted > 0).then_some(ratio),
+    }
+}

@@ -1,0 +1,145 @@
+//! What each command is told on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::plan::{ByteSize, Period};
+
+/// How to run the demonstration.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DemoArgs {
+    /// The port to serve on; another one where it is taken
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+
+    /// The same for the admin listener
+    #[arg(long, default_value_t = 8081)]
+    pub admin_port: u16,
+
+    /// The folder for bucket and cache [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+
+    /// Size of the largest sample
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub large: ByteSize,
+}
+
+/// What to measure, and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DoctorArgs {
+    /// The path of a large object, as it stands in the URL; the route says which origin's. Of
+    /// several of one origin, the first of 64 MiB or more is taken, else the largest
+    #[arg(long, value_name = "PATH")]
+    pub object: Vec<String>,
+
+    /// The host that these paths belong to, where routes name hosts
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// A folder to measure as if it were a cache disk, besides those that are configured
+    #[arg(long, value_name = "FOLDER")]
+    pub disk: Vec<PathBuf>,
+
+    /// How long each measurement may take
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub time: Period,
+
+    /// How much may be written to a disk, in a file without a name; a disk that this would nearly
+    /// fill is not measured
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub scratch: ByteSize,
+}
+
+/// What to remove.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PurgeArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`
+    #[arg(value_name = "PATH")]
+    pub path: String,
+
+    /// Everything that begins with PATH
+    #[arg(long)]
+    pub prefix: bool,
+
+    /// Only in routes of this host
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
+/// Which object to tell of.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct StatArgs {
+    /// Its path as it stands in the URL, percent-encoded, from the first `/`; or the whole URL, whose
+    /// host then decides the route
+    #[arg(value_name = "URL-OR-PATH")]
+    pub object: String,
+
+    /// As a request to this host; left out: for every host to which the path means something else
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// As JSON, with all ranges
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to keep.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PinArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
+    #[arg(value_name = "PATH", required_unless_present_any = ["list", "remove"])]
+    pub path: Option<String>,
+
+    /// How many bytes of it to keep on disk at most
+    #[arg(long, value_name = "SIZE", required_unless_present_any = ["list", "remove"])]
+    pub limit: Option<ByteSize>,
+
+    /// Show what is pinned
+    #[arg(long, conflicts_with_all = ["path", "limit", "remove"])]
+    pub list: bool,
+
+    /// Keep what lies below PATH no longer
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "limit"])]
+    pub remove: Option<String>,
+
+    /// The host whose route is meant, where several have the path
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
+/// What to fetch, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct WarmArgs {
+    /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
+    #[arg(value_name = "ROUTE/PREFIX")]
+    #[arg(required_unless_present_any = ["from_list", "from_access_log"])]
+    pub path: Option<String>,
+
+    /// A file with a path a line, as it stands in the URL; `-`: standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "path")]
+    pub from_list: Option<PathBuf>,
+
+    /// An access log; `-`: standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "from_list"])]
+    pub from_access_log: Option<PathBuf>,
+
+    /// The host whose route is meant, where several have the path
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// How many bytes to fetch in a second at most, such as 50MB [default: as fast as it goes]
+    #[arg(long, value_name = "SIZE")]
+    pub rate: Option<ByteSize>,
+
+    /// How many objects at a time, from 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub concurrency: u8,
+
+    /// A file that remembers how far it got: run again with it, it goes on there. It is deleted when
+    /// all is done
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+}

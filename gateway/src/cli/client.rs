@@ -1,0 +1,232 @@
+//! A client of the admin listener of a running gateway: what the commands ask of it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use crate::config::{Admin, Environment};
+use crate::plan::Listen;
+
+/// How long one answer may take: a few writes to disk, or one question to an origin.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A piece of a streamed answer may take as long as an object that is fetched slowly.
+const PIECE: Duration = Duration::from_secs(300);
+
+/// More than this is no answer of ours.
+const LONGEST_ANSWER: usize = 16 << 20;
+
+/// The longest line of a streamed answer.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// The admin listener.
+#[derive(Debug)]
+pub(super) struct Client<'a> {
+    listen: &'a Listen,
+    bearer: Option<HeaderValue>,
+    /// What is done, as in "cannot … through".
+    verb: &'static str,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) body: Option<Value>,
+}
+
+impl<'a> Client<'a> {
+    /// One that only looks.
+    pub(super) fn new(admin: &'a Admin, verb: &'static str) -> Self {
+        Self {
+            listen: &admin.listen,
+            bearer: None,
+            verb,
+        }
+    }
+
+    /// One that may change things.
+    ///
+    /// # Errors
+    /// There is no token, or it cannot be had.
+    pub(super) fn with_token(
+        admin: &'a Admin,
+        env: &Environment,
+        verb: &'static str,
+        what: &'static str,
+    ) -> anyhow::Result<Self> {
+        let Some(token) = &admin.token else {
+            bail!("`admin.token` is not set, so nothing can be {what}");
+        };
+        let token = token.resolve(env).context("`admin.token`")?;
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+        let mut bearer = bearer
+            .ok()
+            .context("`admin.token` is no text that a header can carry")?;
+        bearer.set_sensitive(true);
+        Ok(Self {
+            bearer: Some(bearer),
+            ..Self::new(admin, verb)
+        })
+    }
+
+    /// Asks, and gives the body of an answer that is 200.
+    ///
+    /// # Errors
+    /// Nobody answers, or with something else.
+    pub(super) async fn ask(&self, ask: Ask) -> anyhow::Result<String> {
+        let asked = async {
+            let answer = timeout(DEADLINE, async {
+                let (answer, connection) = self.send(ask).await?;
+                let whole = whole(answer).await;
+                connection.abort();
+                whole
+            });
+            answer.await.context("no answer in time")?
+        };
+        let (status, body) = asked.await.with_context(|| self.failing())?;
+        if status != StatusCode::OK {
+            bail!("the gateway answers {status}: {}", body.trim());
+        }
+        Ok(body)
+    }
+
+    /// Asks, and hands over the lines of an answer that is 200 as they come, until `take` has enough.
+    ///
+    /// # Errors
+    /// Nobody answers, or with something else. An answer that is cut off is one that has ended.
+    pub(super) async fn lines(
+        &self,
+        ask: Ask,
+        mut take: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        let sent = timeout(DEADLINE, self.send(ask)).await;
+        let sent = sent.context("no answer in time").flatten();
+        let (answer, connection) = sent.with_context(|| self.failing())?;
+        if answer.status() != StatusCode::OK {
+            let (status, body) = whole(answer).await.with_context(|| self.failing())?;
+            bail!("the gateway answers {status}: {}", body.trim());
+        }
+        let mut body = answer.into_body();
+        let mut rest = BytesMut::new();
+        while let Ok(Some(Ok(frame))) = timeout(PIECE, body.frame()).await {
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            rest.extend_from_slice(&data);
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line = rest.split_to(end + 1);
+                if take(String::from_utf8_lossy(&line).trim_end())?.is_break() {
+                    connection.abort();
+                    return Ok(());
+                }
+            }
+            if rest.len() > LONGEST_LINE {
+                bail!("the gateway answers what cannot be read");
+            }
+        }
+        connection.abort();
+        Ok(())
+    }
+
+    fn failing(&self) -> String {
+        format!("cannot {} through {}", self.verb, self.listen)
+    }
+
+    fn request(&self, ask: Ask) -> anyhow::Result<Request<Full<Bytes>>> {
+        let body = ask.body.map(|body| body.to_string()).unwrap_or_default();
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(ask.target)
+            .header(header::HOST, "tidegate")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(bearer) = &self.bearer {
+            request = request.header(header::AUTHORIZATION, bearer);
+        }
+        Ok(request.body(Full::new(Bytes::from(body)))?)
+    }
+
+    async fn send(&self, ask: Ask) -> anyhow::Result<(Response<Incoming>, AbortHandle)> {
+        let request = self.request(ask)?;
+        match self.listen {
+            Listen::Tcp(address) => {
+                exchange(TcpStream::connect(reachable(*address)).await?, request).await
+            }
+            Listen::Unix(path) => exchange(UnixStream::connect(path).await?, request).await,
+        }
+    }
+}
+
+/// Runs what asks.
+///
+/// # Errors
+/// As `work` does.
+pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+/// A path as the admin listener takes it in a query, where `&` would end it.
+pub(super) fn in_query(path: &str) -> String {
+    path.replace('&', "%26")
+}
+
+/// That a path is one.
+///
+/// # Errors
+/// It is none.
+pub(super) fn check_path(path: &str) -> anyhow::Result<()> {
+    if path.starts_with('/') {
+        return Ok(());
+    }
+    bail!("`{path}` does not begin with `/`: give the path as it stands in the URL");
+}
+
+/// An address that stands for all of a machine's is reached through loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<(Response<Incoming>, AbortHandle)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection).abort_handle();
+    let answer = sender.send_request(request).await?;
+    Ok((answer, connection))
+}
+
+async fn whole(answer: Response<Incoming>) -> anyhow::Result<(StatusCode, String)> {
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), LONGEST_ANSWER)
+        .collect()
+        .await;
+    let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}

@@ -1,0 +1,216 @@
+//! `tidegate stat`: is it cached? What the admin listener of a running gateway says of an object.
+
+use std::fmt::Write;
+
+use anyhow::{Context, bail};
+use http::{Method, Uri};
+use serde_json::Value;
+
+use super::StatArgs;
+use super::client::{Ask, Client, check_path, in_query, run};
+use crate::config::Admin;
+
+/// Runs of bytes that are shown to people.
+const SHOWN: usize = 20;
+
+/// Asks, and says what came out, for people or for programs.
+pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
+    let (path, host) = named(&args.object, args.host.as_deref())?;
+    let mut target = format!("/stat?path={}", in_query(&path));
+    if let Some(host) = host {
+        write!(target, "&host={}", in_query(&host))?;
+    }
+    let client = Client::new(admin, "ask");
+    let body = run(client.ask(Ask {
+        method: Method::GET,
+        target,
+        body: None,
+    }))?;
+    if args.json {
+        return Ok(body);
+    }
+    let answer: Value = serde_json::from_str(&body).context("the gateway answers no JSON")?;
+    let mut text = String::new();
+    for object in answer["objects"].as_array().into_iter().flatten() {
+        write!(text, "{}", Shown(object))?;
+    }
+    Ok(text)
+}
+
+/// The path, and the host that it is asked of, out of a path or a URL.
+fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<String>)> {
+    let is_url = ["http://", "https://"]
+        .iter()
+        .any(|scheme| object.starts_with(scheme));
+    if !is_url {
+        check_path(object)?;
+        let path = object.split(['?', '#']).next().unwrap_or_default();
+        return Ok((path.to_owned(), host.map(str::to_owned)));
+    }
+    let bare = object.split('#').next().unwrap_or_default();
+    let uri: Uri = bare.parse().with_context(|| format!("`{object}`"))?;
+    let Some(of_url) = uri.host() else {
+        bail!("`{object}` names no host");
+    };
+    let host = host.unwrap_or(of_url);
+    Ok((uri.path().to_owned(), Some(host.to_owned())))
+}
+
+/// An object, for people.
+struct Shown<'a>(&'a Value);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.0;
+        writeln!(f, "{} (origin {})", text(&of["key"]), text(&of["origin"]))?;
+        if let Some(host) = of["host"].as_str() {
+            writeln!(f, "  host       {}", plain(host))?;
+        }
+        if let Some(note) = of["note"].as_str() {
+            writeln!(f, "  note       {}", plain(note))?;
+        }
+        if of["known"] == false {
+            return writeln!(f, "  not cached: nothing is known of it");
+        }
+        let age = secs(&of["age"]);
+        if of["missing"] == true {
+            let left = secs(&of["missing_for"]);
+            return writeln!(
+                f,
+                "  the origin said {age} ago that there is none; believed for another {left}"
+            );
+        }
+        let version = &of["version"];
+        let words =
+            ["etag", "last_modified", "content_type", "version_id"].map(|key| &version[key]);
+        let words: Vec<_> = words
+            .into_iter()
+            .filter_map(Value::as_str)
+            .map(plain)
+            .collect();
+        let size = number(&version["size"]);
+        writeln!(f, "  version    {size} bytes, {}", words.join(", "))?;
+        writeln!(f, "  confirmed  {age} ago: {}", text(&of["freshness"]))?;
+        let bytes = |tier: &str| number(&of["bytes"][tier]);
+        writeln!(
+            f,
+            "  cached     {}: {} bytes in memory, {} on disk ({} pinned), {} in neither",
+            text(&of["cached"]),
+            bytes("memory"),
+            bytes("disk"),
+            bytes("pinned"),
+            bytes("absent")
+        )?;
+        self.runs(f)
+    }
+}
+
+impl Shown<'_> {
+    fn runs(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let runs = self.0["ranges"].as_array().map_or(&[][..], Vec::as_slice);
+        for run in runs.iter().take(SHOWN) {
+            let tiers = match (&run["memory"], &run["disk"]) {
+                (Value::Bool(true), Value::Bool(true)) => "memory, disk",
+                (Value::Bool(true), _) => "memory",
+                (_, Value::Bool(true)) => "disk",
+                _ => "absent",
+            };
+            let pinned = if run["pinned"] == true {
+                ", pinned"
+            } else {
+                ""
+            };
+            let last = number(&run["end"]).saturating_sub(1);
+            let range = format!("{}-{last}", number(&run["start"]));
+            writeln!(f, "  {range:<24} {tiers}{pinned}")?;
+        }
+        let left = runs.len().saturating_sub(SHOWN);
+        if left > 0 {
+            writeln!(f, "  and {left} more (--json lists them)")?;
+        }
+        Ok(())
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn secs(value: &Value) -> String {
+    let time = std::time::Duration::try_from_secs_f64(value.as_f64().unwrap_or(0.0));
+    crate::plan::standing::Words(time.unwrap_or_default()).to_string()
+}
+
+fn text(value: &Value) -> String {
+    plain(value.as_str().unwrap_or("?"))
+}
+
+/// Text of a bucket on a terminal: control characters escaped.
+pub(super) fn plain(text: &str) -> String {
+    let escaped = |c: char| {
+        let escape = c.is_control().then(|| c.escape_default().to_string());
+        escape.unwrap_or_else(|| c.to_string())
+    };
+    text.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_url_names_path_and_host() {
+        let host = |host: &str| Some(host.to_owned());
+        for (object, asked, path, of) in [
+            ("/a%20b", None, "/a%20b", None),
+            ("/a?ver=6", Some("h"), "/a", host("h")),
+            (
+                "https://h.example:8443/a/b?x=1#y",
+                None,
+                "/a/b",
+                host("h.example"),
+            ),
+            ("http://h.example", Some("other"), "/", host("other")),
+        ] {
+            let found = named(object, asked).expect(object);
+            assert_eq!(found, (path.to_owned(), of), "{object}");
+        }
+        for bad in ["a", "ftp://h/a", "https:///a", "http://h/a b"] {
+            assert!(named(bad, None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn people_read_what_is_where() {
+        let run = |start: u64, end: u64, memory, disk| json!({ "start": start, "end": end, "memory": memory, "disk": disk });
+        let object = json!({
+            "key": "a\u{1b}[2Jb", "origin": "media", "host": null, "known": true, "missing": false,
+            "note": "the index is still being loaded",
+            "version": { "etag": "\"1\"", "size": 300, "last_modified": null,
+                         "content_type": "text/plain", "version_id": null },
+            "age": 12.4, "state": "fresh", "freshness": "fresh for another 48s",
+            "cached": "partly", "bytes": { "memory": 200, "disk": 100, "absent": 100, "pinned": 100 },
+            "ranges": [run(0, 100, true, true), run(100, 200, true, false), run(200, 300, false, false)],
+            "ranges_left_off": 0,
+        });
+        assert_eq!(
+            Shown(&object).to_string(),
+            "a\\u{1b}[2Jb (origin media)\n\
+             \x20 note       the index is still being loaded\n\
+             \x20 version    300 bytes, \"1\", text/plain\n\
+             \x20 confirmed  12s ago: fresh for another 48s\n\
+             \x20 cached     partly: 200 bytes in memory, 100 on disk (100 pinned), 100 in neither\n\
+             \x20 0-99                     memory, disk\n\
+             \x20 100-199                  memory\n\
+             \x20 200-299                  absent\n"
+        );
+        let unknown = json!({ "key": "a", "origin": "media", "known": false });
+        let said = Shown(&unknown).to_string();
+        assert_eq!(
+            said,
+            "a (origin media)\n  not cached: nothing is known of it\n"
+        );
+    }
+}

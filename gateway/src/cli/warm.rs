@@ -1,0 +1,144 @@
+//! `tidegate warm`: fills the cache of a running gateway ahead of use, through its admin listener.
+//!
+//! Paths come in batches, from the bucket's own listing, a list, or access logs; each batch is asked for
+//! until every path of it is answered, for one request ends after some minutes at the latest. After each
+//! batch the state file remembers how far it got.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use anyhow::{Context, bail};
+use http::Method;
+use serde_json::{Value, json};
+
+use self::progress::Progress;
+use self::source::{Batch, Paths};
+use self::state::State;
+use super::WarmArgs;
+use super::client::{Ask, Client, run};
+use super::stat::plain;
+use crate::config::{Admin, Environment};
+
+mod progress;
+mod source;
+mod state;
+
+/// So many requests in a row may end without having brought anything.
+const PATIENCE: u32 = 3;
+
+/// Errors that are shown; the rest is counted.
+const SHOWN: u64 = 20;
+
+/// Warms, and sums up what came of it.
+///
+/// # Errors
+/// It cannot go on, or could not warm everything.
+pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
+    let client = Client::with_token(admin, env, "warm", "warmed")?;
+    let mut paths = Paths::of(args)?;
+    let mut state = State::open(args.state.as_deref(), &paths.identity())?;
+    if let Some(resumed) = state.resumed() {
+        paths.resume(resumed)?;
+        eprintln!("going on behind {} objects", state.done());
+    }
+    let mut warming = Warming {
+        client,
+        args,
+        progress: Progress::new(paths.known()),
+    };
+    run(async {
+        while let Some(batch) = paths.next(&warming.client, args).await? {
+            let Batch { paths: wanted, end } = batch;
+            let count = u64::try_from(wanted.len()).unwrap_or(0);
+            warming.batch(wanted).await?;
+            state.reached(end, count)?;
+        }
+        Ok(())
+    })?;
+    state.finish()?;
+    let left = paths.notes();
+    warming.progress.end(&left)
+}
+
+struct Warming<'a> {
+    client: Client<'a>,
+    args: &'a WarmArgs,
+    progress: Progress,
+}
+
+impl Warming<'_> {
+    /// Warms some paths, asking again for those that were not answered.
+    async fn batch(&mut self, paths: Vec<String>) -> anyhow::Result<()> {
+        let mut seen = HashSet::new();
+        let mut paths: Vec<_> = paths
+            .into_iter()
+            .filter(|path| seen.insert(path.clone()))
+            .collect();
+        let mut idle = 0;
+        while !paths.is_empty() {
+            let before = (paths.len(), self.progress.fetched());
+            self.ask(&mut paths).await?;
+            idle = if (paths.len(), self.progress.fetched()) == before {
+                idle + 1
+            } else {
+                0
+            };
+            if idle == PATIENCE {
+                bail!("the gateway stopped answering; run it again, with --state to go on here");
+            }
+        }
+        Ok(())
+    }
+
+    /// One request; takes out of `paths` what was answered.
+    async fn ask(&mut self, paths: &mut Vec<String>) -> anyhow::Result<()> {
+        let body = json!({
+            "paths": paths,
+            "host": self.args.host,
+            "rate": self.args.rate.map(|rate| rate.0),
+            "concurrency": self.args.concurrency,
+        });
+        let ask = Ask {
+            method: Method::POST,
+            target: "/warm".to_owned(),
+            body: Some(body),
+        };
+        let mut answered = HashSet::new();
+        let mut under_way: HashMap<String, u64> = HashMap::new();
+        let progress = &mut self.progress;
+        let all = paths.len();
+        let heard = |line: &str| {
+            let line: Value = serde_json::from_str(line).context("the gateway answers no JSON")?;
+            let path = line["path"].as_str().unwrap_or_default();
+            let bytes = |key: &str| line[key].as_u64().unwrap_or(0);
+            let told = under_way.entry(path.to_owned()).or_default();
+            if line["done"] == true {
+                answered.insert(path.to_owned());
+                match line["error"].as_str() {
+                    Some(error) => progress.failed(path, error),
+                    None => {
+                        progress.fetch(bytes("fetched").saturating_sub(*told));
+                        progress.done(bytes("cached"), bytes("left_out"));
+                    }
+                }
+            } else {
+                progress.fetch(bytes("fetched").saturating_sub(*told));
+                *told = bytes("fetched").max(*told);
+            }
+            progress.show();
+            Ok(if answered.len() == all {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        };
+        self.client.lines(ask, heard).await?;
+        paths.retain(|path| !answered.contains(path));
+        Ok(())
+    }
+}
+
+/// What could not be warmed, for people.
+fn complaint(path: &str, error: &str) -> String {
+    format!("{}: {}", plain(path), plain(error))
+}

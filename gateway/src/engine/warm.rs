@@ -1,0 +1,314 @@
+//! Fetches objects ahead of use, into the tiers that their profile names.
+//!
+//! What is cached already is left alone; the rest is read in pieces, a few at a time and no faster than
+//! is asked for, behind everything that a reader waits for. A disk is not outrun: no piece begins while
+//! more than half of its queue waits, and a chunk that it refused all the same is offered again.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures_util::{TryStreamExt, stream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use super::fill::Terms;
+use super::object::Pinned;
+use super::reader::Reader;
+use super::{Engine, Error, Object, Open, Source, pins};
+use crate::plan::pacer::Pacer;
+use crate::plan::profile::DiskUse;
+use crate::plan::readahead::Limits;
+use crate::plan::{ByteRange, ObjectKey, Profile, RangeSpec};
+use crate::store::{Admit, ChunkKey};
+
+/// The largest piece: half of what a part may carry, so that several fit a disk's queue.
+const PIECE: u64 = 4 << 20;
+
+/// Pieces on their way at a time, of all objects together: as many connections, and as much memory as
+/// the queue of one disk.
+const PIECES: usize = 8;
+
+/// Under a rate, a piece takes no longer than this.
+const STROKE: Duration = Duration::from_millis(250);
+
+/// How often a disk that is behind is looked at, and for how long.
+const LOOK: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often an object may change while it is warmed.
+const ATTEMPTS: u32 = 3;
+
+/// Warms objects, all of them together at one rate.
+#[derive(Debug)]
+pub struct Warmer {
+    engine: Engine,
+    pacer: Option<Mutex<Pacer>>,
+    began: Instant,
+    pieces: Semaphore,
+}
+
+/// What came of warming an object. Bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Warmed {
+    /// Its size.
+    pub size: u64,
+    /// Fetched from the origin.
+    pub fetched: u64,
+    /// Where they belong already.
+    pub cached: u64,
+    /// In no tier that they belong to after all: it is full or failing, or nothing may be kept.
+    pub left_out: u64,
+}
+
+/// One object, as it is to be warmed.
+struct Job {
+    pinned: Arc<Pinned>,
+    to_disk: bool,
+    streams: usize,
+}
+
+impl Warmer {
+    /// With `rate` bytes a second at most; `None`: as fast as it goes.
+    #[must_use]
+    pub fn new(engine: Engine, rate: Option<u64>) -> Self {
+        Self {
+            engine,
+            pacer: rate.map(|rate| Mutex::new(Pacer::new(rate))),
+            began: Instant::now(),
+            pieces: Semaphore::new(PIECES),
+        }
+    }
+
+    /// Warms an object; `tell` hears how many more bytes were fetched. What the profile keeps from disk
+    /// altogether (`off`) goes to memory, and bulk with it nowhere; what it offers to disk at the
+    /// second use is offered now.
+    ///
+    /// # Errors
+    /// Why the origin does not deliver. What arrived until then is kept.
+    pub async fn warm(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Warmed, Error> {
+        self.engine.core.chunks.loaded().await;
+        let source = Arc::new(at_first_use(source));
+        let mut attempts = 1;
+        loop {
+            // What comes along with the version is counted when it has come.
+            self.pace(0).await;
+            let how = Open {
+                first: Some(RangeSpec::From(0)),
+                ..Open::default()
+            };
+            let object = self.engine.open(&source, key, how).await?;
+            match self.fill(&object, tell).await {
+                Err(Error::Changed) if attempts < ATTEMPTS => attempts += 1,
+                done => return done,
+            }
+        }
+    }
+
+    async fn fill(&self, object: &Object, tell: &(dyn Fn(u64) + Sync)) -> Result<Warmed, Error> {
+        let job = self.job(object);
+        let size = job.pinned.record.version.size;
+        let mut warmed = Warmed {
+            size,
+            ..Warmed::default()
+        };
+        let keeps = job.to_disk || !job.pinned.terms.bulk;
+        if !job.pinned.terms.storable || !keeps {
+            warmed.left_out = size;
+            return Ok(warmed);
+        }
+        let brought = object.pinned.brought();
+        let range = self.range(&job, &brought);
+        self.pace(range.len()).await;
+        tell(range.len());
+        let missing = self.look(&job, &brought, &mut warmed).await;
+        let pieces = stream::iter(missing.into_iter().map(Ok::<_, Error>));
+        let (job, brought) = (&job, &brought);
+        pieces
+            .try_for_each_concurrent(job.streams, |piece| async move {
+                let range = self.range(job, &piece);
+                if brought.contains(&piece.start) {
+                    // Its time was waited for, and it is counted.
+                    return self.read(job, range).await;
+                }
+                self.fetch(job, range).await?;
+                tell(range.len());
+                Ok(())
+            })
+            .await?;
+        warmed.fetched = size - warmed.cached;
+        warmed.left_out = self.settle(job).await;
+        Ok(warmed)
+    }
+
+    fn job(&self, object: &Object) -> Job {
+        let own = &object.pinned;
+        let terms = Terms {
+            quiet: true,
+            ..own.terms
+        };
+        let limits = Limits {
+            window: 0,
+            ..own.limits
+        };
+        let to_disk = terms.disk != DiskUse::Off && own.core.chunks.backlog().is_some();
+        Job {
+            to_disk,
+            streams: usize::try_from(limits.streams).unwrap_or(1).max(1),
+            pinned: Arc::new(Pinned::new(
+                own.core.clone(),
+                own.origin.clone(),
+                own.id.clone(),
+                own.record.clone(),
+                terms,
+                limits,
+            )),
+        }
+    }
+
+    /// Counts what is there and was not just `brought`, puts to disk what memory has, and cuts the rest
+    /// into pieces.
+    async fn look(&self, job: &Job, brought: &Range<u32>, warmed: &mut Warmed) -> Vec<Range<u32>> {
+        let core = &job.pinned.core;
+        let size = job.pinned.record.version.size;
+        let most = u32::try_from(self.piece() / core.geometry.chunk()).unwrap_or(u32::MAX);
+        let mut pieces: Vec<Range<u32>> = Vec::new();
+        for index in 0..core.geometry.count(size) {
+            if self.is_there(job, index) || self.put(job, index).await {
+                if !brought.contains(&index) {
+                    warmed.cached += core.geometry.bytes(index, size).len();
+                }
+                continue;
+            }
+            let begins = brought.end == index;
+            match pieces.last_mut() {
+                Some(last) if last.end == index && !begins && last.len() < most.max(1) as usize => {
+                    last.end += 1;
+                }
+                _ => pieces.push(index..index + 1),
+            }
+        }
+        pieces
+    }
+
+    fn piece(&self) -> u64 {
+        let Some(pacer) = &self.pacer else {
+            return PIECE;
+        };
+        let pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
+        pacer.piece(STROKE).min(PIECE)
+    }
+
+    fn key(job: &Job, index: u32) -> ChunkKey {
+        ChunkKey {
+            version: job.pinned.record.id,
+            index,
+        }
+    }
+
+    /// Whether a chunk is where it belongs; then it is pinned, if its object is.
+    fn is_there(&self, job: &Job, index: u32) -> bool {
+        let (core, key) = (&job.pinned.core, Self::key(job, index));
+        let held = core.chunks.held(&key);
+        if held.disk {
+            pins::found(core, &job.pinned.id, &key);
+        }
+        if job.to_disk { held.disk } else { held.memory }
+    }
+
+    /// Puts a chunk to disk that memory has.
+    async fn put(&self, job: &Job, index: u32) -> bool {
+        let core = &job.pinned.core;
+        let key = Self::key(job, index);
+        if !job.to_disk || !core.chunks.held(&key).memory {
+            return false;
+        }
+        self.wait_for_disk(job).await;
+        let Some(bytes) = core.chunks.get_memory(&key) else {
+            return false;
+        };
+        let pin = core.meta.pin_of(&job.pinned.id);
+        core.chunks.insert_pinned(key, bytes, Admit::Disk, pin);
+        core.chunks.held(&key).disk
+    }
+
+    /// Waits while more than half of a disk's queue waits, for bounded time.
+    async fn wait_for_disk(&self, job: &Job) {
+        let until = Instant::now() + PATIENCE;
+        let behind = || {
+            job.pinned
+                .core
+                .chunks
+                .backlog()
+                .is_some_and(|share| share > 0.5)
+        };
+        while job.to_disk && behind() && Instant::now() < until {
+            sleep(LOOK).await;
+        }
+    }
+
+    fn range(&self, job: &Job, piece: &Range<u32>) -> ByteRange {
+        if piece.is_empty() {
+            return ByteRange::new(0, 0);
+        }
+        let (geometry, size) = (job.pinned.core.geometry, job.pinned.record.version.size);
+        let end = geometry.bytes(piece.end - 1, size).end;
+        ByteRange::new(geometry.start(piece.start), end)
+    }
+
+    /// Reads a piece, in its time.
+    async fn fetch(&self, job: &Job, range: ByteRange) -> Result<(), Error> {
+        let _place = self.pieces.acquire().await.expect("it is never closed");
+        self.wait_for_disk(job).await;
+        self.pace(range.len()).await;
+        self.read(job, range).await
+    }
+
+    async fn read(&self, job: &Job, range: ByteRange) -> Result<(), Error> {
+        let reader = Reader::new(job.pinned.clone(), range);
+        reader.try_for_each(|_| std::future::ready(Ok(()))).await
+    }
+
+    /// Waits for the time of so many bytes.
+    async fn pace(&self, bytes: u64) {
+        let Some(pacer) = &self.pacer else {
+            return;
+        };
+        let wait = {
+            let mut pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
+            pacer.wait(self.began.elapsed(), bytes)
+        };
+        sleep(wait).await;
+    }
+
+    /// Offers what was refused again, as long as memory has it; the bytes that are not where they
+    /// belong in the end.
+    async fn settle(&self, job: &Job) -> u64 {
+        let (geometry, size) = (job.pinned.core.geometry, job.pinned.record.version.size);
+        let mut left_out = 0;
+        for index in 0..geometry.count(size) {
+            if !self.is_there(job, index) && !self.put(job, index).await {
+                left_out += geometry.bytes(index, size).len();
+            }
+        }
+        left_out
+    }
+}
+
+/// A source whose profile offers to disk at the first use what it would at the second.
+fn at_first_use(source: &Source) -> Source {
+    let mut profile = Profile::clone(&source.profile.load());
+    if profile.disk == DiskUse::Second {
+        profile.disk = DiskUse::First;
+    }
+    Source {
+        origin: source.origin.clone(),
+        profile: ArcSwap::from_pointee(profile),
+    }
+}

@@ -1,0 +1,164 @@
+//! How a version that is cached stands with regard to its freshness, in words for who asks.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::freshness::{Judgement, Policy};
+
+/// How a cached version stands now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is served without asking, for so long.
+    Fresh(Duration),
+    /// It is served while it is confirmed, for so long.
+    WhileRevalidating(Duration),
+    /// It is confirmed before it is served; where the origin fails it is served for so long.
+    Stale(Duration),
+    /// The same, whatever its age: the last stop was not orderly, or something was found to be wrong
+    /// with it.
+    Unconfirmed(Duration),
+}
+
+impl Standing {
+    /// That of a version confirmed `age` ago, which `must_confirm` asks to confirm in any case.
+    #[must_use]
+    pub fn new(policy: &Policy, age: Duration, must_confirm: bool) -> Self {
+        let until = |end: Duration| end.saturating_sub(age);
+        let failing = until(policy.lifetime + policy.stale_if_error);
+        match policy.judge(age, must_confirm) {
+            _ if must_confirm => Self::Unconfirmed(failing),
+            Judgement::Fresh => Self::Fresh(until(policy.lifetime)),
+            Judgement::WhileRevalidating => {
+                Self::WhileRevalidating(until(policy.lifetime + policy.stale_while_revalidate))
+            }
+            Judgement::Stale => Self::Stale(failing),
+        }
+    }
+
+    /// The state in one word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fresh(_) => "fresh",
+            Self::WhileRevalidating(_) | Self::Stale(_) => "stale",
+            Self::Unconfirmed(_) => "unconfirmed",
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failing = |f: &mut fmt::Formatter<'_>, left: Duration| match left {
+            Duration::ZERO => f.write_str(", also where the origin fails"),
+            left => write!(
+                f,
+                "; served for another {} if the origin fails",
+                Words(left)
+            ),
+        };
+        match *self {
+            Self::Fresh(left) => write!(f, "fresh for another {}", Words(left)),
+            Self::WhileRevalidating(left) => {
+                let left = Words(left);
+                write!(f, "stale: served while it is confirmed, for another {left}")
+            }
+            Self::Stale(left) => {
+                f.write_str("stale: confirmed before it is served")?;
+                failing(f, left)
+            }
+            Self::Unconfirmed(left) => {
+                f.write_str(
+                    "unconfirmed since the start, or doubted: confirmed before it is served",
+                )?;
+                failing(f, left)
+            }
+        }
+    }
+}
+
+/// A length of time as people say it: the two largest units that it has, down to seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words(pub Duration);
+
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = self.0.as_secs();
+        let first = UNITS.iter().position(|(_, unit)| left >= *unit);
+        let Some(first) = first else {
+            return f.write_str("0s");
+        };
+        for (at, (name, unit)) in UNITS.iter().enumerate().skip(first).take(2) {
+            let count = left / unit;
+            left %= unit;
+            if count > 0 {
+                let space = if at > first { " " } else { "" };
+                write!(f, "{space}{count}{name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(age: u64, must_confirm: bool, stale_if_error: u64) -> String {
+        let secs = Duration::from_secs;
+        let policy = Policy {
+            storable: true,
+            lifetime: secs(60),
+            stale_while_revalidate: secs(600),
+            stale_if_error: secs(stale_if_error),
+        };
+        Standing::new(&policy, secs(age), must_confirm).to_string()
+    }
+
+    #[test]
+    fn it_says_what_the_next_request_would_meet() {
+        let day = 86_400;
+        for (age, must_confirm, words) in [
+            (17, false, "fresh for another 43s"),
+            (
+                60,
+                false,
+                "stale: served while it is confirmed, for another 10m",
+            ),
+            (
+                660,
+                false,
+                "stale: confirmed before it is served; served for another 23h 50m if the origin fails",
+            ),
+            (
+                day + 60,
+                false,
+                "stale: confirmed before it is served, also where the origin fails",
+            ),
+            (
+                5,
+                true,
+                "unconfirmed since the start, or doubted: confirmed before it is served; \
+                 served for another 1d if the origin fails",
+            ),
+        ] {
+            assert_eq!(said(age, must_confirm, day), words);
+        }
+    }
+
+    #[test]
+    fn times_are_said_in_two_units() {
+        for (secs, words) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3599, "59m 59s"),
+            (3600, "1h"),
+            (3601, "1h"),
+            (90_061, "1d 1h"),
+        ] {
+            assert_eq!(Words(Duration::from_secs(secs)).to_string(), words);
+        }
+    }
+}

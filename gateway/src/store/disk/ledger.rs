@@ -1,0 +1,95 @@
+//! What of one disk is pinned: no more than half of its capacity in all, so that there is always
+//! something to evict.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::store::pins::{PinId, SharedPins};
+
+/// The pinned bytes of one disk, by pin.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pins: SharedPins,
+    used: Mutex<HashMap<PinId, u64>>,
+    /// Bytes that may be pinned in all.
+    most: AtomicU64,
+}
+
+impl Ledger {
+    /// For a disk of this capacity.
+    pub(super) fn new(pins: &SharedPins, capacity: u64) -> Self {
+        Self {
+            pins: Arc::clone(pins),
+            used: Mutex::default(),
+            most: AtomicU64::new(capacity / 2),
+        }
+    }
+
+    /// The disk has another capacity.
+    pub(super) fn resize(&self, capacity: u64) {
+        self.most.store(capacity / 2, Ordering::Relaxed);
+    }
+
+    /// Counts bytes as pinned. `false`: they are not, for the pin is gone, or a limit is reached.
+    pub(super) fn take(&self, pin: PinId, bytes: u64) -> bool {
+        if pin.is_none() {
+            return false;
+        }
+        let mut used = self.used();
+        let most = self.most.load(Ordering::Relaxed);
+        if self.sum(&used) + bytes > most || !self.pins.take(pin, bytes) {
+            return false;
+        }
+        *used.entry(pin).or_default() += bytes;
+        true
+    }
+
+    /// Counts bytes as pinned no longer.
+    pub(super) fn give(&self, pin: PinId, bytes: u64) {
+        if pin.is_none() {
+            return;
+        }
+        let mut used = self.used();
+        if let Some(own) = used.get_mut(&pin) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                used.remove(&pin);
+            }
+        }
+        self.pins.give(pin, bytes);
+    }
+
+    /// Whether what is pinned by it is to be kept: the pin is there, and no limit is passed.
+    pub(super) fn keeps(&self, pin: PinId) -> bool {
+        !pin.is_none() && self.pins.holds(pin) && self.pinned() <= self.most.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are pinned.
+    pub(super) fn pinned(&self) -> u64 {
+        self.sum(&self.used())
+    }
+
+    /// Nothing is there any more.
+    pub(super) fn clear(&self) {
+        for (pin, bytes) in self.used().drain() {
+            self.pins.give(pin, bytes);
+        }
+    }
+
+    fn sum(&self, used: &HashMap<PinId, u64>) -> u64 {
+        let living = used.iter().filter(|(pin, _)| self.pins.lives(**pin));
+        living.map(|(_, bytes)| bytes).sum()
+    }
+
+    fn used(&self) -> MutexGuard<'_, HashMap<PinId, u64>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Ledger {
+    /// The disk is taken out: what it kept counts no longer.
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,287 @@
+//! What is pinned stays, and never so much or so long that the disk could take nothing more.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::{ObjectId, ObjectKey, OriginId};
+
+const ORIGIN: OriginId = OriginId(1);
+const CAPACITY: u64 = 1 << 20;
+
+/// More steps than any piece of work here takes: beyond it spins.
+const STEPS: usize = 20_000;
+
+impl Rig {
+    /// Pins a prefix, or changes its limit; its number.
+    fn pin(&self, prefix: &str, limit: u64) -> PinId {
+        self.pins.set(ORIGIN, prefix, limit).expect("room");
+        let key = ObjectKey::new(&format!("{prefix}x")).expect("a key");
+        let origin = ORIGIN;
+        self.pins.covering(&ObjectId { origin, key })
+    }
+
+    fn put_pinned(&mut self, numbers: impl IntoIterator<Item = u32>, pin: PinId) {
+        for number in numbers {
+            // Full or present: what came of it is looked at, not what was said.
+            let _ = self.log.offer(key(number), content(number), pin);
+            if number % 8 == 7 {
+                self.come_to_rest();
+            }
+        }
+        self.come_to_rest();
+    }
+
+    /// As [`Rig::settle`], and fails where that has no end.
+    fn come_to_rest(&mut self) {
+        for _ in 0..STEPS {
+            match self.step() {
+                Wake::Now => {}
+                Wake::After(time) => self.now += time,
+                Wake::Asked | Wake::Ended => return,
+            }
+        }
+        panic!("the writer spins");
+    }
+
+    fn pinned(&self, numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let is_pinned = |n: &u32| self.log.index.is_pinned(&key(*n));
+        numbers.into_iter().filter(is_pinned).collect()
+    }
+
+    fn pinned_bytes(&self) -> u64 {
+        self.log.index.ledger.pinned()
+    }
+}
+
+#[test]
+fn what_is_pinned_survives_scans_and_restarts_and_goes_when_it_is_unpinned() {
+    let mut rig = Rig::new(CAPACITY);
+    let pin = rig.pin("a", u64::MAX);
+    rig.put_pinned(0..60, pin);
+    assert_eq!(rig.pinned(0..60).len(), 60);
+    for scan in [1000..2000, 2000..3000] {
+        rig.put_pinned(scan, PinId::NONE);
+        rig.reopen();
+    }
+    assert_eq!(rig.pinned(0..3000), (0..60).collect::<Vec<_>>());
+    assert_eq!(rig.count(0..60), 60);
+    assert_eq!(rig.pins.list()[0].used, 60 << 12);
+    assert!(rig.on_disk() <= CAPACITY);
+
+    rig.pins.remove(ORIGIN, "a").expect("it is there");
+    assert_eq!((rig.pinned_bytes(), rig.pinned(0..60).len()), (0, 0));
+    rig.put_pinned(4000..5000, PinId::NONE);
+    assert_eq!(rig.count(0..60), 0, "evicted like any other");
+}
+
+#[test]
+fn limits_are_hard_and_what_is_beyond_is_cached_unpinned() {
+    let mut rig = Rig::new(CAPACITY);
+    let (few, many) = (rig.pin("few", 10 << 12), rig.pin("many", u64::MAX));
+    rig.put_pinned(0..20, few);
+    assert_eq!(rig.pinned(0..20).len(), 10);
+    assert_eq!(rig.count(0..20), 20);
+    rig.put_pinned(100..400, many);
+    assert_eq!(rig.pinned_bytes(), CAPACITY / 2, "never more than half");
+    assert!(
+        rig.log.index.find(&key(399)).is_some(),
+        "the newest is there"
+    );
+
+    // A lower limit lets go of what is beyond it when the hand comes by.
+    rig.pin("many", 20 << 12);
+    rig.put_pinned(1000..2000, PinId::NONE);
+    assert_eq!(rig.pinned(100..400).len(), 20);
+    assert_eq!(rig.pinned(0..20).len(), 10);
+}
+
+#[test]
+fn a_smaller_capacity_lets_go_of_what_is_more_than_half_of_it() {
+    let mut rig = Rig::new(4 * CAPACITY);
+    let pin = rig.pin("a", u64::MAX);
+    rig.put_pinned(0..500, pin);
+    assert_eq!(rig.pinned_bytes(), 500 << 12);
+    rig.settings.capacity = CAPACITY;
+    assert!(rig.log.resize(CAPACITY));
+    rig.come_to_rest();
+    assert!(rig.on_disk() <= CAPACITY);
+    // The rest is let go of when there is need of its space.
+    rig.put_pinned(1000..1400, PinId::NONE);
+    assert!(rig.log.index.find(&key(1399)).is_some());
+    let pinned = rig.pinned_bytes();
+    assert!(pinned <= CAPACITY / 2 && pinned > CAPACITY / 4, "{pinned}");
+}
+
+#[test]
+fn a_chunk_is_pinned_and_let_go_of_where_it_lies() {
+    let mut rig = Rig::new(CAPACITY);
+    let pin = rig.pin("a", u64::MAX);
+    rig.fill(0..40);
+    for number in 0..20 {
+        rig.log.mark(&key(number), pin);
+        rig.log.mark(&key(number), pin);
+    }
+    rig.log.mark(&key(999), pin);
+    rig.come_to_rest();
+    rig.reopen();
+    assert_eq!(rig.pinned(0..40), (0..20).collect::<Vec<_>>());
+    rig.put_pinned(1000..2000, PinId::NONE);
+    assert_eq!(rig.count(0..40), 20);
+    for number in 0..10 {
+        rig.log.mark(&key(number), PinId::NONE);
+    }
+    rig.come_to_rest();
+    rig.reopen();
+    assert_eq!(rig.pinned(0..40), (10..20).collect::<Vec<_>>());
+    rig.log.remove(&key(10));
+    assert_eq!(rig.pinned_bytes(), 9 << 12);
+    rig.put_pinned(2000..3000, PinId::NONE);
+    assert_eq!(rig.count(0..40), 9);
+}
+
+/// Others fill the file system: they get their space, pinned or not, and there is an end to it.
+#[test]
+fn min_free_goes_before_pins() {
+    let mut rig = Rig::new(CAPACITY);
+    rig.settings.min_free = 1 << 20;
+    rig.reopen();
+    let pin = rig.pin("a", u64::MAX);
+    rig.put_pinned(0..100, pin);
+    rig.put_pinned(1000..1100, PinId::NONE);
+    let free = |free: u64| Wrong {
+        free: Some(free),
+        ..Wrong::default()
+    };
+    rig.wrong(free((1 << 20) - 4096));
+    for _ in 0..5 {
+        rig.now += Duration::from_secs(1);
+        rig.watch.look(rig.now);
+        rig.come_to_rest();
+    }
+    // It never had enough, so all went; first what was not pinned.
+    assert_eq!(rig.log.index.len(), 0);
+    assert_eq!((rig.pinned_bytes(), rig.pins.list()[0].used), (0, 0));
+    rig.wrong(Wrong::default());
+    rig.tick();
+    rig.put_pinned(0..10, pin);
+    assert_eq!(rig.pinned(0..10).len(), 10);
+}
+
+/// The file system is full of what is pinned: each time it says so, something goes.
+#[test]
+fn no_space_gives_something_back_though_all_is_pinned() {
+    let mut rig = Rig::new(CAPACITY);
+    let pin = rig.pin("a", u64::MAX);
+    rig.put_pinned(0..100, pin);
+    rig.wrong(Wrong {
+        room: Some(0),
+        ..Wrong::default()
+    });
+    let before = rig.log.segments.taken();
+    rig.put(1000).expect("taken");
+    rig.come_to_rest();
+    assert!(rig.log.segments.taken() < before);
+}
+
+/// So much that a segment takes up little beside its chunks, as on any real disk.
+const ROOMY: u64 = 4 << 20;
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Put(u32, usize),
+    Touch(u32),
+    Mark(u32, usize),
+    Remove(u32),
+    Unpin(usize),
+    Limit(usize, u64),
+    Resize(u64),
+    Reopen,
+    Renew,
+}
+
+const PREFIXES: [&str; 3] = ["a", "b", "c"];
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    prop_oneof![
+        20 => (0u32..80, 0usize..4).prop_map(|(n, pin)| Put(n, pin)),
+        4 => (0u32..2000).prop_map(Touch),
+        4 => (0u32..2000, 0usize..4).prop_map(|(n, pin)| Mark(n, pin)),
+        4 => (0u32..2000).prop_map(Remove),
+        1 => (0usize..3).prop_map(Unpin),
+        3 => (0usize..3, 1u64..1200).prop_map(|(pin, pages)| Limit(pin, pages << 12)),
+        2 => (2u64..8).prop_map(|part| Resize(part * ROOMY / 4)),
+        1 => Just(Reopen),
+        1 => Just(Renew),
+    ]
+}
+
+/// The pin of a prefix; none beyond the last, and none while it is not pinned.
+fn number(rig: &Rig, prefix: usize) -> PinId {
+    let Some(prefix) = PREFIXES.get(prefix) else {
+        return PinId::NONE;
+    };
+    let key = ObjectKey::new(&format!("{prefix}x")).expect("a key");
+    let origin = ORIGIN;
+    rig.pins.covering(&ObjectId { origin, key })
+}
+
+fn run(rig: &mut Rig, operation: &Operation) {
+    match *operation {
+        Operation::Put(n, pin) => {
+            let pin = number(rig, pin);
+            rig.put_pinned(n * 25..n * 25 + 25, pin);
+        }
+        Operation::Touch(n) => {
+            rig.get(n);
+        }
+        Operation::Mark(n, pin) => rig.log.mark(&key(n), number(rig, pin)),
+        Operation::Remove(n) => rig.log.remove(&key(n)),
+        // There or not.
+        Operation::Unpin(pin) => drop(rig.pins.remove(ORIGIN, PREFIXES[pin])),
+        Operation::Limit(pin, limit) => {
+            rig.pin(PREFIXES[pin], limit);
+        }
+        Operation::Resize(capacity) => {
+            rig.settings.capacity = capacity;
+            assert!(rig.log.resize(capacity));
+        }
+        Operation::Reopen => rig.reopen(),
+        Operation::Renew => drop(rig.pins.renew(|_, _| true)),
+    }
+    rig.come_to_rest();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pins_hold_within_limits_and_the_disk_takes_more_whatever_happens(
+        operations in proptest::collection::vec(operation(), 1..80)
+    ) {
+        let mut rig = Rig::new(ROOMY);
+        for operation in &operations {
+            run(&mut rig, operation);
+            let capacity = rig.settings.capacity;
+            assert!(rig.on_disk() <= capacity, "{} after {operation:?}", rig.on_disk());
+            let pages = |n: &u32| u64::try_from(content(*n).len()).expect("small").next_multiple_of(4096);
+            let kept: u64 = rig.pinned(0..2000).iter().map(pages).sum();
+            let counted = rig.pinned_bytes();
+            assert!(kept <= counted, "{kept} of {counted}");
+            let listed: u64 = rig.pins.list().iter().map(|pin| pin.used).sum();
+            assert_eq!(listed, counted, "after {operation:?}");
+        }
+        // What is pinned now is there after a scan, and so is the end of the scan.
+        let pinned = rig.pinned(0..2000);
+        rig.put_pinned(5000..6500, PinId::NONE);
+        assert_eq!(rig.pinned(pinned.iter().copied()), pinned);
+        let half = rig.settings.capacity / 2;
+        assert!(rig.pinned_bytes() <= half, "{} of {half}", rig.pinned_bytes());
+        for pin in rig.pins.list() {
+            assert!(pin.used <= pin.limit, "{pin:?}");
+        }
+        assert!(rig.log.index.find(&key(6499)).is_some(), "it takes more");
+        let rest = (5000..6500).filter(|n| rig.log.index.find(&key(*n)).is_some());
+        assert!(rest.count() > 100);
+    }
+}

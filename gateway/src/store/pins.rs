@@ -1,0 +1,424 @@
+//! Pins: prefixes whose objects are kept from eviction on disk, each up to a limit of bytes.
+//!
+//! A pin has a number, and each chunk on disk carries that of its pin: in the index and in its entry
+//! on the disk, so that a restart finds it pinned. The number is all that ties them together: where a
+//! pin is removed, its number is never given to another, and all its chunks are free at once.
+//!
+//! A set of pinned versions beside the pins would have done as well. But it would have to be written for
+//! each object, and cleared up after each eviction and overwrite, while the number lies in bytes of the
+//! entry that were unused, goes wherever the chunk goes, and is gone with it.
+//!
+//! What a pin keeps is counted here over all disks; what a disk may keep is counted by the disk.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use futures_core::future::BoxFuture;
+
+use crate::plan::{ObjectId, OriginId};
+
+/// Pins at most: each is compared with the keys of what is written.
+const MOST: usize = 256;
+
+/// The number of a pin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PinId(u16);
+
+impl PinId {
+    /// Not pinned.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it is no pin at all.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    pub(super) fn from_number(number: u16) -> Self {
+        Self(number)
+    }
+
+    pub(super) fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// A pin, and how much it keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The bucket.
+    pub origin: OriginId,
+    /// What the keys begin with; empty: every object of the bucket.
+    pub prefix: String,
+    /// Bytes on disk that it may keep, counted in whole pages.
+    pub limit: u64,
+    /// Bytes that it keeps.
+    pub used: u64,
+}
+
+/// Why a pin is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PinError {
+    /// There is none.
+    #[error("nothing is pinned there; GET /pins lists what is")]
+    NoSuch,
+    /// There are enough.
+    #[error("no more than {MOST} prefixes can be pinned")]
+    TooMany,
+    /// It holds in memory, but may not outlive the process.
+    #[error("the metadata store failed: {0}")]
+    NotDurable(String),
+}
+
+/// The pins, for whoever runs the cache. Changes are durable when they return.
+pub trait Pinning: Send + Sync + fmt::Debug {
+    /// All of them, by origin and prefix.
+    fn pins(&self) -> Vec<Pin>;
+
+    /// Keeps what begins with `prefix`, up to `limit` bytes; of one that is there, changes the limit.
+    ///
+    /// # Errors
+    /// Why it does not hold, or may not outlive the process.
+    fn pin<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(), PinError>>;
+
+    /// Keeps it no longer.
+    ///
+    /// # Errors
+    /// There is no such pin, or its end may not outlive the process.
+    fn unpin<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), PinError>>;
+}
+
+/// A row to be stored: its key, and its value or that it goes.
+pub(super) type Row = (Vec<u8>, Option<Vec<u8>>);
+
+/// All pins.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    /// How many there are, for a look without the lock.
+    count: AtomicUsize,
+    table: RwLock<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The number given out last.
+    last: u16,
+    pins: BTreeMap<PinId, Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    origin: OriginId,
+    prefix: Box<str>,
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Pins {
+    /// The pins in stored rows; one that cannot be read is none.
+    pub(super) fn restore(rows: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let mut table = Table::default();
+        for (key, value) in rows {
+            let _ = table.restore(key, value);
+        }
+        Self {
+            count: AtomicUsize::new(table.pins.len()),
+            table: RwLock::new(table),
+        }
+    }
+
+    /// The pin that an object belongs to: the one with the longest prefix. Nearly free where there
+    /// are no pins.
+    pub(super) fn covering(&self, id: &ObjectId) -> PinId {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return PinId::NONE;
+        }
+        let table = self.read();
+        let covers =
+            |kept: &Kept| kept.origin == id.origin && id.key.as_str().starts_with(&*kept.prefix);
+        let covering = table.pins.iter().filter(|(_, kept)| covers(kept));
+        let longest = covering.max_by_key(|(_, kept)| kept.prefix.len());
+        longest.map_or(PinId::NONE, |(id, _)| *id)
+    }
+
+    /// Counts bytes as kept by a pin. `false`: it is none any more, or its limit is reached.
+    pub(super) fn take(&self, id: PinId, bytes: u64) -> bool {
+        let table = self.read();
+        let Some(kept) = table.pins.get(&id) else {
+            return false;
+        };
+        let more = |used: u64| (used + bytes <= kept.limit).then_some(used + bytes);
+        kept.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    /// Counts bytes as kept no longer.
+    pub(super) fn give(&self, id: PinId, bytes: u64) {
+        if let Some(kept) = self.read().pins.get(&id) {
+            let less = |used: u64| Some(used.saturating_sub(bytes));
+            let _ = kept
+                .used
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// Whether there is such a pin.
+    pub(super) fn lives(&self, id: PinId) -> bool {
+        self.read().pins.contains_key(&id)
+    }
+
+    /// Whether there is such a pin, and it keeps no more than it may.
+    pub(super) fn holds(&self, id: PinId) -> bool {
+        let table = self.read();
+        let kept = table.pins.get(&id);
+        kept.is_some_and(|kept| kept.used.load(Ordering::Relaxed) <= kept.limit)
+    }
+
+    /// All of them, by origin and prefix.
+    pub(super) fn list(&self) -> Vec<Pin> {
+        let pin = |kept: &Kept| Pin {
+            origin: kept.origin,
+            prefix: kept.prefix.to_string(),
+            limit: kept.limit,
+            used: kept.used.load(Ordering::Relaxed),
+        };
+        let mut pins: Vec<_> = self.read().pins.values().map(pin).collect();
+        pins.sort_by(|a, b| (a.origin, &a.prefix).cmp(&(b.origin, &b.prefix)));
+        pins
+    }
+
+    /// Pins a prefix, or changes its limit; says what is to be stored of it.
+    pub(super) fn set(
+        &self,
+        origin: OriginId,
+        prefix: &str,
+        limit: u64,
+    ) -> Result<Vec<Row>, PinError> {
+        self.change(|table| {
+            let there = table.find(origin, prefix);
+            let id = match there {
+                Some(id) => id,
+                None if table.pins.len() >= MOST => return Err(PinError::TooMany),
+                None => table.next(),
+            };
+            let kept = table.pins.entry(id).or_insert_with(|| Kept {
+                origin,
+                prefix: prefix.into(),
+                limit,
+                used: AtomicU64::new(0),
+            });
+            kept.limit = limit;
+            let row = kept.row(id);
+            Ok(vec![row, table.counter()])
+        })
+    }
+
+    /// Pins a prefix no longer; says what is to be stored of that.
+    pub(super) fn remove(&self, origin: OriginId, prefix: &str) -> Result<Vec<Row>, PinError> {
+        self.change(|table| {
+            let id = table.find(origin, prefix).ok_or(PinError::NoSuch)?;
+            table.pins.remove(&id);
+            Ok(vec![(key_of(origin, prefix), None)])
+        })
+    }
+
+    /// Gives new numbers to the pins that `covers` names, so that their chunks are free, and those
+    /// used from then on are pinned again; says what is to be stored of that.
+    pub(super) fn renew(&self, covers: impl Fn(OriginId, &str) -> bool) -> Vec<Row> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        self.change(|table| {
+            let touched = table.pins.iter();
+            let touched = touched.filter(|(_, kept)| covers(kept.origin, &kept.prefix));
+            let ids: Vec<_> = touched.map(|(id, _)| *id).collect();
+            let mut rows = Vec::new();
+            for id in ids {
+                if let Some(kept) = table.pins.remove(&id) {
+                    let id = table.next();
+                    rows.push(kept.row(id));
+                    let used = AtomicU64::new(0);
+                    table.pins.insert(id, Kept { used, ..kept });
+                }
+            }
+            rows.push(table.counter());
+            rows
+        })
+    }
+
+    /// All rows, to store them anew.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let table = self.read();
+        let pins = table.pins.iter().map(|(id, kept)| kept.row(*id));
+        pins.chain([table.counter()]).collect()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let done = change(&mut table);
+        self.count.store(table.pins.len(), Ordering::Relaxed);
+        done
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn find(&self, origin: OriginId, prefix: &str) -> Option<PinId> {
+        let is_it = |kept: &Kept| kept.origin == origin && *kept.prefix == *prefix;
+        let found = self.pins.iter().find(|(_, kept)| is_it(kept));
+        found.map(|(id, _)| *id)
+    }
+
+    /// A number that none has: not one that was given out lately, whose chunks are still there.
+    fn next(&mut self) -> PinId {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let id = PinId(self.last);
+            if !id.is_none() && !self.pins.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// The row that remembers which numbers were given out.
+    fn counter(&self) -> Row {
+        (Vec::new(), Some(self.last.to_le_bytes().to_vec()))
+    }
+
+    fn restore(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        let (number, rest) = value.split_first_chunk()?;
+        let number = u16::from_le_bytes(*number);
+        if !key.is_empty() {
+            let (origin, prefix) = key.split_first_chunk()?;
+            let kept = Kept {
+                origin: OriginId(u64::from_le_bytes(*origin)),
+                prefix: std::str::from_utf8(prefix).ok()?.into(),
+                limit: u64::from_le_bytes(rest.try_into().ok()?),
+                used: AtomicU64::new(0),
+            };
+            self.pins.insert(PinId(number), kept);
+            return Some(());
+        }
+        self.last = number;
+        Some(())
+    }
+}
+
+impl Kept {
+    fn row(&self, id: PinId) -> Row {
+        let value = [&id.0.to_le_bytes()[..], &self.limit.to_le_bytes()].concat();
+        (key_of(self.origin, &self.prefix), Some(value))
+    }
+}
+
+fn key_of(origin: OriginId, prefix: &str) -> Vec<u8> {
+    [&origin.0.to_le_bytes()[..], prefix.as_bytes()].concat()
+}
+
+/// All pins, as another part of the store holds them.
+pub(super) type SharedPins = Arc<Pins>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ObjectKey;
+
+    const ORIGIN: OriginId = OriginId(7);
+
+    fn id(key: &str) -> ObjectId {
+        ObjectId {
+            origin: ORIGIN,
+            key: ObjectKey::new(key).expect("a key"),
+        }
+    }
+
+    fn stored(rows: Vec<Row>, store: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+        for (key, value) in rows {
+            match value {
+                Some(value) => store.insert(key, value),
+                None => store.remove(&key),
+            };
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_of_the_same_bucket_counts() {
+        let pins = Pins::default();
+        assert!(pins.covering(&id("films/a")).is_none());
+        for prefix in ["films/", "films/new/", "books/"] {
+            pins.set(ORIGIN, prefix, 100).expect("room");
+        }
+        pins.set(OriginId(8), "", 100).expect("room");
+        let of = |key: &str| pins.covering(&id(key));
+        assert_eq!(of("films/a"), PinId(1));
+        assert_eq!(of("films/new/a"), PinId(2));
+        assert!(of("film").is_none() && of("notes").is_none());
+        pins.remove(ORIGIN, "films/new/").expect("it is there");
+        assert_eq!(of("films/new/a"), PinId(1));
+        assert_eq!(pins.remove(ORIGIN, "film"), Err(PinError::NoSuch));
+    }
+
+    #[test]
+    fn the_limit_is_hard_and_can_be_moved() {
+        let pins = Pins::default();
+        pins.set(ORIGIN, "", 100).expect("room");
+        let pin = pins.covering(&id("a"));
+        assert!(pins.take(pin, 60) && !pins.take(pin, 60) && pins.take(pin, 40));
+        pins.set(ORIGIN, "", 50).expect("the same one");
+        assert!(pins.lives(pin) && !pins.holds(pin), "it keeps too much now");
+        pins.give(pin, 60);
+        assert!(pins.holds(pin));
+        assert_eq!(pins.list()[0].used, 40);
+        pins.remove(ORIGIN, "").expect("it is there");
+        assert!(!pins.lives(pin) && !pins.take(pin, 1));
+    }
+
+    #[test]
+    fn no_number_is_given_twice_also_over_a_restart() {
+        let pins = Pins::default();
+        let mut store = BTreeMap::new();
+        stored(pins.set(ORIGIN, "a", 1).expect("room"), &mut store);
+        stored(pins.set(ORIGIN, "b", 2).expect("room"), &mut store);
+        stored(pins.remove(ORIGIN, "b").expect("there"), &mut store);
+        let rows: Vec<_> = store.clone().into_iter().collect();
+        let pins = Pins::restore(&rows);
+        assert_eq!(pins.covering(&id("ab")), PinId(1));
+        stored(pins.set(ORIGIN, "c", 3).expect("room"), &mut store);
+        assert_eq!(pins.covering(&id("c")), PinId(3));
+        stored(pins.renew(|_, prefix| prefix.starts_with('a')), &mut store);
+        assert_eq!(pins.covering(&id("ab")), PinId(4));
+        let all: BTreeMap<_, _> = pins.rows().into_iter().collect();
+        let expected = store
+            .iter()
+            .map(|(key, row)| (key.clone(), Some(row.clone())));
+        assert_eq!(all, expected.collect());
+        let again = Pins::restore(&store.into_iter().collect::<Vec<_>>());
+        assert_eq!(again.list(), pins.list());
+        assert_eq!(Pins::restore(&[(vec![1], vec![2])]).list(), []);
+    }
+
+    #[test]
+    fn there_are_not_too_many() {
+        let pins = Pins::default();
+        for n in 0..MOST {
+            pins.set(ORIGIN, &n.to_string(), 1).expect("room");
+        }
+        assert_eq!(pins.set(ORIGIN, "more", 1), Err(PinError::TooMany));
+        pins.set(ORIGIN, "7", 2).expect("one that is there");
+    }
+}

@@ -1,0 +1,417 @@
+//! Who runs the cache: what the admin listener tells and changes of it, on the embedded origin.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+#[path = "support/door.rs"]
+mod door;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/world.rs"]
+mod world;
+
+use gateway::{Got, Whole, ask, send};
+use world::{World, sample};
+
+const AUTH: (&str, &str) = ("authorization", "Bearer t0ken");
+
+/// As JSON, of an answer that is 200.
+fn read(got: &Got) -> Value {
+    assert_eq!(got.status, 200, "{}", got.text());
+    serde_json::from_slice(&got.body).expect("JSON")
+}
+
+async fn change(gateway: &Whole, path: &str, body: &Value) -> Got {
+    let body = body.to_string();
+    send(gateway.admin, Method::PUT, path, &[AUTH], &body).await
+}
+
+/// Polls until what happens in the background has come so far.
+async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    for _ in 0..3000 {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// The objects of the test below: so many of this size.
+const SIZE: usize = 1 << 20;
+const OBJECTS: usize = 48;
+
+/// Reads them in an order of its own, until it is told to stop; says how many.
+async fn read_on(gateway: Arc<Whole>, stop: Arc<AtomicBool>, reader: usize) -> usize {
+    let mut read = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let n = (reader * 13 + read * 7) % OBJECTS;
+        let got = gateway.get(&format!("/o/{n}.bin"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(SIZE, n), "{n}");
+        read += 1;
+    }
+    read
+}
+
+async fn what_cannot_be_is_refused(gateway: &Whole, disk: &Path) {
+    for (path, body, status) in [
+        (
+            "/cache/disk",
+            json!({ "path": "/etc", "enabled": false }),
+            404,
+        ),
+        (
+            "/cache/disk",
+            json!({ "path": disk, "capacity": 1000 }),
+            400,
+        ),
+        (
+            "/cache/disk",
+            json!({ "path": disk, "capacity": 1u64 << 60 }),
+            400,
+        ),
+        ("/cache/memory", json!({ "capacity": 1 }), 400),
+    ] {
+        let got = change(gateway, path, &body).await;
+        assert_eq!(got.status, status, "{body}: {}", got.text());
+    }
+    let unasked = ask(gateway.admin, Method::PUT, "/cache/memory", &[]).await;
+    assert_eq!(unasked.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tiers_change_under_load_and_every_byte_stays_right() {
+    let world = World::new().await;
+    let path = |n: usize| format!("/o/{n}.bin");
+    for n in 0..OBJECTS {
+        world.put(&path(n)[1..], &sample(SIZE, n)).await;
+    }
+    let gateway = Arc::new(world.start("ttl = \"1h\"").await);
+    gateway.ready().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..4)
+        .map(|reader| tokio::spawn(read_on(gateway.clone(), stop.clone(), reader)))
+        .collect();
+    let disk = world.disk();
+    let used = async || {
+        let report = read(&gateway.look("/cache").await);
+        report["disks"][0]["used"].as_u64().unwrap_or(0)
+    };
+    eventually("something is on disk", async || used().await > 24 << 20).await;
+
+    let report = change(&gateway, "/cache/memory", &json!({ "capacity": "17MiB" })).await;
+    let report = read(&report);
+    assert_eq!(report["memory"]["capacity"], 17 << 20);
+    assert!(report["memory"]["used"].as_u64() <= Some(17 << 20));
+    let smaller = json!({ "path": disk, "capacity": "16MiB" });
+    read(&change(&gateway, "/cache/disk", &smaller).await);
+    eventually("evicted", async || used().await <= 16 << 20).await;
+
+    for _ in 0..3 {
+        let off = json!({ "path": disk, "enabled": false });
+        let report = read(&change(&gateway, "/cache/disk", &off).await);
+        let off = &report["disks"][0];
+        assert_eq!((&off["state"], &off["used"]), (&json!("off"), &Value::Null));
+        let ready = gateway.look("/readyz").await;
+        assert!(ready.text().contains("switched off"), "{}", ready.text());
+        let on = json!({ "path": disk, "enabled": true, "capacity": "32MiB" });
+        let report = read(&change(&gateway, "/cache/disk", &on).await);
+        assert_ne!(report["disks"][0]["state"], "off");
+        eventually("loaded", async || {
+            read(&gateway.look("/cache").await)["disks"][0]["state"] == "up"
+        })
+        .await;
+        assert!(used().await > 0, "it has kept what it held");
+    }
+    eventually("it takes chunks again", async || used().await > 17 << 20).await;
+
+    what_cannot_be_is_refused(&gateway, &disk).await;
+
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.expect("every byte was right") > 0);
+    }
+    Arc::into_inner(gateway)
+        .expect("nobody else has it")
+        .stop()
+        .await;
+}
+
+/// What the command says, run beside the gateway.
+fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, String) {
+    let file = world.folder.path().join("command.toml");
+    let text = format!(
+        "[admin]\nlisten = \"{}\"\ntoken = \"t0ken\"\n",
+        gateway.admin
+    );
+    std::fs::write(&file, text).expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.arg("--config").arg(&file).args(line).output();
+    let output = output.expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let code = output.status.code().expect("it ended by itself");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
+    const SIZE: usize = (3 << 20) + 5;
+    let world = World::new().await;
+    world.put("films/a b.bin", &sample(SIZE, 0)).await;
+    let gateway = world.start("ttl = \"1h\"\nread_ahead = \"0\"").await;
+    gateway.ready().await;
+    let url = format!("http://{}/films/a%20b.bin?ver=1", gateway.http);
+    let told = || tidegate(&world, &gateway, &["stat", "--json", &url]);
+    let object = || {
+        let (code, out, err) = told();
+        assert_eq!(code, 0, "{err}");
+        let answer: Value = serde_json::from_str(&out).expect("JSON");
+        answer["objects"][0].clone()
+    };
+    assert_eq!(object()["known"], false);
+    let requests = async || {
+        let text = gateway.look("/metrics").await.text();
+        let of = |line: &&str| line.starts_with("tidegate_origin_requests_total{");
+        text.lines()
+            .filter(of)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let before = requests().await;
+
+    let range = [("range", "bytes=1048576-1572863")];
+    assert_eq!(gateway.get("/films/a%20b.bin", &range).await.status, 206);
+    let after = requests().await;
+    assert_ne!(before, after);
+    eventually("on disk", async || object()["bytes"]["disk"] == 512 << 10).await;
+    let partly = object();
+    assert_eq!(partly["cached"], "partly");
+    assert_eq!(partly["state"], "fresh");
+    assert_eq!(partly["version"]["size"], SIZE);
+    assert_eq!(partly["version"]["content_type"], "application/x-test");
+    let run = |start: u64, end: u64, there: bool| json!({ "start": start, "end": end, "memory": there, "disk": there, "pinned": false });
+    let size = SIZE as u64;
+    let runs = [
+        run(0, 1 << 20, false),
+        run(1 << 20, 1_572_864, true),
+        run(1_572_864, size, false),
+    ];
+    assert_eq!(partly["ranges"], json!(runs));
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    assert_eq!(object()["bytes"]["memory"], 0);
+
+    let (code, out, _) = tidegate(&world, &gateway, &["stat", "/films/a%20b.bin"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("films/a b.bin (origin media)\n"), "{out}");
+    assert!(out.contains("  1048576-1572863          disk\n"), "{out}");
+    let (code, _, err) = tidegate(&world, &gateway, &["stat", "films"]);
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(
+        requests().await,
+        after,
+        "nothing more was asked of the origin"
+    );
+    gateway.stop().await;
+
+    let gateway = world.start("ttl = \"1h\"").await;
+    gateway.ready().await;
+    let got = gateway.look("/stat?path=/films/a%20b.bin").await;
+    let kept = &read(&got)["objects"][0];
+    assert_eq!(
+        kept["state"], "fresh",
+        "known after an orderly restart: {kept}"
+    );
+    assert_eq!(kept["bytes"]["disk"], 512 << 10);
+    gateway.stop().await;
+}
+
+/// Reads everything below a prefix once.
+async fn read_all(gateway: &Whole, prefix: &str, objects: std::ops::Range<usize>) {
+    for n in objects {
+        let got = gateway.get(&format!("/{prefix}/{n}.bin"), &[]).await;
+        assert!(got.status == 200 && got.body == sample(1 << 20, n), "{n}");
+    }
+}
+
+/// Bytes of one object that are on disk, and of those what is pinned.
+async fn on_disk(gateway: &Whole, path: &str) -> (u64, u64) {
+    let got = gateway.look(&format!("/stat?path={path}")).await;
+    let bytes = &read(&got)["objects"][0]["bytes"];
+    let of = |tier: &str| bytes[tier].as_u64().unwrap_or(0);
+    (of("disk"), of("pinned"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
+    const OBJECTS: usize = 40;
+    let world = World::new().await;
+    for n in 0..OBJECTS {
+        for prefix in ["keep", "other"] {
+            world
+                .put(&format!("{prefix}/{n}.bin"), &sample(1 << 20, n))
+                .await;
+        }
+    }
+    let profile = "ttl = \"1h\"\nread_ahead = \"0\"";
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    let disk = json!({ "path": world.disk(), "capacity": "16MiB" });
+    read(&change(&gateway, "/cache/disk", &disk).await);
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    // Cached before it is pinned, and pinned when it is used.
+    read_all(&gateway, "keep", 0..2).await;
+    eventually("on disk", async || {
+        on_disk(&gateway, "/keep/1.bin").await.0 == 1 << 20
+    })
+    .await;
+    let (code, out, err) = tidegate(&world, &gateway, &["pin", "/keep/", "--limit", "4MiB"]);
+    assert_eq!((code, out.as_str()), (0, "pinned media:keep/\n"), "{err}");
+    read_all(&gateway, "keep", 0..3).await;
+    eventually("pinned", async || {
+        on_disk(&gateway, "/keep/2.bin").await.1 == 1 << 20
+    })
+    .await;
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    let pinned = async |gateway: &Whole| {
+        let mut whole = 0;
+        for n in 0..3 {
+            let (disk, pinned) = on_disk(gateway, &format!("/keep/{n}.bin")).await;
+            whole += u64::from(disk == 1 << 20 && pinned == 1 << 20);
+        }
+        whole
+    };
+    assert_eq!(pinned(&gateway).await, 3);
+    let (_, out, _) = tidegate(&world, &gateway, &["pin", "--list"]);
+    assert_eq!(out, "media:keep/  3MiB of 4MiB\n");
+    gateway.stop().await;
+
+    let gateway = world.start(profile).await;
+    gateway.ready().await;
+    read(&change(&gateway, "/cache/disk", &disk).await);
+    read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
+    assert_eq!(pinned(&gateway).await, 3, "also after a restart");
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    assert_eq!(pinned(&gateway).await, 3);
+
+    // A version that is no more does not stay.
+    world.put("keep/2.bin", &sample(1 << 20, 77)).await;
+    let purge = "/purge?path=/keep/2.bin";
+    read(&ask(gateway.admin, Method::POST, purge, &[AUTH]).await);
+    eventually("let go of", async || {
+        read(&gateway.look("/pins").await)["pins"][0]["used"] == 2 << 20
+    })
+    .await;
+
+    let (code, out, err) = tidegate(&world, &gateway, &["pin", "--remove", "/keep/"]);
+    assert_eq!((code, out.as_str()), (0, "unpinned media:keep/\n"), "{err}");
+    assert_eq!(read(&gateway.look("/cache").await)["disks"][0]["pinned"], 0);
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    read_all(&gateway, "other", 0..OBJECTS).await;
+    assert_eq!(
+        on_disk(&gateway, "/keep/0.bin").await,
+        (0, 0),
+        "evicted like any other"
+    );
+    let again = tidegate(&world, &gateway, &["pin", "--remove", "/keep/"]);
+    assert!(again.0 == 1 && again.2.contains("404"), "{again:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_can_be_pinned_without_a_disk() {
+    let world = World::new().await;
+    let of_disk = ["[[cache.disk]]", "path = ", "capacity", "min_free"];
+    let config = world.config("");
+    let lines = config.lines();
+    let others = lines.filter(|line| !of_disk.iter().any(|key| line.starts_with(key)));
+    let config = others.collect::<Vec<_>>().join("\n");
+    let gateway = Whole::start(&config).await;
+    let body = json!({ "path": "/", "limit": "1GiB" });
+    let got = change(&gateway, "/pins", &body).await;
+    assert_eq!(got.status, 400);
+    assert!(got.text().contains("no cache disk"), "{}", got.text());
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_fills_the_cache_from_a_prefix_a_list_and_a_log_and_goes_on_where_it_was() {
+    const SIZE: usize = (1 << 20) + 5;
+    let world = World::new().await;
+    for n in 0..8 {
+        world.put(&format!("a b/{n}.bin"), &sample(SIZE, n)).await;
+        world.put(&format!("other/{n}.bin"), &sample(SIZE, n)).await;
+    }
+    let gateway = world.start("ttl = \"1h\"\ndisk = \"second\"").await;
+    gateway.ready().await;
+    let file = |name: &str, text: &str| {
+        let path = world.folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let warm = |line: &[&str]| tidegate(&world, &gateway, &[&["warm"], line].concat());
+    let state = world.folder.path().join("state");
+    let state = state.to_str().expect("text");
+
+    assert_eq!(gateway.get("/a%20b/0.bin", &[]).await.body, sample(SIZE, 0));
+    let (code, out, err) = warm(&["/a%20b/", "--state", state, "--rate", "1GiB"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.starts_with("8 objects, 7.0 MiB fetched, 1.0 MiB cached already"),
+        "{out}"
+    );
+    assert!(
+        !std::path::Path::new(state).exists(),
+        "done, so there is nothing to remember"
+    );
+    let gets = gateway.gets().await;
+    for n in 0..8 {
+        let path = format!("/a%20b/{n}.bin");
+        eventually("on disk", async || {
+            on_disk(&gateway, &path).await.0 == SIZE as u64
+        })
+        .await;
+        assert_eq!(gateway.get(&path, &[]).await.body, sample(SIZE, n));
+    }
+    assert_eq!(gateway.gets().await, gets, "all of it was warm");
+
+    let list = file("list", "/other/0.bin\n/other/1.bin?x=1\n/gone.bin\n");
+    let (code, _, err) = warm(&["--from-list", &list]);
+    assert_eq!(code, 1);
+    assert!(err.contains("/gone.bin: no such object"), "{err}");
+    assert!(err.contains("1 of 3 objects could not be warmed"), "{err}");
+    let line = |path: &str| format!("::1 - - [x] \"GET {path} HTTP/1.1\" 200 1 \"-\" \"-\"\n");
+    let log = [
+        line("/other/0.bin"),
+        line("/other/2.bin"),
+        "nonsense\n".to_owned(),
+    ]
+    .concat();
+    let (code, out, err) = warm(&["--from-access-log", &file("log", &log)]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("2 objects, 1.0 MiB fetched, 1.0 MiB cached already"),
+        "{out}"
+    );
+    assert!(out.contains("1 lines could not be read"), "{out}");
+
+    // The origin goes away in the middle: what was done is remembered, and not asked for again.
+    let rest: Vec<_> = (3..8).map(|n| format!("/other/{n}.bin")).collect();
+    let of = json!({ "of": "below /other/", "next": "key:other/5.bin", "done": 6 });
+    std::fs::write(state, of.to_string()).expect("written");
+    let (code, out, err) = warm(&["/other/", "--state", state]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("going on behind 6 objects"), "{err}");
+    assert!(out.starts_with("2 objects, 2.0 MiB fetched"), "{out}");
+    assert_eq!(on_disk(&gateway, &rest[0]).await, (0, 0));
+    world.door.shut();
+    let (code, _, err) = warm(&["/other/"]);
+    assert_eq!(code, 1, "{err}");
+    world.door.open();
+    gateway.stop().await;
+}

@@ -1,0 +1,76 @@
+//! A bucket on the embedded origin, and gateways in front of it.
+
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::Uri;
+use tempfile::TempDir;
+use tidegate::origin::embedded::Embedded;
+
+use crate::door::Door;
+use crate::gateway::Whole;
+
+/// A bucket that stays where it is while gateways come and go.
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
+    pub(crate) origin: Embedded,
+    pub(crate) door: Door,
+}
+
+impl World {
+    /// An origin, and a door before it that is open.
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let origin = Embedded::start(&folder.path().join("origin")).await;
+        let origin = origin.expect("an origin");
+        let uri: Uri = origin.endpoint().parse().expect("a URL");
+        let address = uri.authority().expect("an address").as_str().parse();
+        Self {
+            folder,
+            origin,
+            door: Door::to(address.expect("on loopback")).await,
+        }
+    }
+
+    /// Memory and disk, with nothing said of where metadata is kept.
+    pub(crate) fn config(&self, profile: &str) -> String {
+        let key = self.origin.credentials();
+        format!(
+            "[admin]\ntoken = \"t0ken\"\n\
+             [cache]\nmemory = \"64MiB\"\n\
+             [[cache.disk]]\npath = \"{}\"\ncapacity = \"128MiB\"\nmin_free = \"1MiB\"\n\
+             [[origin]]\nname = \"media\"\nbucket = \"{}\"\nendpoint = \"http://{}\"\n\
+             path_style = true\naccess_key_id = \"{}\"\nsecret_access_key = \"{}\"\n\
+             [profile.web]\n{profile}\n",
+            self.disk().display(),
+            self.origin.bucket(),
+            self.door.address(),
+            key.access_key_id,
+            key.secret_access_key,
+        )
+    }
+
+    /// The cache disk's folder.
+    pub(crate) fn disk(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    /// A gateway whose profile `web` says this.
+    pub(crate) async fn start(&self, profile: &str) -> Whole {
+        Whole::start(&self.config(profile)).await
+    }
+
+    /// Puts an object into the bucket.
+    pub(crate) async fn put(&self, key: &str, bytes: &[u8]) {
+        let body = stream::iter([io::Result::Ok(Bytes::copy_from_slice(bytes))]);
+        let put = self.origin.put(key, "application/x-test", body).await;
+        put.expect("written");
+    }
+}
+
+/// Bytes that tell one offset, and one seed, from another.
+pub(crate) fn sample(size: usize, seed: usize) -> Vec<u8> {
+    (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
+}
