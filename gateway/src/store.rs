@@ -162,6 +162,12 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// still. `None`: that disk cannot be asked now. Never blocks.
     fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
 
+    /// How much longer than its estimate a read from the chunk's disk may take, by how much others
+    /// lately did.
+    fn disk_scatter(&self, _key: &ChunkKey) -> Duration {
+        Duration::ZERO
+    }
+
     /// Bytes per second that the disks that can be asked gave lately, together; `None` while none
     /// was measured.
     fn disk_rate(&self) -> Option<f64>;

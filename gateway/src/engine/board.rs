@@ -106,6 +106,7 @@ impl Fill {
         }
         Some(Disk {
             takes: chunks.disk_estimate(&key, self.chunk_len(index))?,
+            scatter: chunks.disk_scatter(&key),
             rate: chunks.disk_rate().unwrap_or(f64::INFINITY),
         })
     }

@@ -1,10 +1,12 @@
 //! How fast a disk is at present, judged by the reads that are made anyway.
 //!
-//! Two figures are kept, each a moving average. The *pace* follows Little's law: while a read ran,
+//! Two figures are kept, each a moving average, and a third that fades. The *pace* follows Little's law: while a read ran,
 //! about as many bytes passed as were under way when it began (its own included), so its duration
 //! over these bytes is what the whole disk took for each. Paces are averaged, not rates: reads that
 //! the file cache answered are a hundred times as fast, and must not hide that the disk is slow. The
-//! *latency* is that of a read that had the disk to itself: no read is faster, whatever the pace.
+//! *latency* is that of a read that had the disk to itself: no read is faster, whatever the pace. The
+//! *scatter* is by how much the latest reads missed what was expected of them at worst: a disk behind
+//! a throttle, or one that others use, answers in fits and starts.
 
 use std::time::Duration;
 
@@ -16,6 +18,13 @@ const WEIGHT: f64 = 1.0 / 8.0;
 /// that it counts for little where it would make the disk slower.
 const FAINT: f64 = 1.0 / 64.0;
 
+/// What is left of the scatter after each read: half of it after some thirty.
+const FADE: f64 = 0.98;
+
+/// The most that counts as scatter, in seconds; beyond it a disk has hung, which says nothing about
+/// its next read.
+const MOST: f64 = 0.4;
+
 /// What has been measured of one disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Meter {
@@ -23,6 +32,8 @@ pub struct Meter {
     pace: Option<f64>,
     /// Seconds.
     latency: Option<f64>,
+    /// Seconds.
+    scatter: f64,
 }
 
 impl Meter {
@@ -35,6 +46,10 @@ impl Meter {
         let under_way = under_way.max(len).max(1);
         let sample = seconds / float(under_way);
         let alone = under_way == len;
+        if let Some(expected) = self.estimate(under_way - len, len) {
+            let beyond = seconds - expected.as_secs_f64();
+            self.scatter = (self.scatter * FADE).max(beyond.min(MOST));
+        }
         self.pace = Some(self.pace.map_or(sample, |pace| {
             let weight = if alone && sample > pace {
                 FAINT
@@ -61,6 +76,12 @@ impl Meter {
         let queued = float(under_way.saturating_add(len)) * pace;
         // An hour stands for all that is beyond patience.
         Some(Duration::from_secs_f64(latency.max(queued).min(3600.0)))
+    }
+
+    /// How much longer than its estimate a read may take, by how much others lately did.
+    #[must_use]
+    pub fn scatter(&self) -> Duration {
+        Duration::from_secs_f64(self.scatter.max(0.0))
     }
 
     /// Bytes per second that the disk gives; `None` while nothing was measured.
@@ -131,6 +152,24 @@ mod tests {
         let eight = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
         assert!((millis(8)..millis(9)).contains(&eight), "{eight:?}");
         assert_eq!(meter.estimate(0, CHUNK), Some(millis(4)));
+    }
+
+    #[test]
+    fn fits_and_starts_are_remembered_for_a_while_and_a_hang_is_not_believed() {
+        let mut meter = Meter::default();
+        let steady = |meter: &mut Meter, reads| {
+            for _ in 0..reads {
+                meter.read(CHUNK, CHUNK, millis(4));
+            }
+        };
+        steady(&mut meter, 20);
+        assert!(meter.scatter() < millis(1), "{:?}", meter.scatter());
+        meter.read(CHUNK, CHUNK, millis(104));
+        assert!((millis(95)..millis(105)).contains(&meter.scatter()));
+        steady(&mut meter, 30);
+        assert!((millis(40)..millis(60)).contains(&meter.scatter()));
+        meter.read(CHUNK, CHUNK, millis(30_000));
+        assert_eq!(meter.scatter(), millis(400));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! for goes to whoever is sooner. A reader that takes what it gets at once is faster than whoever
 //! serves it: then the slack is reckoned with the rate of both together, so that neither is given more
 //! than its share, and both are read at once. A disk too slow to be in time anywhere within the window
-//! is left aside by the same comparison.
+//! is left aside by the same comparison, and so is one that answers in fits and starts but for what is
+//! far enough ahead.
 //!
 //! The origin's bytes cost money and its requests are counted, so it is asked for what a disk has only
 //! where the disk alone cannot keep the reader fed.
@@ -87,6 +88,8 @@ impl Connection {
 pub struct Disk {
     /// How long it would take, behind all that the disk has to do already.
     pub takes: Duration,
+    /// How much longer it may take than that.
+    pub scatter: Duration,
     /// Bytes a second that the disk yields.
     pub rate: f64,
 }
@@ -137,7 +140,7 @@ impl Outlook {
             };
         };
         let has_room = disk.takes <= QUEUE;
-        if has_room && (disk.takes <= slack || self.speed <= disk.rate) {
+        if has_room && (disk.takes + disk.scatter <= slack || self.speed <= disk.rate) {
             return Choice::Disk;
         }
         match self.origin {

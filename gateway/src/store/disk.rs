@@ -231,6 +231,11 @@ impl Disk {
         reads.then(|| self.reader.estimate(len))
     }
 
+    /// By how much reads lately missed their estimates.
+    pub(super) fn scatter(&self) -> Duration {
+        self.reader.scatter()
+    }
+
     /// Bytes per second that the disk gave lately; `None`: it cannot be asked, or never was.
     pub(super) fn rate(&self) -> Option<f64> {
         let reads = self.log.health.reads();

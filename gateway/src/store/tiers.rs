@@ -182,6 +182,12 @@ impl ChunkStore for Tiers {
         disk.as_ref()?.estimate(key, len)
     }
 
+    fn disk_scatter(&self, key: &ChunkKey) -> Duration {
+        let disk = self.bays.of(key);
+        let disk = disk.as_ref().and_then(|disk| disk.as_ref());
+        disk.map_or(Duration::ZERO, |disk| disk.scatter())
+    }
+
     fn disk_rate(&self) -> Option<f64> {
         let rates = self.bays.all().into_iter().filter_map(|disk| disk.rate());
         rates.reduce(|sum, rate| sum + rate)

@@ -98,6 +98,7 @@ impl Simulation {
             let takes = (queued + CHUNK as f64) / self.world.disk.max(1.0);
             let disk = Disk {
                 takes: Duration::from_secs_f64(takes),
+                scatter: Duration::ZERO,
                 rate: self.world.disk,
             };
             let free = self.requests.len() < STREAMS;

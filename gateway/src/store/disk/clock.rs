@@ -1,8 +1,15 @@
-//! Eviction: a clock over the segments, and the space that comes free given back in place.
+//! Eviction: two clocks over the segments, and the space that comes free given back in place.
 //!
-//! The hand is at the segment that was begun, or passed, longest ago. What was read since the hand
-//! was here last stays, and is marked unread; all else leaves the index, and its space is given back
-//! to the file system, neighbours in one call. The segment then goes to the end with what is left.
+//! A segment is first on trial, and is proven once the hand has passed it. Each hand is at the segment
+//! that was begun, or passed, longest ago. What was read since the hand was here last stays, and is
+//! marked unread; all else leaves the index, and its space is given back to the file system,
+//! neighbours in one call. The segment then goes to the end of the proven ones with what is left.
+//!
+//! While an eighth of the capacity is on trial, room is made there: a scan, of which nothing is read
+//! twice, pushes out itself and not what has proven itself (as the small queue of S3-FIFO does; Yang
+//! et al., SOSP 2023). Every eighth turn is the proven ones' all the same, so that what was popular
+//! once leaves in the end.
+//!
 //! Where segments are twice as many as the capacity would fill, those with less than an eighth of
 //! their size left are written anew into the current one, and their files deleted: so there are never
 //! more than eight for each that the capacity would fill.
@@ -14,7 +21,7 @@
 //! A tombstone goes into the index file before space is given back, so that no restart resurrects
 //! the chunk. One that is torn does no harm: what reads as zeros fails its checksum.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -34,6 +41,58 @@ const SPARSE: u64 = 8;
 
 /// For each segment that the capacity would fill, so many are not too many.
 const ENOUGH: u64 = 2;
+
+/// The share of the capacity that may be on trial before room is made there first.
+const TRIAL: u64 = 8;
+
+/// Each of so many turns is the proven ones'.
+const AGEING: u64 = 8;
+
+/// Full segments, in the order in which the hands come by. See the module's head.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    trial: VecDeque<u32>,
+    proven: VecDeque<u32>,
+    turn: u64,
+}
+
+impl Clocks {
+    /// Takes in a segment that was just filled.
+    pub(super) fn enter(&mut self, segment: u32) {
+        self.trial.push_back(segment);
+    }
+
+    /// The same for one that was filled before all others that are there.
+    pub(super) fn enter_first(&mut self, segment: u32) {
+        self.trial.push_front(segment);
+    }
+
+    /// Takes back one that the hand has passed.
+    fn prove(&mut self, segment: u32) {
+        self.proven.push_back(segment);
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.trial.is_empty() && self.proven.is_empty()
+    }
+
+    /// The segment under the hand: of those on trial, where they hold more than their share.
+    fn next(&mut self, holds_more: impl Fn(&VecDeque<u32>) -> bool) -> Option<u32> {
+        self.turn = self.turn.wrapping_add(1);
+        let is_theirs = !self.turn.is_multiple_of(AGEING) && holds_more(&self.trial);
+        let (first, second) = if is_theirs {
+            (&mut self.trial, &mut self.proven)
+        } else {
+            (&mut self.proven, &mut self.trial)
+        };
+        first.pop_front().or_else(|| second.pop_front())
+    }
+}
 
 impl Writer {
     /// Evicts until `need` more bytes fit the capacity. `false`: nothing is left to evict.
@@ -57,20 +116,26 @@ impl Writer {
 
     /// Around twice, all went that was not read or pinned, for what was read is passed over once.
     fn do_pins_hold(&self) -> bool {
-        self.hunt <= 2 * self.log.segments.len() + 4
+        self.hunt <= self.twice_around()
     }
 
     /// Around twice more, all went.
     fn is_hopeless(&self) -> bool {
-        self.hunt > 4 * self.log.segments.len() + 8
+        self.hunt > 2 * self.twice_around()
+    }
+
+    /// Steps in which both hands have passed everything twice, whichever goes first: who hunts in
+    /// vain takes them in turn.
+    fn twice_around(&self) -> usize {
+        4 * (self.log.segments.len() + 2)
     }
 
     /// Moves the hand on by one segment. `false`: there is none.
     pub(super) fn evict_one(&mut self) -> io::Result<bool> {
-        if self.clock.is_empty() {
+        if self.clocks.is_empty() {
             self.seal()?;
         }
-        let Some(number) = self.clock.pop_front() else {
+        let Some(number) = self.next_segment() else {
             return Ok(false);
         };
         let Some(segment) = self.log.segments.get(number) else {
@@ -101,7 +166,7 @@ impl Writer {
             return Ok(true);
         }
         // Under the clock whatever comes of it; one that is deleted is skipped.
-        self.clock.push_back(number);
+        self.clocks.prove(number);
         self.release(&segment, dead)?;
         if !self.punches {
             for (key, place) in kept {
@@ -110,6 +175,17 @@ impl Writer {
             self.unlink(number);
         }
         Ok(true)
+    }
+
+    fn next_segment(&mut self) -> Option<u32> {
+        let (log, hunt) = (&self.log, self.hunt);
+        self.clocks.next(|trial| {
+            if hunt > log.segments.len() {
+                return hunt.is_multiple_of(2);
+            }
+            let held = trial.iter().filter_map(|number| log.segments.get(*number));
+            held.map(|segment| segment.taken()).sum::<u64>() > log.capacity() / TRIAL
+        })
     }
 
     /// Gives back the space of what was removed, moved, or not wanted any more once written.

@@ -72,7 +72,7 @@ impl Writer {
     fn start_anew(&mut self) {
         let log = Arc::clone(&self.log);
         self.current = None;
-        self.clock.clear();
+        self.clocks.clear();
         self.sparse.clear();
         self.survivors.clear();
         log.segments.clear();

@@ -194,8 +194,10 @@ impl Index {
         match self.write(&key).get_mut(&key) {
             Some(slot) if slot.place() == *old => {
                 let pin = slot.pin;
+                // The hand has passed it before; its new place does not put it on trial again.
                 *slot = Slot {
                     pin,
+                    hit: AtomicBool::new(true),
                     ..Slot::new(new)
                 };
                 true

@@ -91,7 +91,7 @@ impl Writer {
         match loaded {
             Ok(segment) if segment.allocated() > 0 => {
                 // Older ones come later, and belong under the hand first.
-                self.clock.push_front(number);
+                self.clocks.enter_first(number);
                 self.look_if_sparse(&segment);
             }
             Ok(_) => self.unlink(number),

@@ -2,8 +2,8 @@
 //!
 //! A read that is late is not waited for any longer, but it keeps its place and its thread until the
 //! system call returns, which may be never. Where all places are taken by such reads, others are
-//! misses at once. The time that a read may take is twice what the meter expects (a disk in use
-//! scatters that much) and `late` more.
+//! misses at once. The time that a read may take is twice what the meter expects and as much as reads
+//! scattered lately, and `late` more.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,7 +81,9 @@ impl Reader {
         patience: Patience,
     ) -> Option<Bytes> {
         let shared = &self.shared;
-        if shared.hung.load(Ordering::Relaxed) >= self.reads {
+        // Who has nobody else to ask waits for a place all the same.
+        let usual = patience == Patience::Usual;
+        if usual && shared.hung.load(Ordering::Relaxed) >= self.reads {
             return None;
         }
         let began = Instant::now();
@@ -128,6 +130,11 @@ impl Reader {
         estimate.unwrap_or_else(|| slowest(under_way))
     }
 
+    /// By how much reads lately missed their estimates.
+    pub(super) fn scatter(&self) -> Duration {
+        self.shared.meter().scatter()
+    }
+
     /// Bytes per second that the disk gave lately.
     pub(super) fn rate(&self) -> Option<f64> {
         self.shared.meter().rate()
@@ -135,8 +142,12 @@ impl Reader {
 
     /// How long a read may take that begins behind `under_way` bytes.
     fn allowed(&self, under_way: u64, len: u64) -> Duration {
-        let measured = self.shared.meter().estimate(under_way, len);
-        let norm = measured.map_or_else(|| slowest(under_way + len), |measured| 2 * measured);
+        let meter = *self.shared.meter();
+        let measured = meter.estimate(under_way, len);
+        let norm = measured.map_or_else(
+            || slowest(under_way + len),
+            |measured| 2 * measured + meter.scatter(),
+        );
         norm.min(LONGEST) + self.late
     }
 

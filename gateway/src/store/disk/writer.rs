@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::append::{Chunk, Current, From};
 use super::buffer::Buffer;
+use super::clock::Clocks;
 use super::entry::Place;
 use super::files::{Access, is_full};
 use super::log::Log;
@@ -51,8 +52,8 @@ pub(super) enum Wake {
 pub(super) struct Writer {
     pub(super) log: Arc<Log>,
     pub(super) current: Option<Current>,
-    /// Full segments, the one under the hand first.
-    pub(super) clock: VecDeque<u32>,
+    /// Full segments.
+    pub(super) clocks: Clocks,
     /// Nearly empty ones.
     pub(super) sparse: VecDeque<u32>,
     /// What is to be moved out of one of them.
@@ -79,7 +80,7 @@ impl Writer {
         Self {
             log,
             current: None,
-            clock: VecDeque::new(),
+            clocks: Clocks::default(),
             sparse: VecDeque::new(),
             survivors: VecDeque::new(),
             next: 0,
@@ -196,7 +197,7 @@ impl Writer {
         if current.segment.allocated() == 0 {
             self.unlink(current.segment.number);
         } else {
-            self.clock.push_back(current.segment.number);
+            self.clocks.enter(current.segment.number);
         }
     }
 
