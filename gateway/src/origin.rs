@@ -21,6 +21,7 @@ pub mod checked;
 pub mod deadline;
 pub mod fake;
 pub mod limit;
+pub mod list;
 pub mod metered;
 pub mod metrics;
 mod random;
@@ -31,6 +32,7 @@ pub mod settings;
 mod testing;
 
 pub use fake::FakeOrigin;
+pub use list::{After, List, Listed, Listing};
 pub use metrics::Metrics;
 pub use s3::SetupError;
 pub use settings::Settings;
@@ -102,6 +104,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// Asks for the version alone. A missing object is [`OriginError::NotFound`] only where the
     /// origin said so in words (`NoSuchKey`); a HEAD's bare 404 is confirmed by a GET first.
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>>;
+
+    /// Asks for a page of keys (`ListObjectsV2`): one request.
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>>;
 
     /// Whether the bucket answers at all: the cheapest signed request there is. Backs `/readyz`.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;

@@ -317,3 +317,43 @@ async fn takes_objects_from_inside_and_keeps_them_over_a_restart() {
     assert_eq!(head.e_tag(), Some(tag.as_str()));
     assert_eq!(head.content_type(), Some("text/plain"));
 }
+
+#[tokio::test]
+async fn keys_are_listed_as_they_are() {
+    let site = Site::start().await;
+    for key in ["a+b", "f/50%25", "f/g/h"] {
+        site.put(key, "x").await;
+    }
+    let settings = {
+        let keys = site.origin.credentials();
+        let mut settings = tidegate::origin::Settings::new("embedded", site.origin.bucket());
+        settings.endpoint = Some(site.origin.endpoint());
+        settings.path_style = true;
+        settings.credentials = tidegate::origin::settings::Credentials::Static {
+            access_key_id: keys.access_key_id.clone(),
+            secret_access_key: keys.secret_access_key.clone(),
+            session_token: None,
+        };
+        settings
+    };
+    let metrics = tidegate::origin::Metrics::default();
+    let origin = tidegate::origin::connect(&settings, &metrics).await;
+    let list = async |prefix: &str| {
+        let page = tidegate::origin::List {
+            prefix: prefix.to_owned(),
+            delimiter: true,
+            after: None,
+            limit: 1000,
+        };
+        let page = origin.as_ref().expect("settings").list(page).await;
+        let page = page.expect("a page");
+        let keys: Vec<_> = page.objects.into_iter().map(|object| object.key).collect();
+        (keys, page.folders)
+    };
+    assert_eq!(
+        list("").await,
+        (vec!["a+b".to_owned()], vec!["f/".to_owned()])
+    );
+    let inner = (vec!["f/50%25".to_owned()], vec!["f/g/".to_owned()]);
+    assert_eq!(list("f/").await, inner);
+}

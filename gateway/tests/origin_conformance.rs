@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use tidegate::origin::{
-    self, Answer, Condition, Content, FakeOrigin, Get, Metrics, Origin, OriginError, Priority,
-    Settings,
+    self, After, Answer, Condition, Content, FakeOrigin, Get, List, Listed, Metrics, Origin,
+    OriginError, Priority, Settings,
 };
 use tidegate::plan::{ByteRange, ETag, ObjectKey, RangeSpec};
 
@@ -53,6 +53,10 @@ enum Lack {
     Versions,
     /// It fails at a suffix longer than the object.
     LongSuffixes,
+    /// It says that it encoded the keys of a listing, and did not.
+    Encoding,
+    /// Its listings have no ETags.
+    ListedETags,
 }
 
 impl Subject {
@@ -116,6 +120,8 @@ async fn every_duty(subject: &Subject) {
     takes_keys_of_any_shape(subject).await;
     passes_headers_on(subject).await;
     honours_conditions(subject).await;
+    lists_pages(subject).await;
+    lists_in_order_whatever_the_page(subject).await;
     answers_probes(subject).await;
     reads_versions_by_id(subject).await;
 }
@@ -349,6 +355,113 @@ async fn honours_conditions(subject: &Subject) {
     );
 }
 
+fn list(prefix: &str, delimiter: bool, limit: u16) -> List {
+    List {
+        prefix: prefix.to_owned(),
+        delimiter,
+        after: None,
+        limit,
+    }
+}
+
+fn names(objects: &[Listed]) -> Vec<&str> {
+    objects.iter().map(|object| object.key.as_str()).collect()
+}
+
+async fn lists_pages(subject: &Subject) {
+    let keys = [
+        "list/a",
+        "list/a b",
+        "list/b/c/d",
+        "list/b/e",
+        "list/c",
+        "list/ü/☃",
+        "listen",
+    ];
+    for key in keys {
+        subject.bucket.put(key, "12345").await;
+    }
+    let page = |request| async { subject.origin.list(request).await.expect("a page") };
+    let folder = page(list("list/", true, 1000)).await;
+    assert_eq!(folder.next, None);
+    assert_eq!(folder.folders, ["list/b/", "list/ü/"]);
+    assert_eq!(names(&folder.objects), ["list/a", "list/a b", "list/c"]);
+    let head = subject
+        .origin
+        .head(&key("list/a"))
+        .await
+        .expect("an object");
+    let listed = &folder.objects[0];
+    assert_eq!(listed.size, 5);
+    assert_eq!(listed.last_modified, head.last_modified);
+    match subject.lacks(Lack::ListedETags) {
+        true => assert_eq!(listed.etag, None),
+        false => assert_eq!(listed.etag, Some(head.etag)),
+    }
+    // Is there a folder of this name? One key answers.
+    let proof = page(list("list/b/", false, 1)).await;
+    assert_eq!(names(&proof.objects), ["list/b/c/d"]);
+    assert!(proof.folders.is_empty() && proof.next.is_some());
+    let after = page(List {
+        after: Some(After::Key("list/a b".to_owned())),
+        ..list("list/", false, 2)
+    });
+    assert_eq!(names(&after.await.objects), ["list/b/c/d", "list/b/e"]);
+    let nothing = page(list("list/none/", false, 1)).await;
+    assert_eq!(nothing, tidegate::origin::Listing::default());
+    subject.bucket.delete("list/c").await;
+    let gone = page(list("list/c", false, 1)).await;
+    assert!(gone.objects.is_empty());
+    if !subject.lacks(Lack::Encoding) {
+        let odd = ["odd/%2F", "odd/+ &<>", "odd/q?x=1", "odd/\u{1}"];
+        for key in odd {
+            subject.bucket.put(key, "x").await;
+        }
+        let mut sorted = odd.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(names(&page(list("odd/", true, 1000)).await.objects), sorted);
+    }
+}
+
+async fn lists_in_order_whatever_the_page(subject: &Subject) {
+    let mut all = std::collections::BTreeSet::new();
+    for n in 0..40_u32 {
+        let key = match n % 3 {
+            0 => format!("pages/{n}"),
+            1 => format!("pages/f{}/{n}", n % 7),
+            _ => format!("pages/f{}-{n}", n % 7),
+        };
+        subject.bucket.put(&key, "x").await;
+        let rest = &key["pages/".len()..];
+        all.insert(match rest.split_once('/') {
+            Some((folder, _)) => format!("pages/{folder}/"),
+            None => key,
+        });
+    }
+    for limit in [1, 2, 7, 1000] {
+        let (mut after, mut seen, mut last) = (None, Vec::new(), String::new());
+        loop {
+            let request = List {
+                after,
+                ..list("pages/", true, limit)
+            };
+            let page = subject.origin.list(request).await.expect("a page");
+            let keys = page.objects.into_iter().map(|object| object.key);
+            let mut names: Vec<_> = keys.chain(page.folders).collect();
+            names.sort();
+            assert!(names.len() <= usize::from(limit));
+            assert!(names.first().is_none_or(|first| *first > last), "{names:?}");
+            last = names.last().cloned().unwrap_or(last);
+            seen.extend(names);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(seen.iter().eq(all.iter()), "{limit}: {seen:?}");
+    }
+}
+
 async fn answers_probes(subject: &Subject) {
     assert_eq!(subject.origin.probe().await, Ok(()));
     if let Some(elsewhere) = &subject.elsewhere {
@@ -358,7 +471,8 @@ async fn answers_probes(subject: &Subject) {
             elsewhere.get(get("k", None)).await.err(),
             Some(none.clone())
         );
-        assert_eq!(elsewhere.head(&key("k")).await, Err(none));
+        assert_eq!(elsewhere.head(&key("k")).await, Err(none.clone()));
+        assert_eq!(elsewhere.list(list("", true, 1)).await, Err(none));
     }
 }
 
@@ -458,6 +572,8 @@ async fn s3_over_s3s_fs() {
         elsewhere: None,
         lacks: &[
             Lack::Conditions,
+            Lack::Encoding,
+            Lack::ListedETags,
             Lack::FolderKeys,
             Lack::LongSuffixes,
             Lack::OddKeys,
@@ -501,6 +617,7 @@ async fn s3_over_minio() {
         let refused = Some(OriginError::Forbidden);
         assert_eq!(stranger.get(get("private", None)).await.err(), refused);
         assert_eq!(stranger.head(&key("private")).await.err(), refused);
+        assert_eq!(stranger.list(list("", true, 1)).await.err(), refused);
         assert_eq!(stranger.probe().await.err(), refused);
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
-use super::{Answer, Get, Origin, OriginError, Phase};
+use super::{Answer, Get, List, Listing, Origin, OriginError, Phase};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
@@ -176,6 +176,10 @@ impl Origin for Breaker {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         Box::pin(self.guarded(self.inner.head(key)))
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(self.guarded(self.inner.list(request)))
     }
 
     /// Always asks, and learns from the answer: who wants to know whether the origin is back must

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::{Answer, Body, Condition, Content, Get, Origin, OriginError};
+use super::{After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError};
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers fit their questions.
@@ -52,9 +52,51 @@ impl Origin for Checked {
         self.inner.head(key)
     }
 
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(async move {
+            let page = self.inner.list(request.clone()).await?;
+            match fits(&request, &page) {
+                Ok(()) => Ok(page),
+                Err(what) => Err(OriginError::BadAnswer(what)),
+            }
+        })
+    }
+
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
     }
+}
+
+/// Compares a page with what was asked for: who walks through a folder relies on the prefix, on the
+/// order, and on getting on.
+fn fits(asked: &List, page: &Listing) -> Result<(), &'static str> {
+    let keys = || page.objects.iter().map(|object| object.key.as_str());
+    let folders = || page.folders.iter().map(String::as_str);
+    let prefix = asked.prefix.as_str();
+    if !keys().chain(folders()).all(|key| key.starts_with(prefix)) {
+        return Err("a key with another prefix than asked for");
+    }
+    let rolled_up =
+        |folder: &str| folder[prefix.len()..].find('/') == Some(folder.len() - 1 - prefix.len());
+    if !folders().all(|folder| asked.delimiter && folder.len() > prefix.len() && rolled_up(folder))
+    {
+        return Err("a folder that is none");
+    }
+    if asked.delimiter && keys().any(|key| key[prefix.len()..].contains('/')) {
+        return Err("a key that belongs into a folder");
+    }
+    if !keys().is_sorted_by(|a, b| a < b) || !folders().is_sorted_by(|a, b| a < b) {
+        return Err("keys out of order");
+    }
+    if let Some(After::Key(after)) = &asked.after
+        && keys().any(|key| key <= after.as_str())
+    {
+        return Err("a key from before where the page begins");
+    }
+    if page.next.is_some() && page.next == asked.after {
+        return Err("a page that is followed by itself");
+    }
+    Ok(())
 }
 
 /// Compares bytes on offer with what was asked for.

@@ -14,7 +14,7 @@ use futures_core::future::BoxFuture;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::settings::Deadlines;
-use super::{Answer, Body, Content, Get, Origin, OriginError, Phase};
+use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError, Phase};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The connection's own deadline is the client's (`s3`).
@@ -64,6 +64,11 @@ impl Origin for Deadline {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         Box::pin(self.head_of(self.inner.head(key)))
+    }
+
+    /// A page has no body of its own: it has come when its head has.
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(self.head_of(self.inner.list(request)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {

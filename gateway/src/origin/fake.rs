@@ -7,9 +7,10 @@
 
 mod body;
 mod fault;
+mod page;
 mod write;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,7 +19,7 @@ use futures_core::future::BoxFuture;
 
 use self::body::{Flow, Running};
 pub use self::fault::Fault;
-use super::{Answer, Condition, Content, Get, Origin, OriginError};
+use super::{Answer, Condition, Content, Get, List, Listing, Origin, OriginError};
 use crate::plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
@@ -33,7 +34,7 @@ struct Bucket {
 
 #[derive(Debug, Default)]
 struct State {
-    objects: HashMap<ObjectKey, Vec<Stored>>,
+    objects: BTreeMap<ObjectKey, Vec<Stored>>,
     /// Whether replaced versions stay reachable by their id.
     versions: bool,
     /// Bytes in a frame of a body; 0 stands for the default.
@@ -43,6 +44,7 @@ struct State {
     standing: Vec<Fault>,
     queued: VecDeque<Vec<Fault>>,
     log: Vec<Get>,
+    listed: Vec<List>,
 }
 
 /// One version of an object; without bytes, a delete marker.
@@ -56,6 +58,7 @@ struct Stored {
 struct Counts {
     gets: AtomicU64,
     heads: AtomicU64,
+    lists: AtomicU64,
     probes: AtomicU64,
     bytes: Arc<AtomicU64>,
     running: Arc<AtomicUsize>,
@@ -76,6 +79,18 @@ impl FakeOrigin {
     #[must_use]
     pub fn heads(&self) -> u64 {
         self.0.counts.heads.load(Ordering::SeqCst)
+    }
+
+    /// Pages asked for so far.
+    #[must_use]
+    pub fn lists(&self) -> u64 {
+        self.0.counts.lists.load(Ordering::SeqCst)
+    }
+
+    /// Every page asked for so far, in order.
+    #[must_use]
+    pub fn listed(&self) -> Vec<List> {
+        self.state().listed.clone()
     }
 
     /// Probes asked so far.
@@ -248,6 +263,15 @@ impl Origin for FakeOrigin {
             let stored = self.current(&key).ok_or(OriginError::NotFound)?;
             let version = fault::version(&faults, stored.version);
             Ok(Arc::unwrap_or_clone(version))
+        })
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(async move {
+            self.0.counts.lists.fetch_add(1, Ordering::SeqCst);
+            self.state().listed.push(request.clone());
+            self.suffer().await?;
+            Ok(page::of(&self.state().objects, &request))
         })
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::metrics::Meter;
-use super::{Answer, Body, Content, Get, Origin, OriginError, Phase, Priority};
+use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError, Phase, Priority};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of requests at once.
@@ -95,6 +95,14 @@ impl Origin for Limit {
         Box::pin(async move {
             let _place = self.place(Priority::Demand).await?;
             self.inner.head(&key).await
+        })
+    }
+
+    /// Somebody waits for every page.
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(async move {
+            let _place = self.place(Priority::Demand).await?;
+            self.inner.list(request).await
         })
     }
 

@@ -10,7 +10,7 @@ use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::metrics::{Meter, word};
-use super::{Answer, Body, Content, Get, Origin, OriginError};
+use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// Counts what is asked of an origin, and what it brings.
@@ -88,6 +88,10 @@ impl Origin for Metered {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         Box::pin(self.timed("head", |_| "content", self.inner.head(key)))
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(self.timed("list", |_| "content", self.inner.list(request)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {

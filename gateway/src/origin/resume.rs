@@ -17,7 +17,7 @@ use futures_core::future::BoxFuture;
 
 use super::metrics::Meter;
 use super::random::draw;
-use super::{Answer, Body, Condition, Content, Get, Origin, OriginError, breaker};
+use super::{Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, breaker};
 use crate::plan::retry::Retry;
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
@@ -105,6 +105,10 @@ impl Origin for Resume {
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
         Box::pin(async move { self.persist(|| self.inner.head(&key)).await })
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(async move { self.persist(|| self.inner.list(request.clone())).await })
     }
 
     /// Once: who asks for readiness asks again anyway.

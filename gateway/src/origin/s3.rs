@@ -10,11 +10,13 @@
 mod answer;
 mod client;
 mod failure;
+mod page;
 
 use std::sync::Arc;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::EncodingType;
 use futures_core::future::BoxFuture;
 use futures_util::StreamExt;
 use http_body_util::BodyDataStream;
@@ -22,7 +24,7 @@ use http_body_util::BodyDataStream;
 use self::answer::{Capture, Head};
 use self::failure::Reader;
 use super::settings::Settings;
-use super::{Answer, Body, Condition, Content, Get, Origin, OriginError};
+use super::{After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError};
 use crate::plan::{ObjectKey, OriginId, RangeSpec, Version};
 
 pub use self::client::SetupError;
@@ -112,6 +114,28 @@ impl S3 {
         }
     }
 
+    async fn ask_page(&self, request: List) -> Result<Listing, OriginError> {
+        let mut list = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.bucket)
+            .set_prefix((!request.prefix.is_empty()).then_some(request.prefix))
+            .set_delimiter(request.delimiter.then(|| "/".to_owned()))
+            .max_keys(i32::from(request.limit))
+            // A key may hold characters that XML cannot.
+            .encoding_type(EncodingType::Url);
+        list = match request.after {
+            Some(After::Key(key)) => list.start_after(key),
+            Some(After::Token(token)) => list.continuation_token(token),
+            None => list,
+        };
+        match list.send().await {
+            Ok(output) => page::read(output),
+            // Also where `missing_is_403`: this asks for no object.
+            Err(error) => Err(Reader::default().read(&error)),
+        }
+    }
+
     async fn ask_bucket(&self) -> Result<(), OriginError> {
         match self.client.head_bucket().bucket(&self.bucket).send().await {
             Ok(_) => Ok(()),
@@ -150,6 +174,10 @@ impl Origin for S3 {
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
         Box::pin(async move { self.ask_head(&key).await })
+    }
+
+    fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(self.ask_page(request))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {

@@ -1,5 +1,6 @@
 //! From a request's path to an object's key: the key *is* the path.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,6 +74,13 @@ impl ObjectKey {
     /// The key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Keys are hashed and ordered as their text.
+impl Borrow<str> for ObjectKey {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

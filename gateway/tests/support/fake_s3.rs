@@ -11,10 +11,11 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tidegate::origin::settings::Credentials;
 use tidegate::origin::{
-    Answer, Condition, Content, FakeOrigin, Get, Origin, OriginError, Priority, Settings,
+    After, Answer, Condition, Content, FakeOrigin, Get, List, Listing, Origin, OriginError,
+    Priority, Settings,
 };
 use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp, Version};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
@@ -156,6 +157,12 @@ async fn exchange(stream: &mut BufStream<TcpStream>, shared: &Shared) -> io::Res
             }
             Err(error) => Err(error),
         },
+        ("GET", "") => {
+            return match shared.bucket.list(listing_question(&request)).await {
+                Ok(page) => send_page(stream, &page).await,
+                Err(error) => refuse(stream, &error, false).await,
+            };
+        }
         ("GET", _) => shared.bucket.get(question(&request, key)).await,
         _ => Err(OriginError::BadAnswer("method")),
     };
@@ -218,6 +225,59 @@ fn question(request: &Request, key: &str) -> Get {
         condition,
         priority: Priority::Demand,
     }
+}
+
+/// What a listing asks for.
+fn listing_question(request: &Request) -> List {
+    let value = |name: &str| {
+        let mut pairs = request.target.split(['?', '&']).skip(1);
+        let text = pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+        let text = percent_decode_str(text).decode_utf8().expect("UTF-8");
+        Some(text.into_owned())
+    };
+    let token = value("continuation-token").map(After::Token);
+    List {
+        prefix: value("prefix").unwrap_or_default(),
+        delimiter: value("delimiter").is_some(),
+        after: token.or(value("start-after").map(After::Key)),
+        limit: value("max-keys").map_or(1000, |keys| keys.parse().expect("a number")),
+    }
+}
+
+/// A page as S3 words it, its keys encoded (S3 API reference, `ListObjectsV2`).
+async fn send_page(stream: &mut BufStream<TcpStream>, page: &Listing) -> io::Result<bool> {
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut xml = "<ListBucketResult><EncodingType>url</EncodingType>".to_owned();
+    for object in &page.objects {
+        let (key, size) = (encode(&object.key), object.size);
+        let etag = object.etag.as_ref().expect("an ETag").as_str();
+        let etag = etag.replace('"', "&quot;");
+        let seconds = object.last_modified.expect("a time").secs();
+        let time = aws_smithy_types::DateTime::from_secs(i64::try_from(seconds).expect("soon"));
+        let time = time.fmt(aws_smithy_types::date_time::Format::DateTime);
+        let time = time.expect("a date");
+        xml += &format!(
+            "<Contents><Key>{key}</Key><Size>{size}</Size><ETag>{etag}</ETag>\
+             <LastModified>{time}</LastModified></Contents>"
+        );
+    }
+    for folder in &page.folders {
+        let folder = encode(folder);
+        xml += &format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>");
+    }
+    if let Some(After::Token(token)) = &page.next {
+        xml += &format!("<NextContinuationToken>{token}</NextContinuationToken>");
+    }
+    let truncated = page.next.is_some();
+    xml += &format!("<IsTruncated>{truncated}</IsTruncated></ListBucketResult>");
+    let head = format!(
+        "content-type: application/xml\r\ncontent-length: {}\r\n",
+        xml.len()
+    );
+    plain(stream, "200 OK", &head).await?;
+    stream.write_all(xml.as_bytes()).await?;
+    stream.flush().await?;
+    Ok(true)
 }
 
 fn range(text: &str) -> Option<RangeSpec> {

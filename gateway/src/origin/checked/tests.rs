@@ -179,9 +179,69 @@ impl Origin for Canned {
     fn head(&self, _: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         Box::pin(async { Err(OriginError::NotFound) })
     }
+    fn list(&self, _: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
+        Box::pin(async { Ok(Listing::default()) })
+    }
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(async { Ok(()) })
     }
+}
+
+#[test]
+fn a_page_must_fit_its_question() {
+    let listed = |key: &str| crate::origin::Listed {
+        key: key.to_owned(),
+        size: 1,
+        etag: None,
+        last_modified: None,
+    };
+    let page = |objects: &[&str], folders: &[&str]| Listing {
+        objects: objects.iter().map(|key| listed(key)).collect(),
+        folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
+        next: None,
+    };
+    let asked = |delimiter, after: Option<&str>| List {
+        prefix: "p/".to_owned(),
+        delimiter,
+        after: after.map(|key| After::Key(key.to_owned())),
+        limit: 9,
+    };
+    let good = [
+        (
+            asked(true, None),
+            page(&["p/", "p/a", "p/b"], &["p/a/", "p/c/"]),
+        ),
+        (asked(true, Some("p/a/z")), page(&["p/b"], &["p/a/"])),
+        (asked(false, None), page(&["p/a/b/c", "p/b"], &[])),
+    ];
+    for (asked, page) in good {
+        assert_eq!(fits(&asked, &page), Ok(()), "{page:?}");
+    }
+    let bad = [
+        (asked(true, None), page(&["q"], &[])),
+        (asked(true, None), page(&[], &["q/"])),
+        (asked(true, None), page(&["p/a/b"], &[])),
+        (asked(true, None), page(&[], &["p/"])),
+        (asked(true, None), page(&[], &["p/a"])),
+        (asked(true, None), page(&[], &["p/a/b/"])),
+        (asked(false, None), page(&[], &["p/a/"])),
+        (asked(true, None), page(&["p/b", "p/a"], &[])),
+        (asked(true, None), page(&["p/a", "p/a"], &[])),
+        (asked(true, Some("p/a")), page(&["p/a"], &[])),
+    ];
+    for (asked, page) in bad {
+        assert!(fits(&asked, &page).is_err(), "{page:?}");
+    }
+    let token = Some(After::Token("t".to_owned()));
+    let round = Listing {
+        next: token.clone(),
+        ..Listing::default()
+    };
+    let again = List {
+        after: token,
+        ..asked(true, None)
+    };
+    assert!(fits(&again, &round).is_err());
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //!
 //! As it comes (0.14.1), s3s-fs ignores conditions on GET and HEAD, trips over suffixes longer than
 //! the object and over ranges of empty objects, answers for folders as if they were objects, and
-//! keeps bytes and ETag in two files that change one after the other. So here
+//! keeps bytes and ETag in two files that change one after the other; it also says that it encoded
+//! the keys of a listing, which it did not. So here
 //!
 //! - each key has a lock: reading it and replacing it exclude each other, until the file is open;
 //! - conditions are judged first, then the range, on the one version that the lock holds still;
@@ -22,7 +23,7 @@ use s3s::dto::{
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput,
     CopySource, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput,
     DeleteObjectOutput, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
-    PutObjectInput, PutObjectOutput, StreamingBlob,
+    ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput, StreamingBlob,
 };
 use s3s::{S3 as _, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
@@ -125,6 +126,15 @@ impl Bucket {
             self.seal(&bucket, &key).await?;
         }
         Ok(response)
+    }
+
+    pub(super) async fn list(
+        &self,
+        mut request: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        // s3s-fs encodes nothing, and says that it did.
+        request.input.encoding_type = None;
+        self.files.list_objects_v2(request).await
     }
 
     pub(super) async fn delete(

@@ -55,7 +55,7 @@ operations! {
     abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput:
         b => |r| b.files().abort_multipart_upload(r);
     list_parts(ListPartsInput) -> ListPartsOutput: b => |r| b.files().list_parts(r);
-    list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output: b => |r| b.files().list_objects_v2(r);
+    list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output: b => |r| b.list(r);
     head_bucket(HeadBucketInput) -> HeadBucketOutput: b => |r| b.files().head_bucket(r);
     get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput:
         b => |r| b.files().get_bucket_location(r);

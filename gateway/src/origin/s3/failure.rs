@@ -13,7 +13,7 @@ use crate::origin::{OriginError, Phase};
 use crate::plan::Timestamp;
 
 /// Reads failures as this origin means them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reader {
     /// See `Settings::missing_is_403`.
     pub(super) missing_is_403: bool,

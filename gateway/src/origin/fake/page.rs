@@ -1,0 +1,76 @@
+//! A page of the keys of a bucket in memory.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::Stored;
+use crate::origin::{After, List, Listed, Listing};
+use crate::plan::ObjectKey;
+
+/// What the page holds that `request` asks for.
+pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> Listing {
+    let mut page = Listing::default();
+    let mut from = begin(request).max(request.prefix.clone());
+    while let Some((key, stored)) = at_or_behind(objects, &from, &request.prefix) {
+        if page.objects.len() + page.folders.len() == usize::from(request.limit) {
+            page.next = Some(After::Token(token(&from)));
+            break;
+        }
+        let rest = &key.as_str()[request.prefix.len()..];
+        match rest.find('/').filter(|_| request.delimiter) {
+            Some(at) => {
+                let folder = &key.as_str()[..=request.prefix.len() + at];
+                page.folders.push(folder.to_owned());
+                // Behind all that the folder holds: `0` comes next to `/`.
+                from = format!("{}0", &folder[..folder.len() - 1]);
+            }
+            None => {
+                page.objects.push(listed(key, stored));
+                from = behind(key.as_str());
+            }
+        }
+    }
+    page
+}
+
+/// The first key from `from` on that has an object and the prefix.
+fn at_or_behind<'a>(
+    objects: &'a BTreeMap<ObjectKey, Vec<Stored>>,
+    from: &str,
+    prefix: &str,
+) -> Option<(&'a ObjectKey, &'a Stored)> {
+    objects
+        .range::<str, _>((Bound::Included(from), Bound::Unbounded))
+        .take_while(|(key, _)| key.as_str().starts_with(prefix))
+        .filter_map(|(key, history)| Some((key, history.last()?)))
+        .find(|(_, stored)| stored.bytes.is_some())
+}
+
+fn begin(request: &List) -> String {
+    match &request.after {
+        None => String::new(),
+        Some(After::Key(key)) => behind(key),
+        Some(After::Token(token)) => percent_decode_str(token).decode_utf8_lossy().into_owned(),
+    }
+}
+
+/// What comes next to a key, for no key has a NUL.
+fn behind(key: &str) -> String {
+    format!("{key}\0")
+}
+
+/// Text that can stand in a URL and in XML.
+fn token(from: &str) -> String {
+    utf8_percent_encode(from, NON_ALPHANUMERIC).to_string()
+}
+
+fn listed(key: &ObjectKey, stored: &Stored) -> Listed {
+    Listed {
+        key: key.as_str().to_owned(),
+        size: stored.version.size,
+        etag: Some(stored.version.etag.clone()),
+        last_modified: stored.version.last_modified,
+    }
+}
