@@ -40,12 +40,14 @@ mod fill;
 mod flight;
 mod hedge;
 mod metrics;
+pub mod names;
 pub mod object;
 mod pace;
 mod reader;
 mod ready;
 mod resolve;
 pub mod source;
+mod watch;
 
 pub use self::core::Clock;
 pub use budget::Budget;
@@ -53,6 +55,7 @@ pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
+pub use watch::{Scope, Watch};
 
 use self::core::Core;
 use fill::Terms;
@@ -102,6 +105,9 @@ pub struct Open {
     pub revalidate: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
+    /// The caller asks the bucket something else at the same time, which shows that there is one:
+    /// a HEAD's bare 404 is answer enough.
+    pub bare: bool,
 }
 
 impl Engine {
@@ -276,6 +282,7 @@ impl Engine {
             seen,
             first: how.first,
             forced: how.revalidate,
+            bare: how.bare,
         }
     }
 
@@ -345,9 +352,12 @@ impl Engine {
             key: key.clone(),
         };
         resolve::supersede(&self.core, |other| *other == id);
+        self.core.names.purge_key(id.origin, key.as_str());
         let purged = self.core.meta.purge_key(&id).await;
         // Once more, for those that read the old generation in between.
         resolve::supersede(&self.core, |other| *other == id);
+        self.core.names.purge_key(id.origin, key.as_str());
+        self.tell(id.origin, &Scope::Key(key.clone())).await;
         purged
     }
 
@@ -359,8 +369,11 @@ impl Engine {
         let origin = source.origin.id();
         let covered = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
         resolve::supersede(&self.core, covered);
+        self.core.names.purge_prefix(origin, prefix);
         let purged = self.core.meta.purge_prefix(origin, prefix).await;
         resolve::supersede(&self.core, covered);
+        self.core.names.purge_prefix(origin, prefix);
+        self.tell(origin, &Scope::Prefix(prefix.into())).await;
         purged
     }
 

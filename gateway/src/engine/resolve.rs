@@ -56,6 +56,8 @@ pub(super) struct Question {
     pub(super) first: Option<RangeSpec>,
     /// The client itself asks for confirmation: what was begun before it does not count.
     pub(super) forced: bool,
+    /// See [`Open::bare`](super::Open::bare).
+    pub(super) bare: bool,
 }
 
 impl Question {
@@ -178,16 +180,24 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         id,
         first,
         forced,
+        bare,
         ..
     } = question;
     let generation = core.meta.generation(&id).await;
     // A version from before a purge is not confirmed into the time after it.
     let known = known.filter(|record| is_of(record, &id, generation));
     let asked = core.now();
-    let found = match ask(&core, &source, &id, known.as_deref(), first).await {
+    let asking = async {
+        match (first, bare) {
+            (None, true) => peek(&source, &id, known.as_deref()).await,
+            _ => ask(&core, &source, &id, known.as_deref(), first).await,
+        }
+    };
+    let found = match asking.await {
         Ok(found) => found,
         Err(error) => {
-            if error == OriginError::NotFound {
+            // A bare 404 says so to who asked for it, and is no ground for a negative entry.
+            if error == OriginError::NotFound && (first.is_some() || !bare) {
                 place.install(Some(Entry::Missing { since: asked }));
             }
             return Err(error.into());
@@ -301,10 +311,24 @@ async fn head(
     known: Option<&Record>,
 ) -> Result<Found, OriginError> {
     let version = source.origin.head(&id.key).await?;
-    Ok(match known {
+    Ok(compared(version, known))
+}
+
+/// A HEAD whose bare 404 is believed.
+async fn peek(
+    source: &Source,
+    id: &ObjectId,
+    known: Option<&Record>,
+) -> Result<Found, OriginError> {
+    let version = source.origin.peek(&id.key).await?;
+    Ok(compared(version.ok_or(OriginError::NotFound)?, known))
+}
+
+fn compared(version: Version, known: Option<&Record>) -> Found {
+    match known {
         Some(record) if *record.version == version => Found::Same(Box::new(record.clone())),
         _ => Found::Version(Arc::new(version), None),
-    })
+    }
 }
 
 /// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.
