@@ -50,6 +50,7 @@ pub mod source;
 mod watch;
 
 pub use self::core::Clock;
+pub use crate::store::Tier;
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
