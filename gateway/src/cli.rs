@@ -56,6 +56,15 @@ pub enum Command {
     #[command(after_long_help = EXIT_CODES)]
     Serve,
 
+    /// Show a route's objects as files in a folder, without serving HTTP
+    ///
+    /// Mounts through FUSE (Linux; as root, or where fusermount3 is installed), read-only, and
+    /// answers until SIGTERM, Ctrl-C, or an unmount. A [[mount]] of this folder in the configuration
+    /// says how; without one the defaults hold. To serve HTTP and mount on one cache, write a
+    /// [[mount]] and run `serve`.
+    #[command(after_long_help = EXIT_CODES)]
+    Mount(MountArgs),
+
     /// Say whether the configuration is right
     ///
     /// Reads and checks everything without starting anything, tells all mistakes at once, and sums
@@ -105,6 +114,22 @@ pub enum Command {
         #[arg(long)]
         toml: bool,
     },
+}
+
+/// What to mount, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct MountArgs {
+    /// The folder to mount on
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+
+    /// The path of the route to show [default: that of the [[mount]], else /]
+    #[arg(long, value_name = "PATH")]
+    pub route: Option<String>,
+
+    /// That route's host, where it has one
+    #[arg(long)]
+    pub host: Option<String>,
 }
 
 /// How to run the demonstration.
@@ -177,6 +202,12 @@ pub trait Actions {
     /// Why it could not start, or not go on.
     fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()>;
 
+    /// Mounts until it is told to stop, or somebody unmounts.
+    ///
+    /// # Errors
+    /// Why it could not mount, or not go on.
+    fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()>;
+
     /// Shows what the gateway does, until it is told to stop.
     ///
     /// # Errors
@@ -230,6 +261,11 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
             let loaded = load()?;
             loaded.config.require_origin()?;
             actions.serve(loaded, env)
+        }
+        Command::Mount(args) => {
+            let loaded = load()?;
+            loaded.config.require_origin()?;
+            actions.mount(loaded, env, args)
         }
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),
