@@ -218,3 +218,27 @@ async fn what_is_no_key_is_missing() {
     }
     assert_eq!(world.bucket.lists(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn names_hold_for_a_while_when_the_origin_fails() {
+    let mut setup = Setup::default();
+    setup.origin.retry.retries = 0;
+    setup.profile.stale_while_revalidate = Duration::ZERO;
+    setup.profile.stale_if_error = secs(3600);
+    let world = setup.build();
+    world.bucket.put("f/k", "x");
+    world.bucket.put("f/l", "x");
+    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert!(is_file(&world.entry("f/k").await, 1));
+    assert_eq!(world.entry("none").await, Entry::Missing);
+    pass(secs(120)).await;
+    world
+        .bucket
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    assert_eq!(world.entry("f").await, Entry::Folder);
+    assert!(is_file(&world.entry("f/k").await, 1));
+    assert_eq!(world.look("f/l").await, Err(Error::Unavailable));
+    assert_eq!(world.look("none").await, Err(Error::Unavailable));
+    pass(secs(3600)).await;
+    assert_eq!(world.look("f").await, Err(Error::Unavailable));
+}

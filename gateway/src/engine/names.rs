@@ -28,6 +28,9 @@ mod table;
 pub(super) use table::Table;
 use table::{Asked, Meaning};
 
+/// How long a stale answer holds that is given because the origin fails.
+const GIVEN: Duration = Duration::from_secs(1);
+
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
@@ -107,10 +110,10 @@ impl Engine {
     ///
     /// Costs nothing where the name is known; else a HEAD and a listing of one key at most. The
     /// freshness of an object of a known version is that version's. A path that is no key is
-    /// missing.
+    /// missing. While the origin fails, what a name meant holds for the profile's `stale_if_error`.
     ///
     /// # Errors
-    /// When the origin was needed and failed.
+    /// When the origin was needed and failed, and no stale answer was allowed.
     pub async fn look_up(
         &self,
         source: &Arc<Source>,
@@ -121,7 +124,26 @@ impl Engine {
             return Ok(self.answer(source, Entry::Missing));
         };
         let asked = self.asked(source);
-        let seen = self.core.names.get(&asked, path);
+        let error = match self.find_out(source, path, key, &asked, headers).await {
+            Err(error) if error.excuses_stale() => error,
+            answer => return answer,
+        };
+        match self.core.names.stale(&asked, path) {
+            Some(Meaning::Folder) => Ok(lasting(Entry::Folder, GIVEN)),
+            Some(Meaning::File(facts)) if !headers => Ok(lasting(Entry::File(facts), GIVEN)),
+            _ => Err(error),
+        }
+    }
+
+    async fn find_out(
+        &self,
+        source: &Arc<Source>,
+        path: &str,
+        key: ObjectKey,
+        asked: &Asked,
+        headers: bool,
+    ) -> Result<Answer, Error> {
+        let seen = self.core.names.get(asked, path);
         match &seen {
             Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, *fresh)),
             Some((Meaning::Missing, fresh)) => return Ok(lasting(Entry::Missing, *fresh)),
@@ -149,7 +171,7 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        self.ask_both(source, &key, &asked, missing).await
+        self.ask_both(source, &key, asked, missing).await
     }
 
     /// Whether a version of the key is remembered, however old.
@@ -297,6 +319,7 @@ impl Engine {
             at: self.core.now(),
             ttl: profile.ttl,
             negative_ttl: profile.negative_ttl,
+            stale_if_error: profile.stale_if_error,
         }
     }
 

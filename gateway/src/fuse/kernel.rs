@@ -10,16 +10,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use fuser::{
-    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 use tokio::runtime::Handle;
 
 use super::files::{Files, Kernel};
-use super::folder::Names;
 use super::metrics::Operation;
-use crate::engine::names::Entry;
+
+mod listing;
+
+use listing::{fill, fill_plus, names};
 
 /// Requests that the kernel may have under way on its own account, read-ahead most of all. Its
 /// default of 12 is less than a few readers keep busy.
@@ -231,84 +233,6 @@ fn send(value: &str, size: u32, reply: ReplyXattr) {
         size if size < length => reply.error(Errno::ERANGE),
         _ => reply.data(value.as_bytes()),
     }
-}
-
-/// `.` and `..` come before the names.
-const DOTS: u64 = 2;
-
-/// The names from an offset on; none where only the dots are asked for yet.
-async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
-    let folder = files.folder(handle)?;
-    let names = folder.at(offset.saturating_sub(DOTS)).await;
-    names.map_err(|error| super::errno::logged(&error, &folder.node.key))
-}
-
-/// Each entry carries the offset of the one behind it.
-fn fill(files: &Files, handle: u64, offset: u64, names: &Names, mut reply: ReplyDirectory) {
-    let Ok(folder) = files.folder(handle) else {
-        return reply.error(Errno::EBADF);
-    };
-    let mut at = offset;
-    for (ino, dot) in dots_from(files, &folder, offset) {
-        at += 1;
-        if reply.add(INodeNo(ino), at, FileType::Directory, dot) {
-            return reply.ok();
-        }
-    }
-    for (name, entry) in names.from(at - DOTS) {
-        let is_folder = *entry == Entry::Folder;
-        let kind = match is_folder {
-            true => FileType::Directory,
-            false => FileType::RegularFile,
-        };
-        let ino = files.number_of(&format!("{}{name}", folder.node.key), is_folder);
-        at += 1;
-        if reply.add(INodeNo(ino), at, kind, name) {
-            break;
-        }
-    }
-    reply.ok();
-}
-
-/// The same with attributes. Every name that fits is told to the kernel, but for the dots.
-fn fill_plus(
-    files: &Files,
-    handle: u64,
-    offset: u64,
-    names: &Names,
-    mut reply: ReplyDirectoryPlus,
-) {
-    let Ok(folder) = files.folder(handle) else {
-        return reply.error(Errno::EBADF);
-    };
-    let mut at = offset;
-    for (ino, dot) in dots_from(files, &folder, offset) {
-        at += 1;
-        let (attr, fresh) = (files.folder_attr(ino), names.fresh);
-        if reply.add(INodeNo(ino), at, dot, &fresh, &attr, GENERATION) {
-            return reply.ok();
-        }
-    }
-    for (name, entry) in names.from(at - DOTS) {
-        let path = format!("{}{name}", folder.node.key);
-        let told = files.tell(folder.node.ino, &path, entry, names.fresh);
-        let Some((attr, fresh)) = told else { continue };
-        at += 1;
-        if reply.add(attr.ino, at, name, &fresh, &attr, GENERATION) {
-            files.forget(attr.ino.0, 1);
-            break;
-        }
-    }
-    reply.ok();
-}
-
-fn dots_from(
-    files: &Files,
-    folder: &super::folder::Folder,
-    offset: u64,
-) -> impl Iterator<Item = (u64, &'static str)> {
-    let skip = usize::try_from(offset.min(DOTS)).unwrap_or(0);
-    files.dots(folder).into_iter().skip(skip)
 }
 
 /// Tells the kernel through its device.

@@ -33,6 +33,7 @@ pub(super) struct Asked {
     pub(super) at: Timestamp,
     pub(super) ttl: Duration,
     pub(super) negative_ttl: Duration,
+    pub(super) stale_if_error: Duration,
 }
 
 /// Names by origin and path, the path without a slash at its end.
@@ -74,6 +75,14 @@ impl Table {
         };
         let left = ttl.checked_sub(asked.at.since(since))?;
         (!left.is_zero()).then_some((meaning, left))
+    }
+
+    /// What a path meant when it was last found out, if that is not too long ago to be told while
+    /// the origin fails.
+    pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
+        let (meaning, since) = self.lock().find(asked.origin, path)?;
+        let most = asked.ttl + asked.stale_if_error;
+        (asked.at.since(since) < most).then_some(meaning)
     }
 
     /// Remembers what was found, unless a purge came in between.
@@ -158,6 +167,7 @@ mod tests {
             at: Timestamp(at),
             ttl: Duration::from_millis(100),
             negative_ttl: Duration::from_millis(10),
+            stale_if_error: Duration::from_millis(1000),
         }
     }
 

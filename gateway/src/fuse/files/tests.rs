@@ -3,9 +3,11 @@
 use std::sync::Mutex;
 
 use arc_swap::ArcSwap;
-use fuser::FileType;
+use bytes::Bytes;
+use fuser::{FileType, FopenFlags, OpenFlags};
 use prometheus_client::registry::Registry;
 
+use super::open::Data;
 use super::*;
 use crate::engine::{Budget, Parts};
 use crate::origin::fake::Fault;
