@@ -8,6 +8,11 @@ mod background;
 mod demonstration;
 mod gateway;
 mod locate;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod mounts;
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+#[path = "app/no_mounts.rs"]
+mod mounts;
 mod pins;
 mod profiles;
 mod routes;
@@ -17,9 +22,9 @@ mod tiers;
 use std::future::Future;
 
 use anyhow::{Context as _, bail};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::{self, Actions, DemoArgs, DoctorArgs};
+use crate::cli::{self, Actions, DemoArgs, DoctorArgs, MountArgs};
 use crate::config::{self, Config, Environment, Loaded};
 use crate::demo;
 use crate::doctor;
@@ -41,6 +46,15 @@ impl Actions for App {
         }
         raise_descriptor_limit();
         run(serve(&loaded.config, env))
+    }
+
+    fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
+        log(&loaded.config.log)?;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
+        raise_descriptor_limit();
+        run(mount(&loaded.config, env, args))
     }
 
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
@@ -123,25 +137,61 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(config: &Config, env: &Environment) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut told = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let mut told = Told::new()?;
     let start = async { Gateway::start(config, env, Sockets::bind(config).await?).await };
     let gateway = tokio::select! {
         gateway = start => gateway?,
-        () = told() => return Ok(()),
+        () = told.again() => return Ok(()),
     };
-    told().await;
+    told.again().await;
     tracing::info!("draining");
+    orderly(gateway.stop(), &mut told).await
+}
+
+/// One mount, and nothing else.
+async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
+    let mut told = Told::new()?;
+    let mount = mounts::meant(config, args)?;
+    let start = mounts::Alone::start(config, env, mount);
+    let mut alone = tokio::select! {
+        alone = start => alone?,
+        () = told.again() => return Ok(()),
+    };
     tokio::select! {
-        () = gateway.stop() => tracing::info!("stopped in order"),
+        () = told.again() => tracing::info!("unmounting"),
+        () = alone.ended() => tracing::info!("somebody unmounted"),
+    }
+    orderly(alone.stop(), &mut told).await
+}
+
+/// Stops in order, unless it is told once more.
+async fn orderly(stop: impl Future<Output = ()>, told: &mut Told) -> anyhow::Result<()> {
+    tokio::select! {
+        () = stop => tracing::info!("stopped in order"),
         // Told twice, it does not argue: what waited to be written is lost, and no more.
-        () = told() => bail!("told twice to stop, so it did not end in order"),
+        () = told.again() => bail!("told twice to stop, so it did not end in order"),
     }
     Ok(())
+}
+
+/// The signals that ask for the end.
+struct Told {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Told {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn again(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

@@ -19,7 +19,7 @@ mod show;
 mod stat;
 mod warm;
 
-pub use args::{DemoArgs, DoctorArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
+pub use args::{DemoArgs, DoctorArgs, MountArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -61,6 +61,15 @@ pub enum Command {
     /// missing.
     #[command(after_long_help = EXIT_CODES)]
     Serve,
+
+    /// Show a route's objects as files in a folder, without serving HTTP
+    ///
+    /// Mounts through FUSE (Linux; as root, or where fusermount3 is installed), read-only, and
+    /// answers until SIGTERM, Ctrl-C, or an unmount. A [[mount]] of this folder in the configuration
+    /// says how; without one the defaults hold. To serve HTTP and mount on one cache, write a
+    /// [[mount]] and run `serve`.
+    #[command(after_long_help = EXIT_CODES)]
+    Mount(MountArgs),
 
     /// Say whether the configuration is right
     ///
@@ -147,6 +156,12 @@ pub trait Actions {
     /// Why it could not start, or not go on.
     fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()>;
 
+    /// Mounts until it is told to stop, or somebody unmounts.
+    ///
+    /// # Errors
+    /// Why it could not mount, or not go on.
+    fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()>;
+
     /// Shows what the gateway does, until it is told to stop.
     ///
     /// # Errors
@@ -200,6 +215,11 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
             let loaded = load()?;
             loaded.config.require_origin()?;
             actions.serve(loaded, env)
+        }
+        Command::Mount(args) => {
+            let loaded = load()?;
+            loaded.config.require_origin()?;
+            actions.mount(loaded, env, args)
         }
         Command::Doctor(args) => actions.doctor(load()?, env, args),
         Command::Check => show::print(&check::summary(&load()?, env)?),

@@ -27,6 +27,7 @@ mod environment;
 mod http;
 mod live;
 mod log;
+mod mount;
 mod origin;
 mod overlay;
 mod problem;
@@ -46,6 +47,7 @@ pub use cache::{Cache, Disk};
 pub use environment::Environment;
 pub use http::Http;
 pub use log::{Log, LogFormat};
+pub use mount::{Mount, Mtime, Umask};
 pub use origin::Origin;
 pub use problem::{KeyPath, Place, Problem, Problems};
 pub use profile::{DiskUseName, Overlay};
@@ -79,6 +81,11 @@ pub struct Config {
     /// The longest matching path wins; a route with a host goes before one without. Where there is
     /// no route, a single origin is served below `/`.
     pub route: Vec<Route>,
+    /// A route's objects as files in a folder (Linux, FUSE), on the same cache. Read-only.
+    ///
+    /// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving
+    /// HTTP.
+    pub mount: Vec<Mount>,
     /// How the objects of a route are treated; what is left out comes from the profile it extends.
     pub profile: BTreeMap<String, Overlay>,
 }

@@ -39,8 +39,9 @@ mod fetch;
 mod fill;
 mod flight;
 mod hedge;
-pub mod list;
+pub mod keys;
 mod metrics;
+pub mod names;
 pub mod object;
 mod pace;
 mod pins;
@@ -50,14 +51,17 @@ mod resolve;
 pub mod source;
 pub mod stat;
 pub mod warm;
+mod watch;
 
 pub use self::core::Clock;
+pub use crate::store::Tier;
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
 pub use stat::Stat;
+pub use watch::{Scope, Watch};
 
 use self::core::Core;
 use fill::Terms;
@@ -107,6 +111,9 @@ pub struct Open {
     pub revalidate: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
+    /// The caller asks the bucket something else at the same time, which shows that there is one:
+    /// a HEAD's bare 404 is answer enough.
+    pub bare: bool,
 }
 
 impl Engine {
@@ -281,6 +288,7 @@ impl Engine {
             seen,
             first: how.first,
             forced: how.revalidate,
+            bare: how.bare,
         }
     }
 
@@ -351,9 +359,12 @@ impl Engine {
         };
         resolve::supersede(&self.core, |other| *other == id);
         pins::release_known(&self.core, &id).await;
+        self.core.names.purge_key(id.origin, key.as_str());
         let purged = self.core.meta.purge_key(&id).await;
         // Once more, for those that read the old generation in between.
         resolve::supersede(&self.core, |other| *other == id);
+        self.core.names.purge_key(id.origin, key.as_str());
+        self.tell(id.origin, &Scope::Key(key.clone())).await;
         purged
     }
 
@@ -365,8 +376,11 @@ impl Engine {
         let origin = source.origin.id();
         let covered = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
         resolve::supersede(&self.core, covered);
+        self.core.names.purge_prefix(origin, prefix);
         let purged = self.core.meta.purge_prefix(origin, prefix).await;
         resolve::supersede(&self.core, covered);
+        self.core.names.purge_prefix(origin, prefix);
+        self.tell(origin, &Scope::Prefix(prefix.into())).await;
         purged
     }
 

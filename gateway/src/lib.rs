@@ -1,13 +1,14 @@
 //! Tidegate: an HTTP media gateway with tiered caching in front of S3.
 //!
 //! The tree is the architecture; imports point one way only
-//! (`plan <- origin, store <- engine <- http, admin <- app`), and `tests/layers.rs` holds that true.
+//! (`plan <- origin, store <- engine <- http, fuse, admin <- app`), and `tests/layers.rs` holds that true.
 //!
 //! - [`plan`] decides and never does: no I/O, no clock, no randomness of its own.
 //! - [`origin`] asks the bucket, checks what it answers, and gives up in bounded time.
 //! - [`store`] keeps chunks (memory, SSD) and what is known of each key.
 //! - [`engine`] turns "this key, these bytes" into bytes of exactly one version.
-//! - [`http`] and [`admin`] are thin frontends over the engine.
+//! - [`http`], `fuse` (the feature of that name, on Linux) and [`admin`] are thin frontends over the
+//!   engine.
 //! - [`socket`] accepts connections for both, and [`telemetry`] is how all of them are watched.
 //! - [`app`] is the composition root: the only place that names every part.
 
@@ -19,6 +20,8 @@ pub mod doctor;
 
 pub mod admin;
 pub mod engine;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+pub mod fuse;
 pub mod http;
 pub mod origin;
 pub mod plan;

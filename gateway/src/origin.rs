@@ -105,6 +105,10 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// origin said so in words (`NoSuchKey`); a HEAD's bare 404 is confirmed by a GET first.
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>>;
 
+    /// The same for who asks the bucket something else at the same time, whose answer shows that
+    /// there is a bucket: a HEAD's bare 404 is then answer enough, and `None`. One request always.
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>>;
+
     /// Asks for a page of keys (`ListObjectsV2`): one request.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>>;
 

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod diagnosis;
 pub mod duration;
 pub mod etag;
+pub mod folder;
 pub mod freshness;
 pub mod geometry;
 pub mod key;

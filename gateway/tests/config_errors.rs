@@ -60,11 +60,6 @@ drain = 5
                 "t.toml:4:1: `http.drän`: there is no such key; did you mean `drain`?",
             ],
         ),
-        (
-            r#"[[mount]]
-path = "/mnt""#,
-            &["t.toml:1:3: `mount`: mounts are not in this version"],
-        ),
     ]);
 }
 
@@ -602,7 +597,40 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `origin`, `route`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `origin`, `route`, `mount`, `profile`",
         ]
     );
+}
+
+#[test]
+fn mounts_must_have_a_place_and_a_route() {
+    tell_behind_media(&[
+        (
+            r#"[[mount]]
+route = "/""#,
+            &["t.toml:4:1: `mount[0].path`: is missing; for example path = \"/mnt/media\""],
+        ),
+        (
+            r#"[[mount]]
+path = "mnt"
+[[mount]]
+path = "/mnt/a"
+route = "/books"
+threads = 0
+deadline = "0s"
+umask = "99"
+[[mount]]
+path = "/mnt/a"
+writable = true"#,
+            &[
+                "t.toml:5:8: `mount[0].path`: `mnt` is no absolute path",
+                "t.toml:8:9: `mount[1].route`: there is no route `/books`",
+                "t.toml:9:11: `mount[1].threads`: must be from 1 to 64",
+                "t.toml:10:12: `mount[1].deadline`: must not be zero",
+                "t.toml:11:9: `mount[1].umask`: `99` is no umask; write octal digits, such as \"022\"",
+                "t.toml:13:8: `mount[2].path`: the same folder as `mount[1]`",
+                "t.toml:14:1: `mount[2].writable`: there is no such key; there are `path`, `route`, `host`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
+            ],
+        ),
+    ]);
 }

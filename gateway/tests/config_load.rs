@@ -272,7 +272,9 @@ fn the_files_that_people_copy_are_right() {
         "tidegate.toml",
         "wordpress.toml",
         "audiobookshelf.toml",
+        "audiobookshelf-mount.toml",
         "documents.toml",
+        "paperless.toml",
     ] {
         assert!(seen.iter().any(|one| one == name), "{name} is missing");
     }

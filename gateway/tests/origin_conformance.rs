@@ -147,6 +147,8 @@ async fn reads_ranges(subject: &Subject) {
         .await
         .expect("an object");
     assert_eq!(head.size, 100_000);
+    let peeked = subject.origin.peek(&key("ranges/object")).await;
+    assert_eq!(peeked, Ok(Some(head.clone())));
     for (range, truth) in rows {
         if subject.cannot(range, 100_000) {
             continue;
@@ -218,6 +220,7 @@ async fn tells_what_is_missing(subject: &Subject) {
         subject.origin.head(&key("missing")).await,
         Err(OriginError::NotFound)
     );
+    assert_eq!(subject.origin.peek(&key("missing")).await, Ok(None));
     subject.bucket.put("gone", "x").await;
     subject.bucket.delete("gone").await;
     assert_eq!(

@@ -512,3 +512,18 @@ async fn an_origin_that_is_not_there_is_unavailable_at_once() {
         Err(OriginError::Unavailable("not reached"))
     );
 }
+
+#[tokio::test]
+async fn a_peek_is_one_request_whatever_it_finds() {
+    let server = FakeS3::start().await;
+    server.bucket.put("k", "v");
+    let origin = whole(&server.settings()).await;
+    let key = |text| ObjectKey::new(text).expect("a valid key");
+    assert_eq!(origin.peek(&key("none")).await, Ok(None));
+    assert!(matches!(origin.peek(&key("k")).await, Ok(Some(_))));
+    assert_eq!(server.requests().len(), 2);
+    server
+        .bucket
+        .fail_next([Fault::Refuse(OriginError::Forbidden)]);
+    assert_eq!(origin.peek(&key("k")).await, Err(OriginError::Forbidden));
+}

@@ -11,6 +11,7 @@ use crate::measure::{ProcessTree, Usage};
 
 pub mod cloud;
 pub mod minio;
+pub mod mounts;
 pub mod nginx;
 pub mod rclone;
 pub mod tidegate;

@@ -17,6 +17,7 @@ pub mod first_second;
 pub mod herd;
 pub mod hot;
 pub mod mixed;
+pub mod mount_read;
 pub mod page;
 pub mod ranges;
 pub mod seek;
@@ -154,6 +155,12 @@ pub const ALL: &[Scenario] = &[
         about: "a 512 KB object in reads of 4 KB, the first and the second time",
         count: "objects (10)",
         run: |context| Box::pin(first_second::run(context)),
+    },
+    Scenario {
+        name: "mount-read",
+        about: "a mount: cold over HTTP and other mounts, small steps, from disk, from pages, at random (root)",
+        count: "MB of the object (864)",
+        run: |context| Box::pin(mount_read::run(context)),
     },
     Scenario {
         name: "slow-clients",

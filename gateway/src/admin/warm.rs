@@ -91,7 +91,7 @@ async fn page(admin: &Admin, query: &str) -> Result<Response, Response> {
         .map_err(IntoResponse::into_response)?;
     let listed = admin
         .engine
-        .list(&below.source, &below.prefix, after.as_deref(), limit)
+        .keys(&below.source, &below.prefix, after.as_deref(), limit)
         .await;
     let listed = listed.map_err(|error| failed(&error))?;
     let all = listed.objects.len();

@@ -14,12 +14,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
+use super::mounts::{self, Mounts};
 use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers};
 use crate::admin::{self, Admin, EngineControl, Token};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts};
-use crate::http::{self, Ceiling, Frontend};
+use crate::http::{self, Ceiling, Frontend, Route};
 use crate::plan::{ByteSize, Listen, Timestamp};
 use crate::socket::Listener;
 use crate::store::Stores;
@@ -61,6 +62,7 @@ impl Sockets {
 #[derive(Debug)]
 pub struct Gateway {
     engine: Engine,
+    mounts: Mounts,
     /// Stops the public listeners; the admin listener says so in `/readyz`.
     draining: CancellationToken,
     /// Stops the admin listener, after all else.
@@ -83,16 +85,27 @@ impl Gateway {
         env: &Environment,
         sockets: Sockets,
     ) -> anyhow::Result<Self> {
-        let mut registry = Registry::with_prefix(exposition::PREFIX);
-        let origins = connect(config, env, &mut registry).await?;
-        let routes = routes::routes(config, &origins)?;
-        let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
         let token = admin_token(config, env)?;
-        let (budget, allowance) = share(config.cache.budget);
-        let background = Background::start()?;
-        // Last of what can fail, for from here on there is something to close.
-        let (engine, stores, mut registry) =
-            engine(config, origins, budget, background.handle(), registry).await?;
+        let Assembled {
+            engine,
+            stores,
+            routes,
+            locator,
+            mut registry,
+            allowance,
+            background,
+        } = assemble(config, env).await?;
+        let settings = settings::http(&config.http);
+        let deadline = settings.drain;
+        // Last of what can fail; by now there is something to close.
+        let mounts = mounts::start(config, &config.mount, &engine, &routes, &mut registry).await;
+        let mounts = match mounts {
+            Ok(mounts) => mounts,
+            Err(error) => {
+                engine.close(deadline).await;
+                return Err(error);
+            }
+        };
 
         let counted = Arc::new(http::Metrics::default());
         counted.register(&mut registry);
@@ -119,8 +132,6 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        let settings = settings::http(&config.http);
-        let deadline = settings.drain;
         for listener in &sockets.http {
             tracing::info!(address = %listener.address()?, "serving");
         }
@@ -128,6 +139,7 @@ impl Gateway {
         let frontend = Frontend::new(engine.clone(), routes, settings, counted, allowance);
         Ok(Self {
             engine,
+            mounts,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
             private: tokio::spawn(admin::serve(sockets.admin, admin.router(), stop.clone())),
             draining,
@@ -140,7 +152,8 @@ impl Gateway {
     /// Drains, writes out what is pending, and stops; within twice `http.drain`.
     pub async fn stop(self) {
         self.draining.cancel();
-        if let Err(error) = self.public.await {
+        let (public, ()) = tokio::join!(self.public, self.mounts.stop());
+        if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }
         self.engine.close(self.deadline).await;
@@ -149,6 +162,41 @@ impl Gateway {
             tracing::error!(%error, "the admin listener ended badly");
         }
     }
+}
+
+/// What every frontend stands on.
+pub(super) struct Assembled {
+    pub(super) engine: Engine,
+    stores: Stores,
+    /// In the configuration's order.
+    pub(super) routes: Vec<Route>,
+    locator: Arc<locate::Locator>,
+    pub(super) registry: Registry,
+    allowance: Arc<Ceiling>,
+    /// Asks origins and disks for as long as it is kept.
+    pub(super) background: Background,
+}
+
+/// Puts together what every frontend stands on.
+pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<Assembled> {
+    let mut registry = Registry::with_prefix(exposition::PREFIX);
+    let origins = connect(config, env, &mut registry).await?;
+    let routes = routes::routes(config, &origins)?;
+    let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
+    let (budget, allowance) = share(config.cache.budget);
+    let background = Background::start()?;
+    // Last of what can fail, for from here on there is something to close.
+    let (engine, stores, registry) =
+        engine(config, origins, budget, background.handle(), registry).await?;
+    Ok(Assembled {
+        engine,
+        stores,
+        routes,
+        locator,
+        registry,
+        allowance,
+        background,
+    })
 }
 
 /// One client for every origin, however many routes lead to it.

@@ -6,6 +6,22 @@ use clap::Args;
 
 use crate::plan::{ByteSize, Period};
 
+/// What to mount, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct MountArgs {
+    /// The folder to mount on
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+
+    /// The path of the route to show [default: that of the [[mount]], else /]
+    #[arg(long, value_name = "PATH")]
+    pub route: Option<String>,
+
+    /// That route's host, where it has one
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
 /// How to run the demonstration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DemoArgs {

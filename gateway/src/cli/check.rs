@@ -59,6 +59,14 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
             route.path, route.origin, route.key_prefix, route.profile
         ));
     }
+    for mount in &config.mount {
+        let host = mount.host.as_deref().unwrap_or_default();
+        line(format!(
+            "mount  {} <- {host}{}",
+            mount.path.display(),
+            mount.route
+        ));
+    }
     Ok(text)
 }
 

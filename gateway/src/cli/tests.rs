@@ -18,6 +18,12 @@ impl Actions for Told {
         Ok(())
     }
 
+    fn mount(&self, _: Loaded, _: &Environment, args: &MountArgs) -> anyhow::Result<()> {
+        let said = format!("mount {} {:?}", args.path.display(), args.route);
+        self.0.borrow_mut().push(said);
+        Ok(())
+    }
+
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
         self.0.borrow_mut().push(format!("demo {}", args.port));
         anyhow::bail!("no")
@@ -49,7 +55,7 @@ fn the_command_line_is_consistent() {
 fn every_command_says_its_exit_codes() {
     let mut command = Cli::command();
     for name in [
-        "demo", "serve", "check", "doctor", "purge", "stat", "pin", "warm",
+        "demo", "serve", "mount", "check", "doctor", "purge", "stat", "pin", "warm",
     ] {
         let sub = command.find_subcommand_mut(name).expect(name);
         assert!(sub.render_long_help().to_string().contains("78"), "{name}");
@@ -83,6 +89,9 @@ fn ends_with_a_code_that_says_what_was_wrong() {
         }
     }
     assert_eq!(ran(&["serve", "-c", &good], &env).1, ["serve media"]);
+    let line = ["mount", "-c", &good, "--route", "/a", "/mnt"];
+    assert_eq!(ran(&line, &env).1, ["mount /mnt Some(\"/a\")"]);
+    assert_eq!(ran(&["mount", "-c", &empty, "/mnt"], &env), (78, vec![]));
     let named = Environment::from_iter([("TIDEGATE_CONFIG", good.as_str())]);
     assert_eq!(ran(&["serve"], &named).1, ["serve media"]);
     assert_eq!(ran(&["serve", "-c", &bad], &named).0, 78);

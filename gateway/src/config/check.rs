@@ -9,6 +9,7 @@ use super::problem::{KeyPath, Problem, suggestion};
 use crate::plan::{ByteSize, Period};
 
 mod cache;
+mod mounts;
 mod origins;
 mod profiles;
 mod routes;
@@ -70,6 +71,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
     check.cache(&config.cache);
     check.origins(&config.origin);
     check.routes(config);
+    check.mounts(config);
     check.profiles(config);
     check.found
 }

@@ -68,10 +68,7 @@ impl<'t> Shape<'_, 't> {
             let name = key.get_ref();
             let value = table.remove(&key).expect("it was among the keys");
             let meant = nearest(name, schema::keys(schema));
-            let message = match (path.steps().is_empty(), name.as_ref()) {
-                (true, "mount") => "mounts are not in this version".to_owned(),
-                _ => format!("there is no such key{}", hint(meant, schema)),
-            };
+            let message = format!("there is no such key{}", hint(meant, schema));
             self.report(&key.span(), path.key(name), message);
             if let Some(meant) = meant.filter(|meant| !table.contains_key(*meant)) {
                 let meant = Spanned::new(key.span(), Cow::Owned(meant.to_owned()));

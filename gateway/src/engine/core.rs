@@ -13,9 +13,11 @@ use super::Error;
 use super::budget::Budget;
 use super::fill::Fill;
 use super::metrics::Metrics;
+use super::names::Table;
 use super::pace::Pace;
 use super::ready::Readiness;
 use super::resolve::Pending;
+use super::watch::Watchers;
 use crate::plan::admission::SecondUse;
 use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::{ChunkStore, MetaStore};
@@ -35,6 +37,8 @@ pub(super) struct Core {
     /// Cancelled when the engine closes.
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
+    pub(super) names: Table,
+    pub(super) watchers: Watchers,
     runtime: Option<Handle>,
     pub(super) second_use: Mutex<SecondUse>,
     fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
@@ -56,6 +60,8 @@ impl Core {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             readiness: Readiness::new(parts.origins),
+            names: Table::default(),
+            watchers: Watchers::default(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fills: Mutex::default(),
             resolves: Mutex::default(),

@@ -59,8 +59,9 @@ struct State {
     /// A reader had to wait since the last look; and when one last had to.
     waited: bool,
     last_wait: Option<Instant>,
-    /// When the last reader left.
+    /// When the last reader left, and whether somebody sees to what it left behind.
     left: Instant,
+    kept: bool,
 }
 
 /// The cursors of a version.
@@ -117,6 +118,7 @@ impl Cursor {
             waited: true,
             last_wait: None,
             left: Instant::now(),
+            kept: false,
         };
         Self {
             state: Mutex::new(state),
@@ -232,26 +234,46 @@ impl Cursor {
         *state.frontier(bringer) = frontier;
     }
 
-    /// A reader leaves. The last one leaves the cursor behind, for who comes next.
+    /// A reader leaves. The last one leaves the cursor behind, for who comes next. However many
+    /// come and go (a mount's every read is one), one task sees to it.
     pub(super) fn leave(self: Arc<Self>, fill: &Arc<Fill>) {
         let mut state = self.state();
         state.readers -= 1;
         state.left = Instant::now();
+        if std::mem::replace(&mut state.kept, true) {
+            return;
+        }
         drop(state);
         let (fill, core) = (fill.clone(), fill.core.clone());
         let stop = core.stop.clone();
         core.tasks.spawn(async move {
-            let grace = async {
-                sleep(HELD).await;
-                self.state().let_go_of_landed();
-                sleep(GRACE - HELD).await;
-            };
             tokio::select! {
-                () = grace => {}
+                () = self.keep() => {}
                 () = stop.cancelled() => {}
             }
             drop((self, fill));
         });
+    }
+
+    /// Returns when nobody has been here for [`GRACE`].
+    async fn keep(&self) {
+        loop {
+            let wait = {
+                let mut state = self.state();
+                let idle = match state.readers {
+                    0 => state.left.elapsed(),
+                    _ => Duration::ZERO,
+                };
+                if idle >= GRACE {
+                    state.kept = false;
+                    return;
+                }
+                state.let_go_of_landed();
+                let next = if idle < HELD { HELD } else { GRACE };
+                next - idle
+            };
+            sleep(wait).await;
+        }
     }
 }
 

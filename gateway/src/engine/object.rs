@@ -10,7 +10,7 @@ use super::flight::Lease;
 use super::reader::Reader;
 use crate::origin::Origin;
 use crate::plan::readahead::Limits;
-use crate::plan::{ByteRange, ObjectId, Version};
+use crate::plan::{ByteRange, ObjectId, Version, VersionId};
 use crate::store::{ChunkKey, Record, Tier};
 
 /// An object at one version. Every byte read through it belongs to that version.
@@ -101,6 +101,12 @@ impl Object {
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
         &self.pinned.record.version
+    }
+
+    /// The identity of that version: the same for as long as no byte of it can differ.
+    #[must_use]
+    pub fn id(&self) -> VersionId {
+        self.pinned.record.id
     }
 
     /// How the version was found.

@@ -58,6 +58,8 @@ pub(super) struct Question {
     pub(super) first: Option<RangeSpec>,
     /// The client itself asks for confirmation: what was begun before it does not count.
     pub(super) forced: bool,
+    /// See [`Open::bare`](super::Open::bare).
+    pub(super) bare: bool,
 }
 
 impl Question {
@@ -180,23 +182,23 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         id,
         first,
         forced,
+        bare,
         ..
     } = question;
     let generation = core.meta.generation(&id).await;
     // A version from before a purge is not confirmed into the time after it.
     let known = known.filter(|record| is_of(record, &id, generation));
     let (first, charge) = match first {
-        Some(first) => {
-            let (first, charge) = afford(&core, widen(first, core.geometry)).await?;
-            (Some(first), Some(charge))
-        }
-        None => (None, None),
-    };
+        Some(first) => Some(afford(&core, widen(first, core.geometry)).await?),
+        None => None,
+    }
+    .unzip();
     let asked = core.now();
-    let found = match ask(&core, &source, &id, known.as_deref(), first).await {
+    let found = match ask(&core, &source, &id, known.as_deref(), first, bare).await {
         Ok(found) => found,
         Err(error) => {
-            if error == OriginError::NotFound {
+            // A bare 404 says so to who asked for it, and is no ground for a negative entry.
+            if error == OriginError::NotFound && (first.is_some() || !bare) {
                 place.install(Some(Entry::Missing { since: asked }));
                 pins::release(&core, &id, known);
             }
@@ -271,9 +273,14 @@ async fn ask(
     id: &ObjectId,
     known: Option<&Record>,
     first: Option<RangeSpec>,
+    bare: bool,
 ) -> Result<Found, OriginError> {
     let Some(first) = first else {
-        return head(source, id, known).await;
+        return if bare {
+            peek(source, id, known).await
+        } else {
+            head(source, id, known).await
+        };
     };
     let get = Get {
         key: id.key.clone(),
@@ -335,10 +342,24 @@ async fn head(
     known: Option<&Record>,
 ) -> Result<Found, OriginError> {
     let version = source.origin.head(&id.key).await?;
-    Ok(match known {
+    Ok(compared(version, known))
+}
+
+/// A HEAD whose bare 404 is believed.
+async fn peek(
+    source: &Source,
+    id: &ObjectId,
+    known: Option<&Record>,
+) -> Result<Found, OriginError> {
+    let version = source.origin.peek(&id.key).await?;
+    Ok(compared(version.ok_or(OriginError::NotFound)?, known))
+}
+
+fn compared(version: Version, known: Option<&Record>) -> Found {
+    match known {
         Some(record) if *record.version == version => Found::Same(Box::new(record.clone())),
         _ => Found::Version(Arc::new(version), None),
-    })
+    }
 }
 
 /// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.

@@ -178,6 +178,10 @@ impl Origin for Breaker {
         Box::pin(self.guarded(self.inner.head(key)))
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        Box::pin(self.guarded(self.inner.peek(key)))
+    }
+
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(self.guarded(self.inner.list(request)))
     }

@@ -52,6 +52,10 @@ impl Origin for Checked {
         self.inner.head(key)
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        self.inner.peek(key)
+    }
+
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
             let page = self.inner.list(request.clone()).await?;

@@ -66,6 +66,10 @@ impl Origin for Deadline {
         Box::pin(self.head_of(self.inner.head(key)))
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        Box::pin(self.head_of(self.inner.peek(key)))
+    }
+
     /// A page has no body of its own: it has come when its head has.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(self.head_of(self.inner.list(request)))

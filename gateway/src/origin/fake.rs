@@ -266,6 +266,17 @@ impl Origin for FakeOrigin {
         })
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            match self.head(&key).await {
+                Ok(version) => Ok(Some(version)),
+                Err(OriginError::NotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
             self.0.counts.lists.fetch_add(1, Ordering::SeqCst);

@@ -98,6 +98,14 @@ impl Origin for Limit {
         })
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            let _place = self.place(Priority::Demand).await?;
+            self.inner.peek(&key).await
+        })
+    }
+
     /// Somebody waits for every page.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {

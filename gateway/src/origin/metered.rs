@@ -90,6 +90,14 @@ impl Origin for Metered {
         Box::pin(self.timed("head", |_| "content", self.inner.head(key)))
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let good = |found: &Option<Version>| match found {
+            Some(_) => "content",
+            None => "not_found",
+        };
+        Box::pin(self.timed("head", good, self.inner.peek(key)))
+    }
+
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(self.timed("list", |_| "content", self.inner.list(request)))
     }

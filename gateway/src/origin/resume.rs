@@ -107,6 +107,11 @@ impl Origin for Resume {
         Box::pin(async move { self.persist(|| self.inner.head(&key)).await })
     }
 
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move { self.persist(|| self.inner.peek(&key)).await })
+    }
+
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move { self.persist(|| self.inner.list(request.clone())).await })
     }

@@ -84,7 +84,8 @@ impl S3 {
         }
     }
 
-    async fn ask_head(&self, key: &ObjectKey) -> Result<Version, OriginError> {
+    /// `alone`: nobody else asks whether the bucket is there, and a bare 404 is to be confirmed.
+    async fn ask_head(&self, key: &ObjectKey, alone: bool) -> Result<Version, OriginError> {
         let capture = Capture::default();
         let head = self.client.head_object().bucket(&self.bucket);
         let sent = head
@@ -95,8 +96,17 @@ impl S3 {
             .await;
         match sent {
             Ok(_) => capture.head()?.whole(),
+            Err(error) if !alone && self.failures.is_missing(&error) => Err(OriginError::NotFound),
             Err(error) if self.failures.is_unclear(&error) => self.confirm(key).await,
             Err(error) => Err(self.failures.read(&error)),
+        }
+    }
+
+    async fn ask_peek(&self, key: &ObjectKey) -> Result<Option<Version>, OriginError> {
+        match self.ask_head(key, false).await {
+            Ok(version) => Ok(Some(version)),
+            Err(OriginError::NotFound) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -173,7 +183,12 @@ impl Origin for S3 {
 
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         let key = key.clone();
-        Box::pin(async move { self.ask_head(&key).await })
+        Box::pin(async move { self.ask_head(&key, true).await })
+    }
+
+    fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        let key = key.clone();
+        Box::pin(async move { self.ask_peek(&key).await })
     }
 
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {

@@ -115,6 +115,8 @@ pub const ALL: &[Listed] = &[
     counter(names::META_LOST, &[]),
     counter(names::META_WRITES, &[]),
     counter(names::META_COALESCED, &[]),
+    counter(names::FUSE_OPERATIONS, &["operation", "result"]),
+    gauge(names::FUSE_HANDLES, &[]),
     counter(names::HTTP_REQUESTS, &["method", "status"]),
     counter(names::HTTP_CACHE_RESULTS, &["result"]),
     counter(names::HTTP_SENT_BYTES, &[]),

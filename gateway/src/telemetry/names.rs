@@ -310,6 +310,17 @@ pub const META_COALESCED: Metric = Metric {
     help: "Confirmations not written because the last one is less than five minutes old",
 };
 
+/// Requests of the kernel answered.
+pub const FUSE_OPERATIONS: Metric = Metric {
+    name: "fuse_operations",
+    help: "Requests of the kernel to mounts, by operation and result; a name that is missing is an error",
+};
+/// Files held open.
+pub const FUSE_HANDLES: Metric = Metric {
+    name: "fuse_open_files",
+    help: "Files that programs hold open on mounts",
+};
+
 /// Requests answered.
 pub const HTTP_REQUESTS: Metric = Metric {
     name: "http_requests",

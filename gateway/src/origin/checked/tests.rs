@@ -179,6 +179,9 @@ impl Origin for Canned {
     fn head(&self, _: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>> {
         Box::pin(async { Err(OriginError::NotFound) })
     }
+    fn peek(&self, _: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>> {
+        Box::pin(async { Ok(None) })
+    }
     fn list(&self, _: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async { Ok(Listing::default()) })
     }

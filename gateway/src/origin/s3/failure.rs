@@ -32,6 +32,12 @@ impl Reader {
         })
     }
 
+    /// Whether a HEAD's refusal means, in a bucket that is there, that the object is not.
+    pub(super) fn is_missing<E>(self, error: &SdkError<E, HttpResponse>) -> bool {
+        let status = error.raw_response().map(|raw| raw.status().as_u16());
+        status == Some(404) || (status == Some(403) && self.missing_is_403)
+    }
+
     /// The reason of a failed request.
     pub(super) fn read<E: ProvideErrorMetadata + std::error::Error + 'static>(
         self,

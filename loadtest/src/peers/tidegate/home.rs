@@ -44,6 +44,8 @@ pub struct Home {
     pub chunk_kib: u64,
     /// Where the metadata is; else beside the first disk.
     pub state: Option<PathBuf>,
+    /// Where the bucket is mounted too.
+    pub mount: Option<PathBuf>,
     /// The file by which it joins a [`Limit`].
     pub door: Option<PathBuf>,
 }
@@ -70,6 +72,7 @@ impl Home {
             disks: vec![],
             chunk_kib: 256,
             state: None,
+            mount: None,
             door: None,
         }
     }
@@ -145,6 +148,9 @@ impl Home {
         }
         if let Some(state) = &self.state {
             text += &format!("[state]\npath = {state:?}\n");
+        }
+        if let Some(mount) = &self.mount {
+            text += &format!("[[mount]]\npath = {mount:?}\n");
         }
         text
     }

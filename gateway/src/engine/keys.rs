@@ -8,7 +8,7 @@ use crate::origin::{After, List};
 pub struct Page {
     /// Their keys, in order, and their sizes in bytes.
     pub objects: Vec<(String, u64)>,
-    /// Where the next page begins, for [`Engine::list`]; `None` on the last.
+    /// Where the next page begins, for [`Engine::keys`]; `None` on the last.
     pub after: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why the origin does not tell.
-    pub async fn list(
+    pub async fn keys(
         &self,
         source: &Source,
         prefix: &str,

@@ -1,0 +1,148 @@
+//! Mounts: the configuration's, and the one that `tidegate mount` makes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use prometheus_client::registry::Registry;
+
+use super::background::Background;
+use super::gateway::{self, Assembled};
+use crate::cli::MountArgs;
+use crate::config::{self, Config, Environment, Mtime};
+use crate::engine::Engine;
+use crate::fuse::{self, Modified, Mounted};
+use crate::http::Route;
+
+/// The mounts of a process.
+#[derive(Debug)]
+pub(super) struct Mounts(Vec<Mounted>);
+
+/// Mounts them all, or none. `routes` are those of the configuration, in its order.
+pub(super) async fn start(
+    config: &Config,
+    mounts: &[config::Mount],
+    engine: &Engine,
+    routes: &[Route],
+    registry: &mut Registry,
+) -> anyhow::Result<Mounts> {
+    let metrics = fuse::Metrics::default();
+    metrics.register(registry);
+    let mut all = Mounts(Vec::new());
+    for mount in mounts {
+        let route = config
+            .route_of(mount)
+            .context("a mount's route was checked")?;
+        let route = &routes[route];
+        let settings = settings(mount, &route.settings.key_prefix);
+        let (engine, source) = (engine.clone(), route.source.clone());
+        match fuse::mount(settings, engine, source, metrics.clone()).await {
+            Ok(mounted) => all.0.push(mounted),
+            Err(error) => {
+                all.stop().await;
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Mounts {
+    /// Answers who waits, and unmounts.
+    pub(super) async fn stop(self) {
+        futures_util::future::join_all(self.0.into_iter().map(Mounted::stop)).await;
+    }
+}
+
+fn settings(mount: &config::Mount, prefix: &str) -> fuse::Settings {
+    use rustix::process::{getgid, getuid};
+    fuse::Settings {
+        path: mount.path.clone(),
+        prefix: prefix.to_owned(),
+        uid: mount.uid.unwrap_or_else(|| getuid().as_raw()),
+        gid: mount.gid.unwrap_or_else(|| getgid().as_raw()),
+        umask: mount.umask.0,
+        allow_other: mount.allow_other,
+        modified: match mount.mtime {
+            Mtime::Modified => Modified::Written,
+            Mtime::Metadata => Modified::Metadata,
+        },
+        threads: usize::try_from(mount.threads).unwrap_or(usize::MAX),
+        deadline: mount.deadline.into(),
+    }
+}
+
+/// The mount that a command line means: the configuration's of that folder, or a plain one.
+pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<config::Mount> {
+    let same = |mount: &&config::Mount| same_folder(&mount.path, &args.path);
+    let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();
+    mount.path.clone_from(&args.path);
+    if let Some(route) = &args.route {
+        mount.route.clone_from(route);
+        mount.host = None;
+    }
+    if args.host.is_some() {
+        mount.host.clone_from(&args.host);
+    }
+    let host = mount.host.as_deref().unwrap_or_default();
+    config
+        .route_of(&mount)
+        .with_context(|| format!("there is no route {host}{}", mount.route))?;
+    Ok(mount)
+}
+
+fn same_folder(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole(one) == whole(other)
+}
+
+/// A mount without listeners.
+#[derive(Debug)]
+pub(super) struct Alone {
+    engine: Engine,
+    mounted: Mounts,
+    drain: Duration,
+    _background: Background,
+}
+
+impl Alone {
+    pub(super) async fn start(
+        config: &Config,
+        env: &Environment,
+        mount: config::Mount,
+    ) -> anyhow::Result<Self> {
+        let Assembled {
+            engine,
+            routes,
+            mut registry,
+            background,
+            ..
+        } = gateway::assemble(config, env).await?;
+        let drain = config.http.drain.into();
+        match start(config, &[mount], &engine, &routes, &mut registry).await {
+            Ok(mounted) => Ok(Self {
+                engine,
+                mounted,
+                drain,
+                _background: background,
+            }),
+            Err(error) => {
+                engine.close(drain).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns when somebody has unmounted.
+    pub(super) async fn ended(&mut self) {
+        for mounted in &mut self.mounted.0 {
+            mounted.ended().await;
+        }
+    }
+
+    /// Unmounts, and writes out what is pending.
+    pub(super) async fn stop(self) {
+        self.mounted.stop().await;
+        self.engine.close(self.drain).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! Where mounts are not built in (the feature `fuse`, on Linux), asking for one is an error.
+
+use anyhow::bail;
+use prometheus_client::registry::Registry;
+
+use crate::cli::MountArgs;
+use crate::config::{self, Config, Environment};
+use crate::engine::Engine;
+use crate::http::Route;
+
+const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
+
+/// No mounts.
+#[derive(Debug)]
+pub(super) struct Mounts;
+
+pub(super) async fn start(
+    _: &Config,
+    mounts: &[config::Mount],
+    _: &Engine,
+    _: &[Route],
+    _: &mut Registry,
+) -> anyhow::Result<Mounts> {
+    match mounts {
+        [] => Ok(Mounts),
+        _ => bail!("`mount`: {NOT_BUILT_IN}"),
+    }
+}
+
+impl Mounts {
+    pub(super) async fn stop(self) {}
+}
+
+pub(super) fn meant(_: &Config, _: &MountArgs) -> anyhow::Result<config::Mount> {
+    bail!(NOT_BUILT_IN)
+}
+
+/// No mount.
+#[derive(Debug)]
+pub(super) struct Alone;
+
+impl Alone {
+    pub(super) async fn start(
+        _: &Config,
+        _: &Environment,
+        _: config::Mount,
+    ) -> anyhow::Result<Self> {
+        bail!(NOT_BUILT_IN)
+    }
+
+    pub(super) async fn ended(&mut self) {}
+
+    pub(super) async fn stop(self) {}
+}

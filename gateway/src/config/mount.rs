@@ -1,0 +1,160 @@
+//! `[[mount]]`: a route as a folder, through FUSE.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::value::FromText;
+use super::{Config, Route};
+use crate::plan::Period;
+
+/// A route's objects as files in a folder (Linux, FUSE), on the same cache. Read-only.
+///
+/// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving HTTP.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["path"]))]
+pub struct Mount {
+    /// The folder to mount on: it must be there, and the path absolute.
+    #[schemars(extend("examples" = ["/mnt/media"]))]
+    pub path: PathBuf,
+    /// The path of the route whose objects it shows, by that route's profile.
+    pub route: String,
+    /// That route's host, if it has one.
+    #[schemars(extend("examples" = ["media.example.org"]))]
+    pub host: Option<String>,
+    /// Who owns the files; left out: the user that tidegate runs as.
+    #[schemars(extend("examples" = [1000]))]
+    pub uid: Option<u32>,
+    /// Their group; left out: that user's.
+    #[schemars(extend("examples" = [1000]))]
+    pub gid: Option<u32>,
+    /// Permissions to take away, in octal.
+    pub umask: Umask,
+    /// Let other users look; for others than root it needs `user_allow_other` in /etc/fuse.conf.
+    pub allow_other: bool,
+    /// A file's time: when its object was written, or what its metadata says.
+    ///
+    /// `metadata` is what rclone and others keep in `x-amz-meta-mtime`; it costs a request for each
+    /// file of a folder that is shown with times.
+    pub mtime: Mtime,
+    /// Threads that take the kernel's requests.
+    pub threads: u32,
+    /// Every request of a program is answered by then, with an input/output error if need be.
+    pub deadline: Period,
+}
+
+impl Default for Mount {
+    /// The path has to be given: empty stands for missing.
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            route: "/".into(),
+            host: None,
+            uid: None,
+            gid: None,
+            umask: Umask(0o022),
+            allow_other: false,
+            mtime: Mtime::default(),
+            threads: 4,
+            deadline: Period::secs(30),
+        }
+    }
+}
+
+/// What a file's time is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mtime {
+    /// When its object was written.
+    #[default]
+    Modified,
+    /// What its metadata says.
+    Metadata,
+}
+
+/// Permissions that are taken away: `022` as text, for a number would not be read as octal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Umask(pub u16);
+
+impl FromStr for Umask {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let octal = text.len() <= 4 && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+        let bits = u16::from_str_radix(text, 8).ok();
+        let bits = bits.filter(|bits| octal && *bits <= 0o777);
+        bits.map(Self).ok_or_else(|| {
+            format!(
+                "`{}` is no umask; write octal digits, such as \"022\"",
+                text.escape_debug()
+            )
+        })
+    }
+}
+
+impl fmt::Display for Umask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:03o}", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Umask {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        FromText::read(input, "octal digits as text, such as \"022\"")
+    }
+}
+
+impl Serialize for Umask {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
+    }
+}
+
+impl JsonSchema for Umask {
+    fn schema_name() -> Cow<'static, str> {
+        "Umask".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-7]{1,4}$", "x-kind": "octal" })
+    }
+}
+
+impl Config {
+    /// Which of [`Config::routes`] a mount shows. Paths are compared without the slash at their
+    /// end, hosts without regard to case.
+    #[must_use]
+    pub fn route_of(&self, mount: &Mount) -> Option<usize> {
+        let bare = |path: &str| path.trim_end_matches('/').to_owned();
+        let host = |host: &Option<String>| host.as_ref().map(|host| host.to_ascii_lowercase());
+        let meant = |route: &Route| {
+            bare(&route.path) == bare(&mount.route) && host(&route.host) == host(&mount.host)
+        };
+        self.routes().iter().position(meant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_umask_is_octal() {
+        for (text, bits) in [("022", 0o022), ("0", 0), ("0077", 0o077), ("777", 0o777)] {
+            assert_eq!(text.parse(), Ok(Umask(bits)), "{text}");
+        }
+        for bad in ["", "8", "1000", "-22", "+22", "00022", "u=rw"] {
+            assert!(bad.parse::<Umask>().is_err(), "{bad}");
+        }
+        assert_eq!(Umask(0o22).to_string(), "022");
+    }
+}

@@ -1,0 +1,221 @@
+//! The table of names: bounded, and for a while.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::Facts;
+use crate::plan::{OriginId, Timestamp};
+
+/// What a generation of names may take; there are two. With names of 60 bytes that makes about
+/// 80,000 of them: several folders of the kind that people have, and never more than 32 MiB.
+const GENERATION: usize = 16 << 20;
+
+/// What an entry takes beside its name: the table's slot, the shared text, an ETag.
+const OVERHEAD: usize = 140;
+
+/// What a name means, as kept.
+#[derive(Debug, Clone)]
+pub(super) enum Meaning {
+    /// An object, as a listing told.
+    File(Facts),
+    Folder,
+    Missing,
+}
+
+/// When and how something was asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) origin: OriginId,
+    /// What was asked before a purge is not remembered after it.
+    pub(super) epoch: u64,
+    pub(super) at: Timestamp,
+    pub(super) ttl: Duration,
+    pub(super) negative_ttl: Duration,
+    pub(super) stale_if_error: Duration,
+}
+
+/// Names by origin and path, the path without a slash at its end.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Table {
+    generations: Mutex<Generations>,
+    epoch: AtomicU64,
+}
+
+type Names = HashMap<(OriginId, Arc<str>), (Meaning, Timestamp)>;
+
+/// New names go into the young generation. When it is full it becomes the old one, and what is
+/// still asked for moves on.
+#[derive(Debug, Default)]
+struct Generations {
+    young: Names,
+    old: Names,
+    bytes: usize,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// What is known of a path, and for how long still.
+    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<(Meaning, Duration)> {
+        let mut names = self.lock();
+        let (meaning, since) = names.find(asked.origin, path)?;
+        let ttl = match meaning {
+            Meaning::Missing => asked.negative_ttl,
+            _ => asked.ttl,
+        };
+        let left = ttl.checked_sub(asked.at.since(since))?;
+        (!left.is_zero()).then_some((meaning, left))
+    }
+
+    /// What a path meant when it was last found out, if that is not too long ago to be told while
+    /// the origin fails.
+    pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
+        let (meaning, since) = self.lock().find(asked.origin, path)?;
+        let most = asked.ttl + asked.stale_if_error;
+        (asked.at.since(since) < most).then_some(meaning)
+    }
+
+    /// Remembers what was found, unless a purge came in between.
+    pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
+        let mut names = self.lock();
+        if self.epoch() != asked.epoch {
+            return;
+        }
+        names.insert((asked.origin, path.into()), (meaning, asked.at));
+    }
+
+    /// Forgets what may no longer be true once the key is purged: itself, a folder of its name, and
+    /// that a folder on its path is missing.
+    pub(in crate::engine) fn purge_key(&self, origin: OriginId, key: &str) {
+        let mut names = self.lock();
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        names.remove(origin, key.trim_end_matches('/'));
+        names.forget_missing(origin, key);
+    }
+
+    /// The same for every key that begins with `prefix`.
+    pub(in crate::engine) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
+        let mut names = self.lock();
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let bare = prefix.trim_end_matches('/');
+        let covered = |of: OriginId, path: &str| of == origin && path.starts_with(bare);
+        names.young.retain(|(of, path), _| !covered(*of, path));
+        names.old.retain(|(of, path), _| !covered(*of, path));
+        names.forget_missing(origin, prefix);
+    }
+}
+
+impl Generations {
+    fn find(&mut self, origin: OriginId, path: &str) -> Option<(Meaning, Timestamp)> {
+        let key = (origin, Arc::from(path));
+        if let Some(found) = self.young.get(&key) {
+            return Some(found.clone());
+        }
+        let (key, found) = self.old.remove_entry(&key)?;
+        self.insert(key, found.clone());
+        Some(found)
+    }
+
+    fn insert(&mut self, key: (OriginId, Arc<str>), found: (Meaning, Timestamp)) {
+        let bytes = key.1.len() + OVERHEAD;
+        if self.bytes + bytes > GENERATION {
+            self.old = std::mem::take(&mut self.young);
+            self.bytes = 0;
+        }
+        self.old.remove(&key);
+        if self.young.insert(key, found).is_none() {
+            self.bytes += bytes;
+        }
+    }
+
+    fn remove(&mut self, origin: OriginId, path: &str) {
+        let key = (origin, Arc::from(path));
+        self.young.remove(&key);
+        self.old.remove(&key);
+    }
+
+    fn forget_missing(&mut self, origin: OriginId, key: &str) {
+        for (at, _) in key.match_indices('/') {
+            let path = &key[..at];
+            if matches!(self.find(origin, path), Some((Meaning::Missing, _))) {
+                self.remove(origin, path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: OriginId = OriginId(1);
+
+    fn asked(table: &Table, at: u64) -> Asked {
+        Asked {
+            origin: ORIGIN,
+            epoch: table.epoch(),
+            at: Timestamp(at),
+            ttl: Duration::from_millis(100),
+            negative_ttl: Duration::from_millis(10),
+            stale_if_error: Duration::from_millis(1000),
+        }
+    }
+
+    fn has(table: &Table, at: u64, path: &str) -> bool {
+        table.get(&asked(table, at), path).is_some()
+    }
+
+    #[test]
+    fn names_live_for_their_time() {
+        let table = Table::default();
+        table.put(&asked(&table, 0), "f", Meaning::Folder);
+        table.put(&asked(&table, 0), "m", Meaning::Missing);
+        assert!(has(&table, 9, "f") && has(&table, 9, "m"));
+        assert!(has(&table, 99, "f") && !has(&table, 10, "m"));
+        assert!(!has(&table, 100, "f"));
+    }
+
+    #[test]
+    fn a_purge_forgets_what_it_may_have_made_wrong() {
+        let table = Table::default();
+        for (path, meaning) in [
+            ("a", Meaning::Folder),
+            ("a/new", Meaning::Missing),
+            ("a/old", Meaning::Folder),
+            ("b", Meaning::Folder),
+        ] {
+            table.put(&asked(&table, 0), path, meaning);
+        }
+        let before = asked(&table, 0);
+        table.purge_key(ORIGIN, "a/new/x");
+        assert!(!has(&table, 1, "a/new") && has(&table, 1, "a") && has(&table, 1, "a/old"));
+        table.put(&before, "a/new", Meaning::Missing);
+        assert!(!has(&table, 1, "a/new"));
+        table.purge_prefix(ORIGIN, "a/");
+        assert!(!has(&table, 1, "a") && !has(&table, 1, "a/old") && has(&table, 1, "b"));
+    }
+
+    #[test]
+    fn it_is_bounded_and_keeps_what_is_asked_for() {
+        let table = Table::default();
+        table.put(&asked(&table, 0), "kept", Meaning::Folder);
+        for n in 0..300_000 {
+            table.put(&asked(&table, 0), &format!("folder/{n}"), Meaning::Folder);
+            if n % 1000 == 0 {
+                assert!(has(&table, 1, "kept"));
+            }
+        }
+        let names = table.lock();
+        assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
+    }
+}

@@ -1,0 +1,97 @@
+//! What `stat` shows.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, FileType, INodeNo};
+use http::HeaderName;
+
+use super::settings::{Modified, Settings};
+use crate::engine::names::Facts;
+
+/// What programs are advised to read at a time: the kernel's own step in a plain file system.
+const BLOCK: u32 = 128 << 10;
+
+/// Where rclone, s3fs and others keep a file's time, in seconds with a fraction.
+const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
+
+/// A file's attributes.
+pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
+    let blocks = facts.size.div_ceil(512);
+    let time = modified(settings.modified, facts);
+    FileAttr {
+        size: facts.size,
+        blocks,
+        ..plain(settings, ino, FileType::RegularFile, 0o666, time)
+    }
+}
+
+/// A folder's attributes. A bucket knows no time of its folders: it is the mount's.
+pub(super) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
+    plain(settings, ino, FileType::Directory, 0o777, mounted)
+}
+
+fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemTime) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(ino),
+        size: 0,
+        blocks: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        crtime: time,
+        kind,
+        perm: mode & !settings.umask,
+        // Of a folder 1 says that it does not count the folders in it (`find` relies on that).
+        nlink: 1,
+        uid: settings.uid,
+        gid: settings.gid,
+        rdev: 0,
+        blksize: BLOCK,
+        flags: 0,
+    }
+}
+
+fn modified(what: Modified, facts: &Facts) -> SystemTime {
+    let kept = || {
+        let version = facts.version.as_ref()?;
+        seconds(version.header(&KEPT)?)
+    };
+    let kept = match what {
+        Modified::Metadata => kept(),
+        Modified::Written => None,
+    };
+    kept.or(facts.modified.map(SystemTime::from))
+        .unwrap_or(UNIX_EPOCH)
+}
+
+/// Reads `1700000000.25`: seconds since 1970, to the nanosecond.
+fn seconds(text: &str) -> Option<SystemTime> {
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let nanos = format!("{fraction:0<9}");
+    let time = Duration::new(whole.parse().ok()?, nanos[..9].parse().ok()?);
+    UNIX_EPOCH.checked_add(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_times_that_others_keep() {
+        let at = |text| {
+            let time = seconds(text)?.duration_since(UNIX_EPOCH).expect("later");
+            Some((time.as_secs(), time.subsec_nanos()))
+        };
+        assert_eq!(at("1700000000"), Some((1_700_000_000, 0)));
+        assert_eq!(at("1700000000.25"), Some((1_700_000_000, 250_000_000)));
+        assert_eq!(at("1.1234567891"), Some((1, 123_456_789)));
+        for bad in ["", ".5", "-1", "1e9", "soon", "1.-5"] {
+            assert_eq!(at(bad), None, "{bad}");
+        }
+        assert_eq!(at("99999999999999999999"), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! From the engine's reason to the number that a program sees: one table.
+
+use fuser::Errno;
+
+use crate::engine::Error;
+
+/// What a failure is to a program.
+pub(super) fn of(error: &Error) -> Errno {
+    match error {
+        Error::NotFound => Errno::ENOENT,
+        Error::Forbidden => Errno::EACCES,
+        // The bytes of the version that a handle is on are nowhere any more; a program cannot be
+        // told to begin anew, and must not get others.
+        Error::Changed => Errno::EIO,
+        Error::Overloaded { .. }
+        | Error::Unavailable
+        | Error::Timeout
+        | Error::NotCached
+        | Error::BadOrigin(_) => Errno::EIO,
+    }
+}
+
+/// The number, and a line in the log where it is ours or the origin's fault.
+pub(super) fn logged(error: &Error, key: &str) -> Errno {
+    match error {
+        Error::NotFound => {}
+        error => tracing::debug!(%error, key, "a file could not be had"),
+    }
+    of(error)
+}

@@ -1,0 +1,266 @@
+//! What each request of the kernel means. Knows the engine, and the kernel only as a trait.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use fuser::{Errno, FileAttr};
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::folder::Folder;
+use super::handles::Handles;
+use super::metrics::Metrics;
+use super::nodes::{Node, Nodes, ROOT};
+use super::settings::{Modified, Settings};
+use super::{attr, errno, xattr};
+use crate::engine::names::{Entry, Facts};
+use crate::engine::{Engine, Object, Open, Scope, Source, Watch};
+use crate::plan::folder::{MAX_NAME, is_name};
+use crate::plan::{ObjectKey, OriginId};
+
+mod open;
+
+use open::Handle;
+
+/// For how long the kernel may keep what an open handle holds a file to.
+const PINNED: Duration = Duration::from_secs(1);
+
+/// What is told to the kernel without being asked.
+pub(super) trait Kernel: Send + Sync + fmt::Debug {
+    /// Drop a node's pages and attributes. Says whether that was done.
+    fn drop_pages(&self, ino: u64) -> bool;
+    /// Drop a name in a folder.
+    fn drop_name(&self, folder: u64, name: &str);
+}
+
+/// One mount's files.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) settings: Settings,
+    pub(super) metrics: Metrics,
+    /// Answers all that wait, and everything from then on, with an error.
+    pub(super) stop: CancellationToken,
+    engine: Engine,
+    source: Arc<Source>,
+    nodes: Nodes,
+    open: Handles<Handle>,
+    folders: Handles<Folder>,
+    kernel: OnceLock<Arc<dyn Kernel>>,
+    mounted: SystemTime,
+}
+
+/// What the kernel is told of a node, and for how long it may believe that.
+pub(super) type Shown = (FileAttr, Duration);
+
+impl Files {
+    pub(super) fn new(
+        settings: Settings,
+        engine: Engine,
+        source: Arc<Source>,
+        metrics: Metrics,
+    ) -> Self {
+        let nodes = Nodes::new(source.origin.id(), &settings.prefix);
+        Self {
+            settings,
+            metrics,
+            stop: CancellationToken::new(),
+            engine,
+            source,
+            nodes,
+            open: Handles::default(),
+            folders: Handles::default(),
+            kernel: OnceLock::new(),
+            mounted: SystemTime::now(),
+        }
+    }
+
+    /// Whom to tell, as soon as there is somebody.
+    pub(super) fn attach(&self, kernel: Arc<dyn Kernel>) {
+        let _ = self.kernel.set(kernel);
+    }
+
+    /// Ends within the deadline, and at once when the mount goes.
+    pub(super) async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        tokio::select! {
+            biased;
+            done = tokio::time::timeout(self.settings.deadline, work) => {
+                done.unwrap_or(Err(Errno::EIO))
+            }
+            () = self.stop.cancelled() => Err(Errno::EIO),
+        }
+    }
+
+    pub(super) async fn look_up(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
+        let folder = self.folder_node(folder)?;
+        if name.len() > MAX_NAME {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let name = name.to_str().filter(|name| is_name(name));
+        let path = format!("{}{}", folder.key, name.ok_or(Errno::ENOENT)?);
+        let answer = self.engine.look_up(&self.source, &path, self.headers());
+        let answer = answer.await.map_err(|error| errno::logged(&error, &path))?;
+        let shown = self.tell(folder.ino, &path, &answer.entry, answer.fresh);
+        shown.ok_or(Errno::ENOENT)
+    }
+
+    /// Whether attributes need more than a listing tells.
+    pub(super) fn headers(&self) -> bool {
+        self.settings.modified == Modified::Metadata
+    }
+
+    /// Tells the kernel of a name once more.
+    pub(super) fn tell(
+        &self,
+        folder: u64,
+        path: &str,
+        entry: &Entry,
+        fresh: Duration,
+    ) -> Option<Shown> {
+        Some(match entry {
+            Entry::Missing => return None,
+            Entry::Folder => {
+                let node = self.nodes.tell(folder, &format!("{path}/"), true);
+                let attr = attr::folder(&self.settings, node.ino, self.mounted);
+                (attr, fresh)
+            }
+            Entry::File(facts) => {
+                let node = self.nodes.tell(folder, path, false);
+                self.show(&node, facts, fresh)
+            }
+        })
+    }
+
+    fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> Shown {
+        let (facts, fresh) = node.pages().show(facts, fresh);
+        (attr::file(&self.settings, node.ino, &facts), fresh)
+    }
+
+    /// The number that a name in a folder has, without telling the kernel of it.
+    pub(super) fn number_of(&self, path: &str, is_folder: bool) -> u64 {
+        match is_folder {
+            true => self.nodes.number_of(&format!("{path}/")),
+            false => self.nodes.number_of(path),
+        }
+    }
+
+    pub(super) fn forget(&self, ino: u64, times: u64) {
+        self.nodes.forget(ino, times);
+    }
+
+    pub(super) async fn getattr(&self, ino: u64) -> Result<Shown, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        if node.is_folder {
+            let attr = attr::folder(&self.settings, ino, self.mounted);
+            return Ok((attr, self.source.profile.load().ttl));
+        }
+        // What is open must not depend on the origin.
+        if let Some(pinned) = node.pages().pinned() {
+            return Ok((attr::file(&self.settings, ino, pinned), PINNED));
+        }
+        let answer = self
+            .engine
+            .look_up(&self.source, &node.key, self.headers())
+            .await
+            .map_err(|error| errno::logged(&error, &node.key))?;
+        match answer.entry {
+            Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
+            Entry::Folder | Entry::Missing => Err(Errno::ENOENT),
+        }
+    }
+
+    pub(super) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
+        let node = self.folder_node(ino)?;
+        let folder = Folder::new(node, self.engine.clone(), self.source.clone());
+        Ok(self.folders.open(folder))
+    }
+
+    pub(super) fn folder(&self, handle: u64) -> Result<Arc<Folder>, Errno> {
+        self.folders.get(handle).ok_or(Errno::EBADF)
+    }
+
+    pub(super) fn close_folder(&self, handle: u64) {
+        self.folders.close(handle);
+    }
+
+    /// What the gateway knows of a file. Asks for the version where it is unknown.
+    pub(super) async fn getxattr(&self, ino: u64, name: OsString) -> Result<String, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        let name = name.to_str().filter(|name| xattr::is_ours(name));
+        let (Some(name), false) = (name, node.is_folder) else {
+            return Err(Errno::ENODATA);
+        };
+        let object = self.object(&node, Open::default()).await?;
+        xattr::value(name, &object).ok_or(Errno::ENODATA)
+    }
+
+    pub(super) fn listxattr(&self, ino: u64) -> Result<&'static str, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        Ok(if node.is_folder { "" } else { xattr::NAMES })
+    }
+
+    async fn object(&self, node: &Node, how: Open) -> Result<Object, Errno> {
+        let key = ObjectKey::new(&node.key).map_err(|_| Errno::ENOENT)?;
+        let object = self.engine.open(&self.source, &key, how).await;
+        object.map_err(|error| errno::logged(&error, &node.key))
+    }
+
+    fn folder_node(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        match node.is_folder {
+            true => Ok(node),
+            false => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn file_node(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        match node.is_folder {
+            true => Err(Errno::EISDIR),
+            false => Ok(node),
+        }
+    }
+
+    /// A folder's own attributes and its parent's number, for `.` and `..`.
+    pub(super) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
+        [(folder.node.ino, "."), (folder.node.parent, "..")]
+    }
+
+    pub(super) fn folder_attr(&self, ino: u64) -> FileAttr {
+        attr::folder(&self.settings, ino.max(ROOT), self.mounted)
+    }
+}
+
+impl Watch for Files {
+    /// The kernel forgets what it knows of the purged names before the purge is answered.
+    fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(kernel) = self.kernel.get().cloned() else {
+                return;
+            };
+            if origin != self.source.origin.id() {
+                return;
+            }
+            let nodes = self.nodes.covered(|key| scope.covers(key));
+            let told = tokio::task::spawn_blocking(move || {
+                for node in nodes {
+                    kernel.drop_pages(node.ino);
+                    kernel.drop_name(node.parent, node.name());
+                }
+            });
+            if tokio::time::timeout(self.settings.deadline, told)
+                .await
+                .is_err()
+            {
+                tracing::warn!("the kernel takes long to forget what was purged");
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

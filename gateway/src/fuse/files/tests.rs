@@ -1,0 +1,409 @@
+//! The logic of a mount, without a kernel.
+
+use std::sync::Mutex;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use fuser::{FileType, FopenFlags, OpenFlags};
+use prometheus_client::registry::Registry;
+
+use super::open::Data;
+use super::*;
+use crate::engine::{Budget, Parts};
+use crate::origin::fake::Fault;
+use crate::origin::{FakeOrigin, OriginError};
+use crate::plan::{Geometry, Profile, Timestamp};
+use crate::store;
+
+/// Remembers what it was told.
+#[derive(Debug, Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Ear {
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("unpoisoned"))
+    }
+}
+
+impl Kernel for Ear {
+    fn drop_pages(&self, ino: u64) -> bool {
+        let mut heard = self.0.lock().expect("unpoisoned");
+        heard.push(format!("pages {ino}"));
+        true
+    }
+
+    fn drop_name(&self, folder: u64, name: &str) {
+        let mut heard = self.0.lock().expect("unpoisoned");
+        heard.push(format!("name {folder} {name}"));
+    }
+}
+
+struct World {
+    bucket: FakeOrigin,
+    engine: Engine,
+    source: Arc<Source>,
+    files: Arc<Files>,
+    ear: Arc<Ear>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Profile::web(), |_| {})
+    }
+
+    fn with(profile: Profile, change: impl FnOnce(&mut Settings)) -> Self {
+        let bucket = FakeOrigin::new();
+        let source = Arc::new(Source {
+            origin: Arc::new(bucket.clone()),
+            profile: ArcSwap::from_pointee(profile),
+        });
+        let stores = store::open(&store::Settings::default(), &mut Registry::default());
+        let stores = stores.expect("memory alone");
+        let engine = Engine::new(Parts {
+            chunks: stores.chunks,
+            meta: stores.meta,
+            geometry: Geometry::default(),
+            budget: Budget::new(64 << 20),
+            clock: Arc::new(|| Timestamp::from(SystemTime::now())),
+            runtime: None,
+            origins: Vec::new(),
+        });
+        let mut settings = Settings {
+            path: "/nowhere".into(),
+            prefix: "p/".to_owned(),
+            uid: 7,
+            gid: 8,
+            umask: 0o027,
+            allow_other: false,
+            modified: Modified::Written,
+            threads: 1,
+            deadline: Duration::from_secs(30),
+        };
+        change(&mut settings);
+        let files = Files::new(settings, engine.clone(), source.clone(), Metrics::default());
+        let (files, ear) = (Arc::new(files), Arc::new(Ear::default()));
+        files.attach(ear.clone());
+        let watcher: Arc<dyn Watch> = files.clone();
+        engine.watch(Arc::downgrade(&watcher));
+        Self {
+            bucket,
+            engine,
+            source,
+            files,
+            ear,
+        }
+    }
+
+    async fn look(&self, folder: u64, name: &str) -> Result<FileAttr, Errno> {
+        let shown = self.files.look_up(folder, name.into()).await;
+        shown.map(|(attr, _)| attr)
+    }
+
+    /// Looks a path up from the root on.
+    async fn walk(&self, path: &str) -> FileAttr {
+        let mut at = ROOT;
+        let mut last = None;
+        for name in path.split('/') {
+            let attr = self.look(at, name).await.expect(path);
+            (at, last) = (attr.ino.0, Some(attr));
+        }
+        last.expect("a path has a name")
+    }
+
+    async fn open(&self, ino: u64) -> (u64, FopenFlags) {
+        self.files.open(ino, OpenFlags(0)).await.expect("it opens")
+    }
+
+    async fn read(&self, handle: u64) -> Result<Vec<u8>, Errno> {
+        let data = self.files.read(handle, 0, 1 << 20).await?;
+        Ok(data.as_ref().to_vec())
+    }
+
+    async fn purge(&self, key: &str) {
+        let key = ObjectKey::new(key).expect("a key");
+        let purged = self.engine.purge_key(&self.source, &key).await;
+        purged.expect("memory does not fail");
+    }
+}
+
+#[tokio::test]
+async fn paths_are_keys_and_stat_shows_what_the_config_says() {
+    let world = World::new();
+    world.bucket.put("p/a/b/file", "12345");
+    let file = world.walk("a/b/file").await;
+    assert_eq!(
+        (file.size, file.kind, file.perm),
+        (5, FileType::RegularFile, 0o640)
+    );
+    assert_eq!((file.uid, file.gid, file.nlink), (7, 8, 1));
+    assert_eq!(file.mtime, std::time::UNIX_EPOCH + Duration::from_secs(1));
+    let folder = world.walk("a/b").await;
+    assert_eq!((folder.kind, folder.perm), (FileType::Directory, 0o750));
+    for name in ["none", "a/b", "..", "a\0"] {
+        assert_eq!(world.look(ROOT, name).await, Err(Errno::ENOENT), "{name:?}");
+    }
+    let long = "n".repeat(256);
+    assert_eq!(world.look(ROOT, &long).await, Err(Errno::ENAMETOOLONG));
+    assert_eq!(world.look(file.ino.0, "x").await, Err(Errno::ENOTDIR));
+    assert_eq!(world.look(4711, "x").await, Err(Errno::ESTALE));
+    let opened = world.files.open(folder.ino.0, OpenFlags(0)).await;
+    assert_eq!(opened, Err(Errno::EISDIR));
+    let written = world.files.open(file.ino.0, OpenFlags(1)).await;
+    assert_eq!(written, Err(Errno::EROFS));
+}
+
+#[tokio::test]
+async fn reads_end_where_the_file_does() {
+    let world = World::new();
+    let bytes: Vec<u8> = (0..700_000_u32).map(|n| (n % 251) as u8).collect();
+    world.bucket.put("p/file", bytes.clone());
+    let (handle, _) = world.open(world.walk("file").await.ino.0).await;
+    for (offset, size) in [
+        (0, 10),
+        (0, 1 << 20),
+        (262_140, 8),
+        (699_999, 9),
+        (700_000, 1),
+    ] {
+        let read = world.files.read(handle, offset as u64, size as u32).await;
+        let read = read.expect("read");
+        let end = bytes.len().min(offset + size);
+        assert!(read.as_ref() == &bytes[offset..end], "{offset} {size}");
+    }
+    // What lies in one chunk is handed on as it is.
+    let inside = world.files.read(handle, 100, 1000).await.expect("read");
+    assert!(matches!(inside, Data::Shared(_)));
+    world.files.close(handle);
+    let closed = world.files.read(handle, 0, 1).await.map(drop);
+    assert_eq!(closed, Err(Errno::EBADF));
+}
+
+#[tokio::test]
+async fn an_open_file_stays_on_its_version() {
+    let world = World::with(
+        Profile {
+            ttl: Duration::ZERO,
+            stale_while_revalidate: Duration::ZERO,
+            ..Profile::web()
+        },
+        |_| {},
+    );
+    world.bucket.put("p/file", "old");
+    let ino = world.walk("file").await.ino.0;
+    let (old, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
+    assert_eq!(world.read(old).await.expect("read"), b"old");
+
+    world.bucket.put("p/file", "newer");
+    let (new, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);
+    assert_eq!(world.read(new).await.expect("read"), b"newer");
+    assert_eq!(world.read(old).await.expect("read"), b"old");
+    // The kernel cuts pages off by the size it is shown.
+    assert_eq!(world.walk("file").await.size, 3);
+    let (attr, _) = world.files.getattr(ino).await.expect("attributes");
+    assert_eq!(attr.size, 3);
+    assert_eq!(world.ear.heard(), [] as [String; 0]);
+
+    world.files.close(old);
+    assert_eq!(world.walk("file").await.size, 5);
+    world.files.close(new);
+    let (third, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    assert_eq!(world.read(third).await.expect("read"), b"newer");
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
+    let (_, flags) = world
+        .files
+        .open(ino, OpenFlags(direct))
+        .await
+        .expect("open");
+    assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);
+}
+
+#[tokio::test]
+async fn a_file_whose_bytes_are_nowhere_is_an_error() {
+    let world = World::with(Profile::documents(), |_| {});
+    world.bucket.put("p/file", vec![1; 4 << 20]);
+    let (handle, _) = world.open(world.walk("file").await.ino.0).await;
+    world.bucket.put("p/file", vec![2; 4 << 20]);
+    let gone = world.files.read(handle, 3 << 20, 1000).await.map(drop);
+    assert_eq!(gone, Err(Errno::EIO));
+}
+
+#[tokio::test]
+async fn purges_reach_the_kernel_before_they_are_answered() {
+    let world = World::new();
+    world.bucket.put("p/f/a", "1");
+    world.bucket.put("p/f/b", "2");
+    let (folder, a) = (world.walk("f").await, world.walk("f/a").await);
+    world.walk("f/b").await;
+    world.purge("p/f/a").await;
+    let pages = format!("pages {}", a.ino.0);
+    let name = format!("name {} a", folder.ino.0);
+    assert_eq!(world.ear.heard(), [pages, name]);
+    world.bucket.delete("p/f/a");
+    world.purge("p/f/a").await;
+    let (f, name) = (folder.ino.0, "a");
+    assert_eq!(world.look(f, name).await, Err(Errno::ENOENT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_ends() {
+    let world = World::new();
+    world.bucket.put("p/file", "x");
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_secs(3600))]);
+    let late = world.files.look_up(ROOT, "file".into());
+    let late = world.files.bounded(late).await.map(drop);
+    assert_eq!(late, Err(Errno::EIO));
+    let waiting = {
+        let files = world.files.clone();
+        tokio::spawn(async move { files.bounded(files.look_up(ROOT, "file".into())).await })
+    };
+    tokio::task::yield_now().await;
+    world.files.stop.cancel();
+    assert_eq!(waiting.await.expect("no panic").map(drop), Err(Errno::EIO));
+}
+
+#[tokio::test]
+async fn what_the_origin_says_has_its_number() {
+    let world = World::new();
+    for (error, errno) in [
+        (OriginError::Forbidden, Errno::EACCES),
+        (OriginError::Unavailable("down"), Errno::EIO),
+        (OriginError::NoSuchBucket, Errno::EIO),
+    ] {
+        world.bucket.set_faults([Fault::Refuse(error)]);
+        assert_eq!(world.look(ROOT, "file").await, Err(errno));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_is_read_page_by_page_and_again_from_anywhere() {
+    let world = World::new();
+    for n in 0..2500 {
+        world.bucket.put(&format!("p/{n:04}"), "x");
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let first = folder.at(0).await.expect("names");
+    // The last file of a page waits for what could take its name.
+    assert_eq!((first.first, first.from(0).len()), (0, 999));
+    assert!(world.bucket.lists() <= 2);
+    let mut names = Vec::new();
+    let mut at = 0;
+    loop {
+        let page = folder.at(at).await.expect("names");
+        let some = page.from(at);
+        if some.is_empty() {
+            break;
+        }
+        names.extend(some.iter().map(|(name, _)| name.clone()));
+        at += some.len() as u64;
+    }
+    let all: Vec<_> = (0..2500).map(|n| format!("{n:04}")).collect();
+    assert_eq!(names, all);
+    for back in [1500, 999, 0, 2499] {
+        let page = folder.at(back).await.expect("names");
+        assert_eq!(page.from(back)[0].0, format!("{back:04}"));
+    }
+    assert!(
+        folder
+            .at(2500)
+            .await
+            .expect("the end")
+            .from(2500)
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn attributes_come_from_the_listing() {
+    let world = World::new();
+    for n in 0..100 {
+        world.bucket.put(&format!("p/{n}"), vec![0; n]);
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = folder.at(0).await.expect("names");
+    for (name, entry) in names.from(0) {
+        let path = format!("p/{name}");
+        let told = world.files.tell(ROOT, &path, entry, names.fresh);
+        let (attr, _) = told.expect("it is there");
+        assert_eq!(attr.size.to_string(), *name);
+        assert_eq!(world.look(ROOT, name).await.expect("known").size, attr.size);
+    }
+    assert_eq!((world.bucket.heads(), world.bucket.gets()), (0, 0));
+    assert_eq!(world.bucket.lists(), 1);
+}
+
+#[tokio::test]
+async fn times_may_come_from_metadata() {
+    let kept = [("x-amz-meta-mtime", "1600000000.5")];
+    let world = World::with(Profile::web(), |settings| {
+        settings.modified = Modified::Metadata;
+    });
+    world.bucket.put_with("p/kept", "x", &kept);
+    world.bucket.put("p/not", "x");
+    let time = Duration::from_millis(1_600_000_000_500);
+    assert_eq!(world.walk("kept").await.mtime, std::time::UNIX_EPOCH + time);
+    let written = std::time::UNIX_EPOCH + Duration::from_secs(2);
+    assert_eq!(world.walk("not").await.mtime, written);
+}
+
+#[tokio::test]
+async fn extended_attributes_say_what_is_known() {
+    let world = World::new();
+    let headers = [("content-type", "audio/mpeg")];
+    let version = world.bucket.put_with("p/song", "la", &headers);
+    let ino = world.walk("song").await.ino.0;
+    let get = |name: &'static str| world.files.getxattr(ino, name.into());
+    let etag = version.etag.as_str().to_owned();
+    assert_eq!(get("user.tidegate.etag").await, Ok(etag));
+    assert_eq!(
+        get("user.tidegate.content_type").await,
+        Ok("audio/mpeg".to_owned())
+    );
+    assert_eq!(get("user.tidegate.version").await, Err(Errno::ENODATA));
+    assert_eq!(get("user.tidegate.cached").await, Ok("none".to_owned()));
+    let (handle, _) = world.open(ino).await;
+    world.read(handle).await.expect("read");
+    assert_eq!(get("user.tidegate.cached").await, Ok("memory".to_owned()));
+    let heads = world.bucket.heads();
+    assert_eq!(get("security.selinux").await, Err(Errno::ENODATA));
+    assert_eq!(world.bucket.heads(), heads);
+    assert_eq!(world.files.listxattr(ino), Ok(xattr::NAMES));
+    assert_eq!(world.files.listxattr(ROOT), Ok(""));
+}
+
+/// A library's scan: the first 64 KB of many files.
+#[tokio::test]
+async fn a_scan_starts_no_read_ahead() {
+    const FILES: u64 = 1000;
+    let world = World::with(Profile::stream(), |_| {});
+    let bytes = Bytes::from(vec![7; 2 << 20]);
+    for n in 0..FILES {
+        world.bucket.put(&format!("p/{n}"), bytes.clone());
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = folder.at(0).await.expect("names");
+    for (name, entry) in names.from(0) {
+        let path = format!("p/{name}");
+        let told = world.files.tell(ROOT, &path, entry, names.fresh);
+        let ino = told.expect("it is there").0.ino.0;
+        let (file, _) = world.open(ino).await;
+        let read = world.files.read(file, 0, 64 << 10).await.expect("read");
+        assert_eq!(read.as_ref().len(), 64 << 10);
+        world.files.close(file);
+    }
+    // One request a file, of one chunk.
+    assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));
+    assert!(
+        world.bucket.bytes() <= FILES * (256 << 10),
+        "{}",
+        world.bucket.bytes()
+    );
+}

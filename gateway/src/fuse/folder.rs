@@ -1,0 +1,125 @@
+//! A folder that a program reads: its names, page by page.
+//!
+//! The first names go out as soon as the first page is there, and the next page is on its way while
+//! they do. Memory holds two pages, and where each page began, so that a program can go back to any
+//! place that it was told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::nodes::Node;
+use crate::engine::names::{Entry, Page, Place};
+use crate::engine::{Engine, Error, Source};
+
+/// A folder, held open.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) node: Arc<Node>,
+    engine: Engine,
+    source: Arc<Source>,
+    stream: Mutex<Stream>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    /// The number of each page's first name, and where it begins.
+    begun: Vec<(u64, Option<Place>)>,
+    page: Option<Arc<Names>>,
+    ahead: Option<AbortOnDropHandle<Result<Page, Error>>>,
+}
+
+/// Consecutive names of a folder.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// The number of the first.
+    pub(super) first: u64,
+    pub(super) names: Vec<(String, Entry)>,
+    pub(super) fresh: Duration,
+    next: Option<Place>,
+}
+
+impl Names {
+    fn end(&self) -> u64 {
+        self.first + self.names.len() as u64
+    }
+
+    /// From the name of this number on.
+    pub(super) fn from(&self, number: u64) -> &[(String, Entry)] {
+        let skip = number.saturating_sub(self.first);
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        self.names.get(skip..).unwrap_or_default()
+    }
+}
+
+impl Folder {
+    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<Source>) -> Self {
+        Self {
+            node,
+            engine,
+            source,
+            stream: Mutex::default(),
+        }
+    }
+
+    /// Names that include the one of this number, unless the folder ends before it.
+    pub(super) async fn at(&self, number: u64) -> Result<Arc<Names>, Error> {
+        let mut stream = self.stream.lock().await;
+        loop {
+            let place = match &stream.page {
+                Some(page) if number < page.first => stream.back_to(number),
+                Some(page) if number < page.end() || page.next.is_none() => {
+                    return Ok(page.clone());
+                }
+                Some(page) => (page.end(), page.next.clone()),
+                None => (0, None),
+            };
+            self.turn_to(&mut stream, place).await?;
+        }
+    }
+
+    async fn turn_to(
+        &self,
+        stream: &mut Stream,
+        (first, place): (u64, Option<Place>),
+    ) -> Result<(), Error> {
+        let page = match stream.ahead.take() {
+            Some(ahead) => ahead.await.unwrap_or(Err(Error::Unavailable))?,
+            None => self.list(place.clone()).await?,
+        };
+        if stream.begun.last().is_none_or(|(last, _)| *last < first) {
+            stream.begun.push((first, place));
+        }
+        if let Some(next) = &page.next {
+            let ahead = self.list(Some(next.clone()));
+            stream.ahead = Some(AbortOnDropHandle::new(tokio::spawn(ahead)));
+        }
+        stream.page = Some(Arc::new(Names {
+            first,
+            names: page.names,
+            fresh: page.fresh,
+            next: page.next,
+        }));
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        from: Option<Place>,
+    ) -> impl Future<Output = Result<Page, Error>> + Send + 'static {
+        let (engine, source, node) = (self.engine.clone(), self.source.clone(), self.node.clone());
+        async move { engine.list(&source, &node.key, from).await }
+    }
+}
+
+impl Stream {
+    /// Where the page began that this name was on.
+    fn back_to(&mut self, number: u64) -> (u64, Option<Place>) {
+        self.ahead = None;
+        let behind = self.begun.partition_point(|(first, _)| *first <= number);
+        self.begun.truncate(behind);
+        self.begun.last().cloned().unwrap_or((0, None))
+    }
+}

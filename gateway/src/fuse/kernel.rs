@@ -1,0 +1,251 @@
+//! Takes the kernel's requests and sends the answers: the only file that knows both.
+//!
+//! A request is begun on the thread that took it. What is at hand is answered there; what has to
+//! wait goes on as a task, and the thread takes the next request.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use fuser::{
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+};
+use tokio::runtime::Handle;
+
+use super::files::{Files, Kernel};
+use super::metrics::Operation;
+
+mod listing;
+
+use listing::{fill, fill_plus, names};
+
+/// Requests that the kernel may have under way on its own account, read-ahead most of all. Its
+/// default of 12 is less than a few readers keep busy.
+const BACKGROUND: u16 = 64;
+
+/// Nodes are never used again for something else: a number is a key.
+const GENERATION: Generation = Generation(0);
+
+/// What `statfs` says there is: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and
+/// programs that look for free space find some.
+const BLOCKS: u64 = 1 << 38;
+const BLOCK: u32 = 4096;
+
+/// Files as the kernel sees them.
+#[derive(Debug)]
+pub(super) struct Adapter {
+    files: Arc<Files>,
+    runtime: Handle,
+}
+
+impl Adapter {
+    pub(super) fn new(files: Arc<Files>, runtime: Handle) -> Self {
+        Self { files, runtime }
+    }
+
+    /// Begins `work` here, goes on elsewhere if it has to wait, and replies.
+    fn answer<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        let files = self.files.clone();
+        let mut work = Box::pin(async move {
+            let done = files.bounded(work).await;
+            files.metrics.done(operation, done.is_err());
+            done
+        });
+        let _entered = self.runtime.enter();
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::as_mut(&mut work).poll(&mut cx) {
+            Poll::Ready(done) => reply(done),
+            Poll::Pending => {
+                self.runtime.spawn(async move { reply(work.await) });
+            }
+        }
+    }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS | InitFlags::FUSE_ASYNC_DIO;
+        if !self.files.headers() {
+            // Only where a listing tells what `stat` shows.
+            wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+        }
+        // What an old kernel lacks it does without.
+        let _ = config.add_capabilities(wanted & config.capabilities());
+        let _ = config.set_max_background(BACKGROUND);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.look_up(parent.0, name).await };
+        self.answer(Operation::LookUp, work, |done| match done {
+            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        self.files.forget(ino.0, nlookup);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let files = self.files.clone();
+        let work = async move { files.getattr(ino.0).await };
+        self.answer(Operation::GetAttr, work, |done| match done {
+            Ok((attr, fresh)) => reply.attr(&fresh, &attr),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let files = self.files.clone();
+        let work = async move { files.open(ino.0, flags).await };
+        self.answer(Operation::Open, work, |done| match done {
+            Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let files = self.files.clone();
+        let work = async move { files.read(handle.0, offset, size).await };
+        self.answer(Operation::Read, work, |done| match done {
+            Ok(data) => reply.data(data.as_ref()),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let _entered = self.runtime.enter();
+        self.files.close(handle.0);
+        reply.ok();
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.files.open_folder(ino.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        let files = self.files.clone();
+        let work = async move { names(&files, handle.0, offset).await };
+        let files = self.files.clone();
+        self.answer(Operation::ReadDir, work, move |done| match done {
+            Ok(names) => fill(&files, handle.0, offset, &names, reply),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        let files = self.files.clone();
+        let work = async move { names(&files, handle.0, offset).await };
+        let files = self.files.clone();
+        self.answer(Operation::ReadDir, work, move |done| match done {
+            Ok(names) => fill_plus(&files, handle.0, offset, &names, reply),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        let _entered = self.runtime.enter();
+        self.files.close_folder(handle.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let files = 1 << 32;
+        reply.statfs(BLOCKS, BLOCKS, BLOCKS, files, files, BLOCK, 255, BLOCK);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let (files, name): (_, OsString) = (self.files.clone(), name.to_owned());
+        let work = async move { files.getxattr(ino.0, name).await };
+        self.answer(Operation::GetXattr, work, move |done| match done {
+            Ok(value) => send(&value, size, reply),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        match self.files.listxattr(ino.0) {
+            Ok(names) => send(names, size, reply),
+            Err(errno) => reply.error(errno),
+        }
+    }
+}
+
+/// A value, or its length to who asks for that with a size of 0 (getxattr(2)).
+fn send(value: &str, size: u32, reply: ReplyXattr) {
+    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    match size {
+        0 => reply.size(length),
+        size if size < length => reply.error(Errno::ERANGE),
+        _ => reply.data(value.as_bytes()),
+    }
+}
+
+/// Tells the kernel through its device.
+#[derive(Debug)]
+pub(super) struct Told(pub(super) Notifier);
+
+impl Kernel for Told {
+    fn drop_pages(&self, ino: u64) -> bool {
+        self.0.inval_inode(INodeNo(ino), 0, 0).is_ok()
+    }
+
+    fn drop_name(&self, folder: u64, name: &str) {
+        // What the kernel does not know it need not forget.
+        let _ = self.0.inval_entry(INodeNo(folder), OsStr::new(name));
+    }
+}

@@ -1,0 +1,95 @@
+//! Names of a folder, in the kernel's buffers.
+
+use std::sync::Arc;
+
+use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+
+use super::super::errno;
+use super::super::files::Files;
+use super::super::folder::{Folder, Names};
+use super::GENERATION;
+use crate::engine::names::Entry;
+
+/// `.` and `..` come before the names.
+const DOTS: u64 = 2;
+
+/// The names from an offset on; none where only the dots are asked for yet.
+pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
+    let folder = files.folder(handle)?;
+    let names = folder.at(offset.saturating_sub(DOTS)).await;
+    names.map_err(|error| errno::logged(&error, &folder.node.key))
+}
+
+/// Each entry carries the offset of the one behind it.
+pub(super) fn fill(
+    files: &Files,
+    handle: u64,
+    offset: u64,
+    names: &Names,
+    mut reply: ReplyDirectory,
+) {
+    let Ok(folder) = files.folder(handle) else {
+        return reply.error(Errno::EBADF);
+    };
+    let mut at = offset;
+    for (ino, dot) in dots_from(files, &folder, offset) {
+        at += 1;
+        if reply.add(INodeNo(ino), at, FileType::Directory, dot) {
+            return reply.ok();
+        }
+    }
+    for (name, entry) in names.from(at - DOTS) {
+        let is_folder = *entry == Entry::Folder;
+        let kind = match is_folder {
+            true => FileType::Directory,
+            false => FileType::RegularFile,
+        };
+        let ino = files.number_of(&format!("{}{name}", folder.node.key), is_folder);
+        at += 1;
+        if reply.add(INodeNo(ino), at, kind, name) {
+            break;
+        }
+    }
+    reply.ok();
+}
+
+/// The same with attributes. Every name that fits is told to the kernel, but for the dots.
+pub(super) fn fill_plus(
+    files: &Files,
+    handle: u64,
+    offset: u64,
+    names: &Names,
+    mut reply: ReplyDirectoryPlus,
+) {
+    let Ok(folder) = files.folder(handle) else {
+        return reply.error(Errno::EBADF);
+    };
+    let mut at = offset;
+    for (ino, dot) in dots_from(files, &folder, offset) {
+        at += 1;
+        let (attr, fresh) = (files.folder_attr(ino), names.fresh);
+        if reply.add(INodeNo(ino), at, dot, &fresh, &attr, GENERATION) {
+            return reply.ok();
+        }
+    }
+    for (name, entry) in names.from(at - DOTS) {
+        let path = format!("{}{name}", folder.node.key);
+        let told = files.tell(folder.node.ino, &path, entry, names.fresh);
+        let Some((attr, fresh)) = told else { continue };
+        at += 1;
+        if reply.add(attr.ino, at, name, &fresh, &attr, GENERATION) {
+            files.forget(attr.ino.0, 1);
+            break;
+        }
+    }
+    reply.ok();
+}
+
+fn dots_from(
+    files: &Files,
+    folder: &Folder,
+    offset: u64,
+) -> impl Iterator<Item = (u64, &'static str)> {
+    let skip = usize::try_from(offset.min(DOTS)).unwrap_or(0);
+    files.dots(folder).into_iter().skip(skip)
+}

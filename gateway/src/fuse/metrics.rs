@@ -1,0 +1,64 @@
+//! What mounts count.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::telemetry::names;
+
+/// What the kernel asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    LookUp,
+    GetAttr,
+    Open,
+    Read,
+    ReadDir,
+    GetXattr,
+}
+
+/// Every operation, in the order of their numbers.
+const WORDS: [&str; 6] = ["look_up", "getattr", "open", "read", "readdir", "getxattr"];
+
+type Labels = [(&'static str, &'static str); 2];
+
+/// The metrics of all mounts of a process. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    operations: Family<Labels, Counter>,
+    /// By operation, the good and the bad: what is counted on every read is looked up once.
+    counters: Arc<[[Counter; 2]; WORDS.len()]>,
+    pub(super) handles: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let operations = Family::<Labels, Counter>::default();
+        let counters = WORDS.map(|operation| {
+            ["ok", "error"].map(|result| {
+                let labels = [("operation", operation), ("result", result)];
+                operations.get_or_create(&labels).clone()
+            })
+        });
+        Self {
+            operations,
+            counters: Arc::new(counters),
+            handles: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them part of what `/metrics` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        names::FUSE_OPERATIONS.register(registry, self.operations.clone());
+        names::FUSE_HANDLES.register(registry, self.handles.clone());
+    }
+
+    pub(super) fn done(&self, operation: Operation, failed: bool) {
+        self.counters[operation as usize][usize::from(failed)].inc();
+    }
+}

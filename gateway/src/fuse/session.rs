@@ -1,0 +1,263 @@
+//! Mounting, and the end of it.
+//!
+//! Mounted is as root by the system call, else through `fusermount3`, which is set-uid. Unmounted is
+//! lazily: the folder is free at once, and what programs still hold open goes on until they close it
+//! or the process ends. A mount that a dead process left behind is cleared away first.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::files::Files;
+use super::kernel::{Adapter, Told};
+use super::metrics::Metrics;
+use super::settings::Settings;
+use crate::engine::{Engine, Source, Watch};
+
+/// What the kernel reads ahead of a program, in KiB: one request of the largest size. Reading far
+/// ahead is the engine's business, which knows how fast the bucket is.
+const READ_AHEAD_KIB: u32 = 1024;
+
+/// The name that `mount` and `df` show.
+const NAME: &str = "tidegate";
+
+/// How long programs that were just told of an error may take to close their files.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// Why there is no mount.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The folder is not there, or is none.
+    #[error("cannot mount on {path}: {error}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Another file system lies there.
+    #[error("cannot mount on {0}: another FUSE file system is mounted there, and alive")]
+    Taken(PathBuf),
+    /// The system refused.
+    #[error(
+        "cannot mount on {path}: {error} (is there a /dev/fuse, and for others than root \
+         fusermount3; `allow_other` needs `user_allow_other` in /etc/fuse.conf)"
+    )]
+    Refused {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// A mount that is there.
+#[derive(Debug)]
+pub struct Mounted {
+    files: Arc<Files>,
+    path: PathBuf,
+    /// Turns true when the kernel has let go.
+    ended: watch::Receiver<bool>,
+}
+
+/// Mounts. Answers until [`Mounted::stop`], or until somebody unmounts.
+///
+/// # Errors
+/// Says what is wrong with the folder, or what the system refused.
+pub async fn mount(
+    settings: Settings,
+    engine: Engine,
+    source: Arc<Source>,
+    metrics: Metrics,
+) -> Result<Mounted, MountError> {
+    let files = Files::new(settings, engine.clone(), source, metrics);
+    let files = Arc::new(files);
+    let (runtime, shared) = (Handle::current(), files.clone());
+    let begun = tokio::task::spawn_blocking(move || begin(&shared, runtime));
+    let mounted = begun.await.unwrap_or_else(|panic| {
+        Err(MountError::Refused {
+            path: files.settings.path.clone(),
+            error: io::Error::other(panic),
+        })
+    })?;
+    let watcher: Arc<dyn Watch> = files;
+    engine.watch(Arc::downgrade(&watcher));
+    Ok(mounted)
+}
+
+fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
+    let path = clear(&files.settings.path)?;
+    let refused = |error| MountError::Refused {
+        path: path.clone(),
+        error,
+    };
+    let adapter = Adapter::new(files.clone(), runtime);
+    let session = Session::new(adapter, &path, &options(&files.settings)).map_err(refused)?;
+    files.attach(Arc::new(Told(session.notifier())));
+    let (told, ended) = watch::channel(false);
+    let run = move || {
+        if let Err(error) = session.run() {
+            tracing::error!(%error, "a mount ended badly");
+        }
+        told.send_replace(true);
+    };
+    let thread = std::thread::Builder::new().name("mount".to_owned());
+    // Nobody waits for it: who uses a file of the mount may do so until the process ends.
+    drop(thread.spawn(run).map_err(refused)?);
+    if let Err(error) = raise_read_ahead(&path) {
+        tracing::debug!(%error, "the kernel's read-ahead stays as it is");
+    }
+    tracing::info!(path = %path.display(), "mounted");
+    Ok(Mounted {
+        files: files.clone(),
+        path,
+        ended,
+    })
+}
+
+fn options(settings: &Settings) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::RO,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+        MountOption::FSName(NAME.to_owned()),
+        MountOption::Subtype(NAME.to_owned()),
+    ];
+    config.acl = match settings.allow_other {
+        true => SessionACL::All,
+        false => SessionACL::Owner,
+    };
+    config.n_threads = Some(settings.threads.max(1));
+    config.clone_fd = true;
+    config
+}
+
+/// The folder as the kernel names it, free to be mounted on.
+fn clear(path: &Path) -> Result<PathBuf, MountError> {
+    let folder = |error| MountError::Folder {
+        path: path.to_owned(),
+        error,
+    };
+    // Whoever served it is gone: nobody can use it, so nobody misses it. Asked for its space, not
+    // for its attributes, which the kernel may remember.
+    if matches!(rustix::fs::statvfs(path), Err(Errno::NOTCONN)) {
+        tracing::warn!(path = %path.display(), "clearing away the mount of a process that is gone");
+        detach(path).map_err(folder)?;
+    }
+    let whole = std::fs::canonicalize(path).map_err(folder)?;
+    if !whole.is_dir() {
+        return Err(folder(io::ErrorKind::NotADirectory.into()));
+    }
+    match is_fuse(&whole) {
+        true => Err(MountError::Taken(whole)),
+        false => Ok(whole),
+    }
+}
+
+/// Whether a FUSE file system is mounted right there (proc_pid_mountinfo(5)).
+fn is_fuse(path: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let wanted = path.to_string_lossy();
+    table.lines().any(|line| {
+        let place = line.split(' ').nth(4).map(unescaped);
+        let kind = line.split_once(" - ").map_or("", |(_, rest)| rest);
+        place.as_deref() == Some(&*wanted) && kind.starts_with("fuse")
+    })
+}
+
+/// Spaces and the like stand in the table as octal numbers.
+fn unescaped(text: &str) -> String {
+    let escapes = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    escapes.iter().fold(text.to_owned(), |text, (code, sign)| {
+        text.replace(code, sign)
+    })
+}
+
+/// Takes the mount away, whoever uses it.
+fn detach(path: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => {}
+        done => return Ok(done?),
+    }
+    let mut command = Command::new("fusermount3");
+    let done = command.args(["-u", "-z", "--"]).arg(path).output()?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(
+            String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+        )),
+    }
+}
+
+/// Without it, reads come 128 KiB at a time. Only root may do so.
+fn raise_read_ahead(path: &Path) -> io::Result<()> {
+    let device = rustix::fs::stat(path)?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    std::fs::write(file, READ_AHEAD_KIB.to_string())
+}
+
+impl Mounted {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns when somebody else has unmounted it.
+    pub async fn ended(&mut self) {
+        let _ = self.ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Answers everybody who waits with an error, and unmounts. Who still holds a file open then gets
+    /// errors from it, until the process has ended.
+    pub async fn stop(mut self) {
+        self.files.stop.cancel();
+        if *self.ended.borrow() {
+            return;
+        }
+        let path = self.path.clone();
+        let detached = tokio::task::spawn_blocking(move || detach(&path)).await;
+        if let Ok(Err(error)) = detached {
+            tracing::warn!(path = %self.path.display(), %error, "cannot unmount");
+        }
+        if tokio::time::timeout(LEAVING, self.ended()).await.is_err() {
+            let path = self.path.display();
+            tracing::warn!(%path, "files of the mount are still held open, and fail from now on");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_is_wrong_with_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").expect("written");
+        for path in [folder.path().join("none"), file] {
+            let wrong = clear(&path).expect_err("no folder");
+            assert!(matches!(wrong, MountError::Folder { .. }), "{wrong}");
+        }
+        assert!(clear(folder.path()).is_ok());
+        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
+    }
+}

@@ -1,0 +1,512 @@
+//! A real mount: programs that read files, over a real MinIO, and over a fake store that counts what
+//! it is asked, breaks and hangs. As root, with a /dev/fuse.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use http::Method;
+use tidegate::origin::fake::Fault;
+use tokio::time::{Instant, sleep, timeout};
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites delete and keep versions as well")]
+mod bucket;
+#[path = "support/fake_s3.rs"]
+#[expect(dead_code, reason = "its raw answers are for origin_s3")]
+mod fake_s3;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/mount.rs"]
+mod mount;
+
+use bucket::Bucket;
+use fake_s3::FakeS3;
+use gateway::ask;
+use minio::Minio;
+use mount::{Folder, Mounted, TOKEN, blocking, origin, run_in};
+
+const MIB: usize = 1 << 20;
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+fn sample(seed: usize, size: usize) -> Vec<u8> {
+    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ seed) as u8;
+    (0..size).map(byte).collect()
+}
+
+/// A second of silence that ffprobe knows for what it is (WAVE, "canonical" header).
+fn wave() -> Vec<u8> {
+    let (rate, bytes) = (8000_u32, 16_000_u32);
+    let mut wave = b"RIFF".to_vec();
+    wave.extend((36 + bytes).to_le_bytes());
+    wave.extend(b"WAVEfmt ");
+    wave.extend(16_u32.to_le_bytes());
+    wave.extend(1_u16.to_le_bytes());
+    wave.extend(1_u16.to_le_bytes());
+    wave.extend(rate.to_le_bytes());
+    wave.extend((rate * 2).to_le_bytes());
+    wave.extend(2_u16.to_le_bytes());
+    wave.extend(16_u16.to_le_bytes());
+    wave.extend(b"data");
+    wave.extend(bytes.to_le_bytes());
+    wave.resize(44 + bytes as usize, 0);
+    wave
+}
+
+/// The same files in a folder and in a bucket.
+async fn tree(bucket: &Bucket) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut files = vec![
+        ("empty".to_owned(), Vec::new()),
+        ("one".to_owned(), vec![1]),
+        ("a b/ü ☃.txt".to_owned(), b"needle in here\n".to_vec()),
+        ("sound.wav".to_owned(), wave()),
+        ("large.bin".to_owned(), sample(1, 9 * MIB + 12_345)),
+        ("chunk".to_owned(), sample(2, 256 << 10)),
+    ];
+    for n in 0..60 {
+        files.push((format!("many/{}/f{n}", n % 7), sample(n, n * 997)));
+    }
+    let base = folder.path().join("base.sqlite");
+    let sql = "create table t (n integer, s text); \
+               with recursive c(n) as (select 1 union all select n + 1 from c where n < 5000) \
+               insert into t select n, 'row ' || n from c; create index i on t (s);";
+    let base_arg = base.to_str().expect("text");
+    let made = run_in(folder.path(), &["sqlite3", base_arg, sql]).await;
+    assert!(made.status.success(), "{made:?}");
+    let bytes = std::fs::read(&base).expect("the database");
+    bucket.put("base.sqlite", bytes).await;
+    for (key, bytes) in files {
+        let path = folder.path().join(&key);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, &bytes).expect("written");
+        bucket.put(&key, bytes).await;
+    }
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_read_what_is_in_the_bucket() {
+    let minio = Minio::start().await;
+    let settings = minio.settings("media");
+    let bucket = Bucket::create(&settings).await;
+    let truth = tree(&bucket).await;
+    let mounted = Mounted::start(&settings, "").await;
+    let original = truth.path().to_str().expect("text");
+
+    let out = tempfile::tempdir().expect("a folder");
+    let to = |name: &str| out.path().join(name).to_str().expect("text").to_owned();
+    mounted.says(&["diff", "-r", original, "."]).await;
+    mounted.says(&["cp", "-r", ".", &to("cp")]).await;
+    mounted.says(&["rsync", "-a", "./", &to("rsync")]).await;
+    mounted.says(&["tar", "-cf", &to("all.tar"), "."]).await;
+    std::fs::create_dir(to("tar")).expect("made");
+    mounted
+        .says(&["tar", "-xf", &to("all.tar"), "-C", &to("tar")])
+        .await;
+    for copy in ["cp", "rsync", "tar"] {
+        run_in(out.path(), &["diff", "-r", original, copy]).await;
+        let same = run_in(out.path(), &["diff", "-r", original, copy]).await;
+        assert!(same.status.success(), "{copy}: {same:?}");
+    }
+    let (from, to_part) = ("if=large.bin", format!("of={}", to("part")));
+    let dd = ["dd", from, &to_part, "bs=1M", "skip=3", "count=4"];
+    mounted.says(&dd).await;
+    let (part, large) = (std::fs::read(to("part")), sample(1, 9 * MIB + 12_345));
+    assert!(part.expect("written") == large[3 * MIB..7 * MIB]);
+
+    let count = |text: String| text.lines().count();
+    assert_eq!(count(mounted.says(&["find", ".", "-type", "f"]).await), 67);
+    assert_eq!(count(mounted.says(&["find", ".", "-type", "d"]).await), 10);
+    let hits = mounted.says(&["grep", "-rl", "needle", "."]).await;
+    assert_eq!(hits, "./a b/ü ☃.txt\n");
+    let du = |folder: &str| ["du", "-s", "-b", "--apparent-size", folder].map(str::to_owned);
+    let bytes: u64 = std::fs::metadata(truth.path().join("large.bin"))
+        .expect("it")
+        .len();
+    let said = mounted
+        .says(&du("large.bin").each_ref().map(String::as_str))
+        .await;
+    assert!(said.starts_with(&bytes.to_string()), "{said}");
+
+    let probe = ["ffprobe", "-v", "error", "-of", "csv=p=0", "-show_entries"];
+    let probe = [&probe[..], &["stream=codec_name,duration", "sound.wav"]].concat();
+    assert!(mounted.says(&probe).await.starts_with("pcm_s16le,1.0"));
+    let query = "select count(*), max(n) from t where s like 'row 4%'";
+    let rows = mounted
+        .says(&["sqlite3", "-readonly", "base.sqlite", query])
+        .await;
+    assert_eq!(rows, "1111|4999\n");
+
+    for (line, why) in [
+        (&["touch", "new"][..], "Read-only"),
+        (&["ln", "-s", "one", "link"], "Read-only"),
+        (&["rm", "one"], "Read-only"),
+        (&["cat", "none"], "No such file"),
+        (&["cat", "many"], "Is a directory"),
+    ] {
+        let refused = mounted.run(line).await;
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(why), "{said}");
+    }
+    mounted.gateway.stop().await;
+}
+
+/// Requests so far, by what they ask.
+fn asked(store: &FakeS3) -> (usize, usize, usize) {
+    let requests = store.requests();
+    let list = |target: &str| target.contains("list-type=2");
+    let lists = requests.iter().filter(|one| list(&one.target)).count();
+    let heads = requests.iter().filter(|one| one.method == "HEAD").count();
+    (requests.len() - lists - heads, heads, lists)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_listing_costs_no_heads() {
+    let store = FakeS3::start().await;
+    for n in 0..2000 {
+        store.bucket.put(&format!("f/{n:04}"), vec![0; n]);
+    }
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let said = mounted.says(&["ls", "-l", "f"]).await;
+    assert_eq!(said.lines().count(), 2001);
+    for line in said.lines().skip(1) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let name: u64 = words.last().expect("a name").parse().expect("a number");
+        assert_eq!(words[4], name.to_string(), "{line}");
+    }
+    let (gets, heads, lists) = asked(&store);
+    // Is `f` a folder: one HEAD and one key. What is in it: two pages.
+    assert_eq!((gets, heads), (0, 1));
+    assert!(lists <= 4, "{lists}");
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_ten_folders_deep() {
+    let store = FakeS3::start().await;
+    let deep = "1/2/3/4/5/6/7/8/9/10";
+    store.bucket.put(&format!("{deep}/file"), "12345");
+    store.bucket.put(&format!("{deep}/other"), "67890");
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let mut before = 0;
+    let mut opened = async |key: String| {
+        let path = mounted.path(&key);
+        let file = blocking(move || File::open(path).expect("it opens")).await;
+        let requests = store.requests().len();
+        (file, requests - std::mem::replace(&mut before, requests))
+    };
+    let (file, cold) = opened(format!("{deep}/file")).await;
+    assert!(cold <= 22, "{cold}");
+    assert_eq!(opened(format!("{deep}/file")).await.1, 0);
+    let (_other, known) = opened(format!("{deep}/other")).await;
+    assert!(known <= 2, "{known}");
+    drop(file);
+    assert_eq!(opened(format!("{deep}/file")).await.1, 0);
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_names_of_a_large_folder_come_early() {
+    const NAMES: usize = 100_000;
+    let store = FakeS3::start().await;
+    for n in 0..NAMES {
+        store.bucket.put(&format!("big/{n:06}"), "x");
+    }
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let path = mounted.path("big");
+    let mut names = blocking(move || std::fs::read_dir(path).expect("it is there")).await;
+    let (first, names) = blocking(move || (names.next(), names)).await;
+    assert_eq!(first.expect("a name").expect("read").file_name(), "000000");
+    let (.., lists) = asked(&store);
+    assert!(lists <= 4, "{lists} pages before the first name");
+    let rest = blocking(move || names.filter(Result::is_ok).count()).await;
+    assert_eq!(rest, NAMES - 1);
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequential_read_fetches_each_byte_once() {
+    let store = FakeS3::start().await;
+    let bytes = sample(3, 64 * MIB);
+    store.bucket.put("large", bytes.clone());
+    let route = "[[route]]\norigin = \"o\"\nprofile = \"stream\"\n";
+    let mounted = Mounted::start(&store.settings(), route).await;
+    let path = mounted.path("large");
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == bytes, "the bytes differ");
+    let fetched = store.bucket.bytes() as f64 / bytes.len() as f64;
+    assert!(fetched <= 1.01, "{fetched}");
+    mounted.gateway.stop().await;
+}
+
+/// Versions live for as long as they are confirmed: at once.
+const STRICT: &str = "[[route]]\norigin = \"o\"\nprofile = \"strict\"\n\
+                      [profile.strict]\nextends = \"documents\"\nttl = \"0s\"\n\
+                      stale_while_revalidate = \"0s\"\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
+    const SIZE: usize = 300_000;
+    let store = FakeS3::start().await;
+    store.bucket.put("file", vec![b'1'; SIZE]);
+    let mounted = Mounted::start(&store.settings(), STRICT).await;
+    let path = mounted.path("file");
+    let open = |path: &Path| File::open(path).expect("it opens");
+    let all = |file: &mut File| {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).expect("a file");
+        file.read_to_end(&mut bytes).expect("read");
+        bytes
+    };
+    let bucket = store.bucket.clone();
+    blocking(move || {
+        let mut old = open(&path);
+        // What is read of a version stays readable; what was not may be nowhere any more.
+        assert!(all(&mut old) == vec![b'1'; SIZE]);
+        // Longer, and then shorter: each kind of change to a node has its own way into the pages.
+        for (byte, size) in [(b'2', SIZE + 50_000), (b'3', SIZE - 100_000), (b'4', SIZE)] {
+            bucket.put("file", vec![byte; size]);
+            let mut new = open(&path);
+            let got = all(&mut new);
+            assert!(got == vec![byte; size], "{}: {}", byte as char, got.len());
+            assert!(all(&mut old) == vec![b'1'; SIZE], "the old one changed");
+            assert_eq!(std::fs::metadata(&path).expect("there").len(), SIZE as u64);
+        }
+        drop(old);
+        for (byte, size) in [(b'5', SIZE), (b'6', SIZE), (b'7', 100)] {
+            bucket.put("file", vec![byte; size]);
+            let mut new = open(&path);
+            assert_eq!(new.metadata().expect("open").len(), size as u64);
+            assert!(all(&mut new) == vec![byte; size]);
+        }
+    })
+    .await;
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_stay_while_the_version_stands() {
+    let store = FakeS3::start().await;
+    store.bucket.put("file", sample(5, 3 * MIB));
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let path = mounted.path("file");
+    let reads = async || {
+        let words = ["fuse_operations", "operation=\"read\""];
+        mounted.gateway.metric(&words).await
+    };
+    let again = path.clone();
+    blocking(move || std::fs::read(again).expect("read")).await;
+    let first = reads().await;
+    assert!(first > 0);
+    let bytes = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(bytes == sample(5, 3 * MIB));
+    assert_eq!(reads().await, first);
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_stay_over_a_restart() {
+    let store = FakeS3::start().await;
+    store.bucket.put("f/file", "x");
+    let number = async || {
+        let mounted = Mounted::start(&store.settings(), "").await;
+        let (file, folder) = (mounted.path("f/file"), mounted.path("f"));
+        let ino = |path: PathBuf| blocking(move || path.metadata().expect("there").ino());
+        let numbers = (ino(file).await, ino(folder).await);
+        mounted.gateway.stop().await;
+        numbers
+    };
+    let first = number().await;
+    assert_ne!(first.0, first.1);
+    assert_eq!(number().await, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extended_attributes() {
+    let store = FakeS3::start().await;
+    let headers = [("content-type", "audio/mpeg")];
+    let version = store.bucket.put_with("song", "la la", &headers);
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let get = async |name: &str| {
+        let name = format!("user.tidegate.{name}");
+        let line = ["getfattr", "--only-values", "-n", &name, "song"];
+        mounted.says(&line).await
+    };
+    assert_eq!(get("etag").await, version.etag.as_str());
+    assert_eq!(get("content_type").await, "audio/mpeg");
+    assert_eq!(get("cached").await, "none");
+    mounted.says(&["cat", "song"]).await;
+    assert_eq!(get("cached").await, "memory");
+    let names = mounted.says(&["getfattr", "song"]).await;
+    assert!(names.contains("user.tidegate.cached"), "{names}");
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purges_are_seen_at_once() {
+    let store = FakeS3::start().await;
+    store.bucket.put("f/file", "old");
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let purge = async |path: &str| {
+        let bearer = format!("Bearer {TOKEN}");
+        let path = format!("/purge?path={path}");
+        let headers = [("authorization", bearer.as_str())];
+        let done = ask(mounted.gateway.admin, Method::POST, &path, &headers).await;
+        assert_eq!(done.status, 200, "{}", done.text());
+    };
+    assert_eq!(mounted.says(&["cat", "f/file"]).await, "old");
+    store.bucket.put("f/file", "a new one");
+    assert_eq!(mounted.says(&["cat", "f/file"]).await, "old");
+    purge("/f/file").await;
+    assert_eq!(mounted.says(&["cat", "f/file"]).await, "a new one");
+    assert_eq!(mounted.says(&["stat", "-c", "%s", "f/file"]).await, "9\n");
+    store.bucket.delete("f/file");
+    purge("/f/file").await;
+    assert!(!mounted.run(&["cat", "f/file"]).await.status.success());
+    mounted.gateway.stop().await;
+}
+
+/// The state of a process (proc_pid_stat(5)); `None`: it is gone.
+fn state(child: &Child) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_dies_under_readers_leaves_none_of_them_hanging() {
+    let store = FakeS3::start().await;
+    for n in 0..32 {
+        store.bucket.put(&format!("{n}"), sample(n, 8 * MIB));
+    }
+    let deadline = "deadline = \"3s\"\n";
+    let mounted = Mounted::start(&store.settings(), deadline).await;
+    store.bucket.set_faults([Fault::Stall(300_000)]);
+    let readers: Vec<_> = (0..32)
+        .map(|n| {
+            let mut dd = Command::new("dd");
+            dd.arg(format!("if={}", mounted.path(&n.to_string()).display()));
+            dd.args(["of=/dev/null", "bs=1M"]).stderr(Stdio::null());
+            dd.spawn().expect("dd")
+        })
+        .collect();
+    let under_way = async {
+        while store.bucket.running() < 32 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, under_way).await.expect("all of them read");
+    drop(store);
+    let begun = Instant::now();
+    for mut reader in readers {
+        let ended = async {
+            loop {
+                if let Some(status) = reader.try_wait().expect("our child") {
+                    return status;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let status = timeout(LONG, ended).await;
+        assert!(!status.expect("it ends").success());
+        assert_ne!(state(&reader), Some('D'));
+    }
+    // Looking up and opening took part of the first deadline; the kernel asks once more for what
+    // its read-ahead did not get.
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
+    let gone = timeout(LONG, mounted.run(&["cat", "none"])).await;
+    assert!(!gone.expect("in time").status.success());
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unmounting_while_reads_wait() {
+    let store = FakeS3::start().await;
+    store.bucket.put("file", sample(1, 8 * MIB));
+    let mounted = Mounted::start(&store.settings(), "deadline = \"1h\"\n").await;
+    store.bucket.set_faults([Fault::Stall(1000)]);
+    let path = mounted.path("file");
+    let reader = tokio::task::spawn_blocking(move || std::fs::read(path));
+    let under_way = async {
+        while store.bucket.running() == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, under_way).await.expect("it reads");
+    let Mounted { gateway, folder } = mounted;
+    gateway.stop().await;
+    let read = timeout(LONG, reader).await.expect("it ends");
+    assert!(read.expect("no panic").is_err());
+    let there = std::fs::read_dir(folder.path()).expect("a plain folder");
+    assert_eq!(there.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_left_by_a_killed_process_is_cleared_away() {
+    let store = FakeS3::start().await;
+    store.bucket.put("file", "here");
+    let folder = Folder::new();
+    let home = tempfile::tempdir().expect("a folder");
+    let config = home.path().join("tidegate.toml");
+    std::fs::write(&config, origin(&store.settings())).expect("written");
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("mount").arg(folder.path()).arg("--config");
+        command.arg(&config).stdin(Stdio::null());
+        command.spawn().expect("tidegate")
+    };
+    let file = folder.path().join("file");
+    let readable = async || {
+        let begun = Instant::now();
+        loop {
+            let file = file.clone();
+            match blocking(move || std::fs::read_to_string(file)).await {
+                Ok(text) => return text,
+                Err(error) => assert!(begun.elapsed() < LONG, "{error}"),
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut first = start();
+    assert_eq!(readable().await, "here");
+    first.kill().expect("killed");
+    first.wait().expect("gone");
+    let stale = rustix::fs::statvfs(folder.path()).map(drop);
+    assert_eq!(stale, Err(rustix::io::Errno::NOTCONN));
+
+    let mut second = start();
+    assert_eq!(readable().await, "here");
+    // Two of them on one folder would hide one another.
+    let mut third = start();
+    assert!(!third.wait().expect("it ends").success());
+    let pid = rustix::process::Pid::from_child(&second);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || second.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("free").count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_cannot_be_is_an_error_at_the_start() {
+    let store = FakeS3::start().await;
+    let toml = format!(
+        "{}[[mount]]\npath = \"/nowhere/at/all\"\n",
+        origin(&store.settings())
+    );
+    let refused = gateway::Whole::try_start(&toml).await;
+    let said = refused.expect_err("no folder").to_string();
+    assert!(said.contains("cannot mount on /nowhere/at/all"), "{said}");
+}

@@ -1,0 +1,78 @@
+//! Reading a file of a mount, every byte checked.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rustix::fs::Advice;
+
+use crate::measure::Flow;
+use crate::pattern::Pattern;
+use crate::random::Random;
+
+/// How far a paced reader may fall behind its pace and still catch up.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// How a file is read from its beginning to its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sequence {
+    /// Bytes of each read.
+    pub(super) step: usize,
+    /// Bytes in a second; else as fast as they come.
+    pub(super) pace: Option<f64>,
+}
+
+/// As `dd bs=1M` reads.
+pub(super) const DD: Sequence = Sequence {
+    step: 1 << 20,
+    pace: None,
+};
+
+/// Opens a file and reads all of it.
+pub(super) async fn sequence(path: PathBuf, pattern: Pattern, how: Sequence) -> Result<Flow> {
+    tokio::task::spawn_blocking(move || read(&path, pattern, how)).await?
+}
+
+fn read(path: &Path, pattern: Pattern, how: Sequence) -> Result<Flow> {
+    let begun = Instant::now();
+    let mut file = File::open(path)?;
+    let (mut buffer, mut at, mut flow) = (vec![0; how.step], 0, Flow::default());
+    let mut due = begun;
+    loop {
+        let since = Instant::now();
+        let len = file.read(&mut buffer)?;
+        if len == 0 {
+            break;
+        }
+        flow.came(begun.elapsed(), since.elapsed(), len);
+        let right = pattern.matches(at, &buffer[..len]);
+        ensure!(right, "wrong bytes from {at} on");
+        at += len as u64;
+        if let Some(pace) = how.pace {
+            due = due.max(Instant::now() - SLACK) + Duration::from_secs_f64(len as f64 / pace);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }
+    ensure!(at == pattern.len, "ends at {at} instead of {}", pattern.len);
+    Ok(flow)
+}
+
+/// Reads 4 KiB at random places of a file, one after the other; how many in a second.
+pub(super) async fn at_random(path: PathBuf, pattern: Pattern, reads: u64) -> Result<f64> {
+    tokio::task::spawn_blocking(move || {
+        let file = File::open(path)?;
+        rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
+        let (mut random, mut buffer) = (Random::new(pattern.seed), [0; 4096]);
+        let begun = Instant::now();
+        for _ in 0..reads {
+            let at = random.below(pattern.len / 4096) * 4096;
+            file.read_exact_at(&mut buffer, at)?;
+            ensure!(pattern.matches(at, &buffer), "wrong bytes from {at} on");
+        }
+        Ok(reads as f64 / begun.elapsed().as_secs_f64())
+    })
+    .await?
+}
