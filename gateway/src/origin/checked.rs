@@ -12,7 +12,9 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::{Answer, Body, Condition, Content, Get, Origin, OriginError};
+use super::{
+    Answer, Body, Condition, Content, Get, Guard, Origin, OriginError, OriginWrite, Write, Wrote,
+};
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers fit their questions.
@@ -54,6 +56,29 @@ impl Origin for Checked {
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
+    }
+}
+
+impl OriginWrite for Checked {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(async move {
+            let unguarded = matches!(
+                write,
+                Write::Put {
+                    guard: Guard::None,
+                    ..
+                } | Write::Complete {
+                    guard: Guard::None,
+                    ..
+                }
+            );
+            match self.inner.write(write).await {
+                Err(OriginError::Changed) if unguarded => {
+                    Err(OriginError::BadAnswer("412 to an unconditional request"))
+                }
+                answer => answer,
+            }
+        })
     }
 }
 

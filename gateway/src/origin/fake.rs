@@ -7,9 +7,10 @@
 
 mod body;
 mod fault;
+mod upload;
 mod write;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,7 +19,7 @@ use futures_core::future::BoxFuture;
 
 use self::body::{Flow, Running};
 pub use self::fault::Fault;
-use super::{Answer, Condition, Content, Get, Origin, OriginError};
+use super::{Answer, Condition, Content, Get, Origin, OriginError, OriginWrite, Write, Wrote};
 use crate::plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
@@ -43,6 +44,11 @@ struct State {
     standing: Vec<Fault>,
     queued: VecDeque<Vec<Fault>>,
     log: Vec<Get>,
+    uploads: BTreeMap<String, upload::Begun>,
+    /// Uploads begun so far: the source of their ids.
+    begun: u64,
+    min_part: Option<u64>,
+    writes_log: Vec<&'static str>,
 }
 
 /// One version of an object; without bytes, a delete marker.
@@ -58,6 +64,7 @@ struct Counts {
     heads: AtomicU64,
     probes: AtomicU64,
     bytes: Arc<AtomicU64>,
+    arrived: AtomicU64,
     running: Arc<AtomicUsize>,
 }
 
@@ -256,5 +263,11 @@ impl Origin for FakeOrigin {
             self.0.counts.probes.fetch_add(1, Ordering::SeqCst);
             self.suffer().await.map(drop)
         })
+    }
+}
+
+impl OriginWrite for FakeOrigin {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(self.carry_out(write))
     }
 }

@@ -82,6 +82,7 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_STALE_ON_ERROR, &[]),
     counter(names::ORIGIN_REQUESTS, &["origin", "kind", "result"]),
     counter(names::ORIGIN_BYTES, &["origin"]),
+    counter(names::ORIGIN_SENT, &["origin"]),
     histogram(names::ORIGIN_FIRST_BYTE, &["origin"]),
     counter(names::ORIGIN_RETRIES, &["origin"]),
     counter(names::ORIGIN_BROKEN_BODIES, &["origin", "reason"]),

@@ -138,6 +138,12 @@ pub const ORIGIN_BYTES: Metric = Metric {
     help: "Bytes of bodies received from the origin",
 };
 
+/// Bytes sent to an origin.
+pub const ORIGIN_SENT: Metric = Metric {
+    name: "origin_sent_bytes",
+    help: "Bytes of objects and parts sent to the origin, those sent again included",
+};
+
 /// Time to an answer's head.
 pub const ORIGIN_FIRST_BYTE: Metric = Metric {
     name: "origin_first_byte_seconds",

@@ -83,7 +83,12 @@ impl FakeOrigin {
         }
     }
 
-    fn store(&self, key: &str, mut version: Version, bytes: Option<Bytes>) -> Arc<Version> {
+    pub(super) fn store(
+        &self,
+        key: &str,
+        mut version: Version,
+        bytes: Option<Bytes>,
+    ) -> Arc<Version> {
         let mut state = self.state();
         state.writes += 1;
         version.last_modified = Some(Timestamp(state.writes * 1000));
