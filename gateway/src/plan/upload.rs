@@ -20,7 +20,9 @@ use super::extents::Extents;
 use super::parts::PartSizes;
 use super::{ByteRange, ETag};
 
+mod judge;
 mod pieces;
+mod recall;
 
 pub use pieces::{From, Piece, Pieces};
 
@@ -96,6 +98,8 @@ pub struct Draft {
     /// Parts that changed and were not sent as they are.
     unsent: BTreeSet<u32>,
     counter: u64,
+    /// The revision of parts that nothing was noted of, since the object was cut last.
+    floor: u64,
     frontier: u64,
     in_order: bool,
 }
@@ -113,6 +117,7 @@ impl Draft {
             parts: BTreeMap::new(),
             unsent: BTreeSet::new(),
             counter: 0,
+            floor: 0,
             frontier: 0,
             in_order: true,
         }
@@ -122,6 +127,17 @@ impl Draft {
     #[must_use]
     pub fn keeping(self, kept: u64) -> Self {
         Self { kept, ..self }
+    }
+
+    /// The next draft of the object: one that begins as the first `base` bytes of another version.
+    /// What was begun for this one does not count for that one.
+    #[must_use]
+    pub fn next_from(&self, base: u64) -> Self {
+        Self {
+            counter: self.counter + 1,
+            floor: self.counter + 1,
+            ..Self::new(self.sizes, base).keeping(self.kept)
+        }
     }
 
     /// Its length now.
@@ -192,7 +208,7 @@ impl Draft {
     pub fn end_write(&mut self, range: ByteRange) -> u64 {
         for index in self.sizes.span(range) {
             let part = self.change(index);
-            part.busy -= 1;
+            part.busy = part.busy.saturating_sub(1);
         }
         self.size = self.size.max(range.end);
         self.frontier = self.frontier.max(range.end);
@@ -202,7 +218,8 @@ impl Draft {
     /// An announced write did not take place: its bytes are undefined, as after any failed write.
     pub fn fail_write(&mut self, range: ByteRange) {
         for index in self.sizes.span(range) {
-            self.change(index).busy -= 1;
+            let part = self.change(index);
+            part.busy = part.busy.saturating_sub(1);
         }
     }
 
@@ -233,6 +250,8 @@ impl Draft {
         } else if size > self.size && self.is_evicted(self.sizes.index(self.size)) {
             return Err(Gone(self.sizes.index(self.size)));
         }
+        // What was begun of parts that are forgotten here does not count for those to come.
+        self.floor = self.tick();
         self.base = self.base.min(size);
         self.size = size;
         self.frontier = self.frontier.min(size);
@@ -251,13 +270,26 @@ impl Draft {
             index,
             range,
             fill: self.fill_of(range),
-            revision: self.part(index).map_or(0, |part| part.revision),
+            revision: self.part(index).map_or(self.floor, |part| part.revision),
         })
+    }
+
+    /// Whether nothing was written to a job's part since it was made.
+    #[must_use]
+    pub fn is_current(&self, job: &Job) -> bool {
+        let revision = self
+            .part(job.index)
+            .map_or(self.floor, |part| part.revision);
+        revision == job.revision && self.range(job.index) == job.range
     }
 
     /// A job is under way.
     pub fn begin_send(&mut self, job: &Job) {
-        self.parts.entry(job.index).or_default().sending = true;
+        let untouched = Part {
+            revision: self.floor,
+            ..Part::default()
+        };
+        self.parts.entry(job.index).or_insert(untouched).sending = true;
     }
 
     /// A job is done: `Some` tag if it was sent. Says whether that counts, for what is written to
@@ -319,119 +351,6 @@ impl Draft {
             self.counter += 1;
             part.revision = self.counter;
         }
-    }
-
-    /// The parts that were sent and still count, with their tags.
-    pub fn sent(&self) -> impl Iterator<Item = (u32, &Sent)> {
-        let parts = self.parts.iter();
-        parts.filter_map(|(index, part)| Some((*index, self.sent_as_it_is(*index, part)?)))
-    }
-
-    /// Takes up what a journal tells: a part was sent as it was then.
-    pub fn recall_sent(&mut self, index: u32, length: u64, etag: ETag) {
-        let order = self.tick();
-        let part = self.parts.entry(index).or_default();
-        part.changed = true;
-        part.sent = Some(Sent {
-            etag,
-            length,
-            revision: part.revision,
-            order,
-        });
-        self.unsent.remove(&index);
-    }
-
-    /// Takes up what a journal tells: the bytes of a part are gone.
-    pub fn recall_evicted(&mut self, index: u32) {
-        let range = self.sizes.range(index, u64::MAX);
-        if let Some(part) = self.parts.get_mut(&index) {
-            part.evicted = true;
-            self.local.remove(range);
-        }
-    }
-
-    fn tick(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
-    }
-
-    /// Gives a part a new revision.
-    fn change(&mut self, index: u32) -> &mut Part {
-        let revision = self.tick();
-        self.unsent.insert(index);
-        let part = self.parts.entry(index).or_default();
-        part.revision = revision;
-        part.changed = true;
-        part.evicted = false;
-        part
-    }
-
-    fn note_order(&mut self, index: u32) {
-        let range = self.range(index);
-        let end = self.size.saturating_sub(self.kept);
-        let was_sent = self.part(index).is_some_and(|part| part.sent.is_some());
-        if was_sent && range.start >= self.kept && range.end <= end {
-            self.in_order = false;
-        }
-    }
-
-    fn part(&self, index: u32) -> Option<&Part> {
-        self.parts.get(&index)
-    }
-
-    fn range(&self, index: u32) -> ByteRange {
-        self.sizes.range(index, self.size)
-    }
-
-    fn is_evicted(&self, index: u32) -> bool {
-        self.part(index).is_some_and(|part| part.evicted)
-    }
-
-    /// What was sent of a part, if that is what it is now.
-    fn sent_as_it_is<'a>(&self, index: u32, part: &'a Part) -> Option<&'a Sent> {
-        let sent = part.sent.as_ref()?;
-        let same = sent.revision == part.revision && sent.length == self.range(index).len();
-        same.then_some(sent)
-    }
-
-    fn fill_of(&self, range: ByteRange) -> Vec<ByteRange> {
-        match range.intersect(ByteRange::new(0, self.base)) {
-            Some(of_base) => self.local.gaps(of_base),
-            None => Vec::new(),
-        }
-    }
-
-    /// All of it is the base's.
-    fn is_clean(&self, index: u32) -> bool {
-        let changed = self.part(index).is_some_and(|part| part.changed);
-        !changed && self.range(index).end <= self.base
-    }
-
-    /// At the end: neither copied nor sent, nor just being sent.
-    fn must_be_sent(&self, index: u32) -> bool {
-        if self.is_clean(index) {
-            return false;
-        }
-        self.part(index).is_none_or(|part| {
-            !part.sending && part.busy == 0 && self.sent_as_it_is(index, part).is_none()
-        })
-    }
-
-    /// Before the end: whether it looks finished, or must do.
-    fn is_ripe(&self, index: u32, when: When) -> bool {
-        let Some(part) = self.part(index) else {
-            return false;
-        };
-        let whole = self.sizes.range(index, u64::MAX);
-        if part.busy > 0 || part.sending || part.evicted || whole.end > self.size {
-            return false;
-        }
-        if when == When::Pressed {
-            return self.sent_as_it_is(index, part).is_none();
-        }
-        // What was sent and changed since will change again: it waits for the end.
-        let behind = whole.end + LEFT_BEHIND as u64 * whole.len() <= self.frontier;
-        part.sent.is_none() && (behind || self.local.covers(whole))
     }
 }
 

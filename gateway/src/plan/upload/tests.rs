@@ -242,9 +242,10 @@ fn whole_parts_go_out_while_it_is_written_and_changed_ones_at_the_end() {
 #[test]
 fn what_is_written_while_it_is_sent_does_not_count_as_sent() {
     let mut draft = draft();
-    written(&mut draft, ByteRange::new(0, 10));
+    written(&mut draft, ByteRange::new(0, 20));
     let job = draft.next(When::Writing).expect("whole");
     draft.begin_send(&job);
+    assert_eq!(sent(&mut draft, When::Closing), Some(1));
     assert_eq!(draft.next(When::Closing), None, "it is under way");
     draft.begin_write(ByteRange::new(5, 6)).expect("there");
     assert!(!draft.end_send(&job, tag()));
