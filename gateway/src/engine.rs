@@ -46,6 +46,8 @@ mod reader;
 mod ready;
 mod resolve;
 pub mod source;
+mod spool;
+pub mod upload;
 
 pub use self::core::Clock;
 pub use budget::Budget;
@@ -53,6 +55,8 @@ pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
+pub use spool::SpoolError;
+pub use upload::{WriteError, Writer, Writers};
 
 use self::core::Core;
 use fill::Terms;

@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod diagnosis;
+pub mod digest;
 pub mod duration;
 pub mod etag;
 pub mod extents;
