@@ -84,7 +84,7 @@ impl Gateway {
     ) -> anyhow::Result<Self> {
         let mut registry = Registry::with_prefix(exposition::PREFIX);
         let origins = connect(config, env, &mut registry).await?;
-        let routes = routes::routes(config, &origins)?;
+        let routes = routes::routes(config, env, &origins)?;
         let token = admin_token(config, env)?;
         let (budget, allowance) = share(config.cache.budget);
         let background = Background::start()?;
