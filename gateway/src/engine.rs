@@ -49,7 +49,9 @@ mod reader;
 mod ready;
 mod resolve;
 pub mod source;
+mod spool;
 pub mod stat;
+pub mod upload;
 pub mod warm;
 mod watch;
 
@@ -60,7 +62,9 @@ pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
 pub use reader::Reader;
 pub use source::Source;
+pub use spool::SpoolError;
 pub use stat::Stat;
+pub use upload::{WriteError, Writer, Writers};
 pub use watch::{Scope, Watch};
 
 use self::core::Core;

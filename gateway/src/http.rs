@@ -42,10 +42,13 @@ mod rescue;
 mod serve;
 pub mod settings;
 mod status;
+mod token;
+mod write;
 
 pub use metrics::Metrics;
 pub use pace::{Allowance, Ceiling};
 pub use settings::{Cors, RouteSettings, Settings};
+pub use token::Token;
 
 use block::Blocks;
 use body::Body;
@@ -149,8 +152,8 @@ impl Handler for Frontend {
         pulse: Arc<Pulse>,
         peer: Option<IpAddr>,
     ) -> Response<Body> {
-        // A request's body means nothing here; hyper discards it.
-        let (parts, _) = request.into_parts();
+        // The body of a request that does not write means nothing; hyper discards it.
+        let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
         let mut exchange = Exchange::begin(
             self.metrics.clone(),
@@ -160,7 +163,10 @@ impl Handler for Frontend {
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
         );
-        let reply = self.reply(&parts, exchange.started()).await;
+        let reply = match write::writes(&parts.method) {
+            true => Box::pin(self.write(&parts, sent)).await,
+            false => self.reply(&parts, exchange.started()).await,
+        };
         exchange.answers(reply.answer.status(), reply.cache);
         reply.answer.map(|content| Body::new(content, exchange))
     }

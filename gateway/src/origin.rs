@@ -24,18 +24,22 @@ pub mod limit;
 pub mod list;
 pub mod metered;
 pub mod metrics;
+pub mod payload;
 mod random;
 pub mod resume;
 pub mod s3;
 pub mod settings;
 #[cfg(test)]
 mod testing;
+pub mod write;
 
 pub use fake::FakeOrigin;
 pub use list::{After, List, Listed, Listing};
 pub use metrics::Metrics;
+pub use payload::{Crc64, Payload};
 pub use s3::SetupError;
 pub use settings::Settings;
+pub use write::{CopySource, Guard, OriginWrite, Upload, Write, Written, Wrote};
 
 pub mod embedded;
 
@@ -87,11 +91,11 @@ pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) ->
 /// The bytes of an answer, in order, as they arrive. After an error there is nothing more.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, OriginError>> + Send>>;
 
-/// A bucket that objects are read from.
+/// A bucket that objects are read from, and written to where [`OriginWrite`] says how.
 ///
 /// Implementations hold no cache, and may be asked any number of things at once. Nothing is sent
 /// before a future is first polled; dropping it, or a [`Body`], abandons the request behind it.
-pub trait Origin: Send + Sync + fmt::Debug {
+pub trait Origin: OriginWrite {
     /// The identity under which this bucket's objects are cached.
     fn id(&self) -> OriginId;
 
@@ -114,6 +118,14 @@ pub trait Origin: Send + Sync + fmt::Debug {
 
     /// Whether the bucket answers at all: the cheapest signed request there is. Backs `/readyz`.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;
+}
+
+impl dyn Origin + '_ {
+    /// The same bucket, to be written to.
+    #[must_use]
+    pub fn writing(&self) -> &(dyn OriginWrite + '_) {
+        self
+    }
 }
 
 /// One ranged GET.
@@ -234,6 +246,12 @@ pub enum OriginError {
     /// Not reached, cut off, or a 5xx.
     #[error("the origin is unavailable ({0})")]
     Unavailable(&'static str),
+    /// The upload, or a part that it was to be completed from, is not there (any more).
+    #[error("no such upload")]
+    NoSuchUpload,
+    /// What arrived is not what was sent: the checksums differ.
+    #[error("the bytes were damaged on their way")]
+    Damaged,
     /// An answer that contradicts the question: never believed, never passed on.
     #[error("the origin's answer is wrong ({0})")]
     BadAnswer(&'static str),
@@ -267,12 +285,26 @@ impl fmt::Display for Phase {
 }
 
 impl OriginError {
+    /// Whether it proves that a request was not carried out, so that it may be sent again whatever
+    /// it was.
+    #[must_use]
+    pub fn proves_undone(&self) -> bool {
+        matches!(
+            self,
+            Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
+        ) || *self == breaker::OPEN
+    }
+
     /// Whether the same question may be answered if it is asked again soon.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Throttled { .. } | Self::Timeout(_) | Self::Unavailable(_) | Self::BadAnswer(_)
+            Self::Throttled { .. }
+                | Self::Timeout(_)
+                | Self::Unavailable(_)
+                | Self::BadAnswer(_)
+                | Self::Damaged
         )
     }
 }

@@ -181,7 +181,7 @@ pub(super) struct Assembled {
 pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<Assembled> {
     let mut registry = Registry::with_prefix(exposition::PREFIX);
     let origins = connect(config, env, &mut registry).await?;
-    let routes = routes::routes(config, &origins)?;
+    let routes = routes::routes(config, env, &origins)?;
     let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
     let (budget, allowance) = share(config.cache.budget);
     let background = Background::start()?;

@@ -115,7 +115,8 @@ mod tests {
         let config = loaded.expect("it is right").config;
         let origin: Arc<dyn crate::origin::Origin> = Arc::new(FakeOrigin::new());
         let origins = [("o".to_owned(), origin)].into();
-        let routes = routes::routes(&config, &origins).expect("routes");
+        let env = Environment::default();
+        let routes = routes::routes(&config, &env, &origins).expect("routes");
         Profiles::new(&config, &routes)
     }
 

@@ -11,7 +11,7 @@ use super::settings;
 use crate::admin::{Purge, PurgeError, Target};
 use crate::config::{self, Config, Environment};
 use crate::engine::Source;
-use crate::http::{Route, RouteSettings};
+use crate::http::{Route, RouteSettings, Token};
 use crate::origin::{self, Origin};
 use crate::plan::ObjectKey;
 
@@ -35,7 +35,11 @@ pub(super) async fn connect(
 }
 
 /// The routes as the frontend needs them.
-pub(super) fn routes(config: &Config, origins: &Origins) -> anyhow::Result<Vec<Route>> {
+pub(super) fn routes(
+    config: &Config,
+    env: &Environment,
+    origins: &Origins,
+) -> anyhow::Result<Vec<Route>> {
     let route = |route: config::Route| {
         let origin = origins
             .get(&route.origin)
@@ -48,14 +52,15 @@ pub(super) fn routes(config: &Config, origins: &Origins) -> anyhow::Result<Vec<R
             profile: ArcSwap::from_pointee(profile),
         };
         Ok(Route {
-            settings: settings_of(route)?,
+            settings: settings_of(route, env)?,
             source: Arc::new(source),
         })
     };
     config.routes().into_iter().map(route).collect()
 }
 
-fn settings_of(route: config::Route) -> anyhow::Result<RouteSettings> {
+fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {
+    let write_token = write_token(&route, env)?;
     let header = |(name, value): (String, String)| {
         Ok((HeaderName::try_from(name)?, HeaderValue::try_from(value)?))
     };
@@ -70,7 +75,19 @@ fn settings_of(route: config::Route) -> anyhow::Result<RouteSettings> {
         cors: route.cors.as_ref().map(settings::cors),
         client_no_cache: route.client_no_cache,
         compress: route.compress,
+        write_token,
     })
+}
+
+/// What a change through this route must show.
+fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Option<Token>> {
+    let Some(token) = route.write_token.as_ref().filter(|_| route.writable) else {
+        return Ok(None);
+    };
+    let named = || format!("`write_token` of the route `{}`", route.path);
+    let token = token.resolve(env).with_context(named)?;
+    let token = Token::new(&token).with_context(|| format!("{} is empty", named()))?;
+    Ok(Some(token))
 }
 
 /// What a purge of a path means to each route.

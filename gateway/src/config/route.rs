@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Secret;
 use crate::plan::Period;
 
 /// Which URLs are which objects, and how they are answered. The longest matching path wins; a
@@ -41,6 +42,12 @@ pub struct Route {
     pub client_no_cache: bool,
     /// Compress text for clients that accept it.
     pub compress: bool,
+    /// PUT and DELETE are answered, to whoever shows `write_token`.
+    pub writable: bool,
+    /// What PUT and DELETE must show, as `Authorization: Bearer`.
+    #[serde(skip_serializing)]
+    #[schemars(extend("examples" = [{ "file": "/etc/tidegate/write-token" }]))]
+    pub write_token: Option<Secret>,
 }
 
 impl Default for Route {
@@ -58,6 +65,8 @@ impl Default for Route {
             cors: None,
             client_no_cache: false,
             compress: true,
+            writable: false,
+            write_token: None,
         }
     }
 }

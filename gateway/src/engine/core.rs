@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub(super) meta: Arc<dyn MetaStore>,
     pub(super) geometry: Geometry,
     pub(super) budget: Budget,
+    /// What of the budget those take who send objects.
+    pub(super) received: Budget,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
     /// Every task that fetches; closing waits for them.
@@ -53,6 +55,7 @@ impl Core {
             chunks: parts.chunks,
             meta: parts.meta,
             geometry: parts.geometry,
+            received: super::upload::receive::share_of(&parts.budget),
             budget: parts.budget,
             clock: parts.clock,
             runtime: parts.runtime,

@@ -47,6 +47,8 @@ impl From<OriginError> for Error {
             OriginError::Timeout(_) => Self::Timeout,
             OriginError::Unavailable(_) => Self::Unavailable,
             OriginError::BadAnswer(what) => Self::BadOrigin(what),
+            OriginError::NoSuchUpload => Self::BadOrigin("the upload is gone"),
+            OriginError::Damaged => Self::BadOrigin("the bytes were damaged on their way"),
         }
     }
 }

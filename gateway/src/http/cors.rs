@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
-use super::rescue::METHODS;
+use super::rescue::methods;
 use super::settings::Cors;
 
 const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, ETag, Accept-Ranges");
@@ -34,7 +34,8 @@ pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap
     }
     if let Some(allowed) = allowed_origin(cors, request, answer) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        // What writes is for programs that hold a token, not for pages.
+        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(false));
         answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED);
         answer.insert(ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
     }

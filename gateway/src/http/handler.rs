@@ -60,7 +60,7 @@ impl Frontend {
             Err(cause) => return Reply::error(&cause, Duration::ZERO, &parts.method),
         };
         let mut reply = if parts.method == Method::OPTIONS {
-            return options(route.settings.cors.as_ref(), &parts.headers);
+            return options(&route.settings, &parts.headers);
         } else {
             match self.object(route, below, parts, started).await {
                 Ok(reply) => reply,
@@ -88,14 +88,14 @@ impl Frontend {
         if target > self.settings.max_uri_bytes {
             return Err(Cause::Target);
         }
-        if !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-            return Err(Cause::Method);
+        let known = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let found = self.table.find(host(parts)?, parts.uri.path());
+        let route = found.map(|(index, below)| (&self.routes[index], below));
+        if !known {
+            let writable = route.is_some_and(|(route, _)| route.settings.write_token.is_some());
+            return Err(Cause::Method { writable });
         }
-        let (index, below) = self
-            .table
-            .find(host(parts)?, parts.uri.path())
-            .ok_or(Cause::NoRoute)?;
-        Ok((&self.routes[index], below))
+        route.ok_or(Cause::NoRoute)
     }
 
     async fn object(

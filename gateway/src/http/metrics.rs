@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::status::CacheResult;
 use crate::telemetry::names;
 
-const METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "other"];
+const METHODS: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "other"];
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -97,7 +97,9 @@ impl Metrics {
             Method::GET => 0,
             Method::HEAD => 1,
             Method::OPTIONS => 2,
-            _ => 3,
+            Method::PUT => 3,
+            Method::DELETE => 4,
+            _ => 5,
         };
         let class = match status.map(|status| status.as_u16() / 100) {
             Some(2) => 0,
@@ -125,7 +127,7 @@ mod tests {
         let ok = Some(StatusCode::OK);
         metrics.ended(&Method::GET, ok, CacheResult::Hit, 10, true);
         metrics.ended(&Method::GET, ok, CacheResult::Miss, 5, false);
-        metrics.ended(&Method::PUT, None, CacheResult::None, 0, false);
+        metrics.ended(&Method::PATCH, None, CacheResult::None, 0, false);
         let mut registry = Registry::with_prefix("tidegate");
         metrics.register(&mut registry);
         let mut text = String::new();

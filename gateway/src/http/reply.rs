@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use super::body::Content;
 use super::cors;
 use super::rescue::{self, Cause};
-use super::settings::Cors;
+use super::settings::RouteSettings;
 use super::status::CacheResult;
 
 /// An answer, and what the cache had to do with it.
@@ -40,10 +40,10 @@ impl Reply {
 }
 
 /// 204 with what is allowed; more where a browser asks on behalf of a script.
-pub(super) fn options(cors: Option<&Cors>, request: &HeaderMap) -> Reply {
+pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     let mut headers = HeaderMap::new();
-    headers.insert(ALLOW, rescue::METHODS);
-    if let Some(cors) = cors {
+    headers.insert(ALLOW, rescue::methods(route.write_token.is_some()));
+    if let Some(cors) = &route.cors {
         cors::preflight(cors, request, &mut headers);
     }
     Reply::new(StatusCode::NO_CONTENT, headers, Content::Nothing)

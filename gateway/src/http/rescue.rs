@@ -7,15 +7,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER,
-    X_CONTENT_TYPE_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use crate::engine::Error;
+use crate::engine::{Error, WriteError};
 use crate::plan::KeyError;
 
-/// The methods that are answered.
-pub(super) const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+/// The methods that a route answers.
+pub(super) fn methods(writable: bool) -> HeaderValue {
+    HeaderValue::from_static(match writable {
+        true => "GET, HEAD, OPTIONS, PUT, DELETE",
+        false => "GET, HEAD, OPTIONS",
+    })
+}
 
 /// When to come again, where nobody said.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -29,8 +34,19 @@ pub(super) enum Cause {
     Restless,
     /// No route matches.
     NoRoute,
-    /// A method other than [`METHODS`].
-    Method,
+    /// A method other than [`methods`].
+    Method {
+        /// Whether the route may be written to.
+        writable: bool,
+    },
+    /// A write that does not show the route's token.
+    Token,
+    /// A PUT of a part of an object.
+    PartialPut,
+    /// A digest that cannot be read.
+    Digest,
+    /// The engine does not write.
+    Write(WriteError),
     /// The path is no key.
     Key(KeyError),
     /// HTTP/1.1 without `Host`, or with several (RFC 9112, 3.2).
@@ -46,6 +62,15 @@ pub(super) enum Cause {
 impl From<Error> for Cause {
     fn from(error: Error) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<WriteError> for Cause {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Origin(error) => Self::Engine(error),
+            error => Self::Write(error),
+        }
     }
 }
 
@@ -66,7 +91,11 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
         Cause::Key(KeyError::DotSegment) => (StatusCode::BAD_REQUEST, "the path has a dot segment"),
         Cause::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
         Cause::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
-        Cause::Method => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+        Cause::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+        Cause::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
+        Cause::PartialPut => (StatusCode::BAD_REQUEST, "an object is put as a whole"),
+        Cause::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
+        Cause::Write(error) => row_of_write(error),
         Cause::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition failed"),
         Cause::Target => (StatusCode::URI_TOO_LONG, "the request target is too long"),
         Cause::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range not satisfiable"),
@@ -81,6 +110,25 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
         Cause::Engine(Error::Timeout) => (StatusCode::GATEWAY_TIMEOUT, "timed out"),
         // RFC 9111, 5.2.1.7.
         Cause::Engine(Error::NotCached) => (StatusCode::GATEWAY_TIMEOUT, "not cached"),
+    }
+}
+
+/// The table's rows for what is not written.
+fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
+    match error {
+        WriteError::Exists | WriteError::Changed => {
+            (StatusCode::PRECONDITION_FAILED, "precondition failed")
+        }
+        WriteError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the object is too large"),
+        WriteError::Digest => (StatusCode::BAD_REQUEST, "the digest does not match"),
+        WriteError::Interrupted => (StatusCode::BAD_REQUEST, "the body is not whole"),
+        WriteError::Full | WriteError::Closing => {
+            (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
+        }
+        WriteError::Lost | WriteError::Gone(_) | WriteError::Origin(_) => {
+            (StatusCode::BAD_GATEWAY, "bad gateway")
+        }
+        WriteError::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
     }
 }
 
@@ -105,8 +153,12 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
     };
     headers.insert(CACHE_CONTROL, cache);
     match cause {
-        Cause::Method => {
-            headers.insert(ALLOW, METHODS);
+        Cause::Method { writable } => {
+            headers.insert(ALLOW, methods(*writable));
+        }
+        Cause::Token => {
+            let challenge = HeaderValue::from_static("Bearer realm=\"tidegate\"");
+            headers.insert(WWW_AUTHENTICATE, challenge);
         }
         Cause::Range(size) => {
             let value = HeaderValue::try_from(format!("bytes */{size}"));
@@ -161,7 +213,18 @@ mod tests {
             (Error::BadOrigin("secret").into(), 502, None),
             (Cause::Restless, 503, Some("2")),
             (Cause::NoRoute, 404, None),
-            (Cause::Method, 405, None),
+            (Cause::Method { writable: false }, 405, None),
+            (Cause::Token, 401, None),
+            (Cause::PartialPut, 400, None),
+            (WriteError::Changed.into(), 412, None),
+            (WriteError::TooLarge.into(), 413, None),
+            (WriteError::Digest.into(), 400, None),
+            (WriteError::Closing.into(), 503, Some("2")),
+            (
+                WriteError::Origin(Error::Unavailable).into(),
+                503,
+                Some("2"),
+            ),
             (KeyError::Empty.into(), 404, None),
             (KeyError::DotSegment.into(), 400, None),
             (KeyError::NotText.into(), 400, None),
@@ -186,8 +249,10 @@ mod tests {
         }
         let (_, headers, _) = answer(&Cause::Range(7), Duration::ZERO);
         assert_eq!(headers[CONTENT_RANGE], "bytes */7");
-        let (_, headers, _) = answer(&Cause::Method, Duration::ZERO);
+        let (_, headers, _) = answer(&Cause::Method { writable: false }, Duration::ZERO);
         assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS");
+        let (_, headers, _) = answer(&Cause::Method { writable: true }, Duration::ZERO);
+        assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS, PUT, DELETE");
         let (_, headers, _) = answer(&Error::NotFound.into(), Duration::ZERO);
         assert_eq!(headers[CACHE_CONTROL], "no-store");
     }

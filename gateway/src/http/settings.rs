@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use super::token::Token;
 use crate::plan::{KeyError, Network, ObjectKey};
 
 /// The section `[http]`, but for where it listens.
@@ -72,6 +73,8 @@ pub struct RouteSettings {
     pub client_no_cache: bool,
     /// Whether text is compressed for clients that accept it.
     pub compress: bool,
+    /// What PUT and DELETE must show; `None`: the route is read only.
+    pub write_token: Option<Token>,
 }
 
 impl RouteSettings {
@@ -103,6 +106,7 @@ impl Default for RouteSettings {
             cors: None,
             client_no_cache: false,
             compress: true,
+            write_token: None,
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
-use super::{Answer, Get, List, Listing, Origin, OriginError, Phase};
+use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
@@ -194,6 +194,12 @@ impl Origin for Breaker {
             self.learn(Evidence::of(&result), false);
             result
         })
+    }
+}
+
+impl OriginWrite for Breaker {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(self.guarded(self.inner.write(write)))
     }
 }
 

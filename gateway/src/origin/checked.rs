@@ -12,7 +12,10 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::{After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError};
+use super::{
+    After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
+    OriginWrite, Write, Wrote,
+};
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers fit their questions.
@@ -101,6 +104,29 @@ fn fits(asked: &List, page: &Listing) -> Result<(), &'static str> {
         return Err("a page that is followed by itself");
     }
     Ok(())
+}
+
+impl OriginWrite for Checked {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(async move {
+            let unguarded = matches!(
+                write,
+                Write::Put {
+                    guard: Guard::None,
+                    ..
+                } | Write::Complete {
+                    guard: Guard::None,
+                    ..
+                }
+            );
+            match self.inner.write(write).await {
+                Err(OriginError::Changed) if unguarded => {
+                    Err(OriginError::BadAnswer("412 to an unconditional request"))
+                }
+                answer => answer,
+            }
+        })
+    }
 }
 
 /// Compares bytes on offer with what was asked for.

@@ -11,10 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::payload::Payload;
 use super::settings::Deadlines;
-use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError, Phase};
+use super::{
+    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write,
+    Wrote,
+};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The connection's own deadline is the client's (`s3`).
@@ -77,6 +82,64 @@ impl Origin for Deadline {
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(self.head_of(self.inner.probe()))
+    }
+}
+
+/// Beside the first byte's deadline, a second for so many bytes of a payload: what a store that
+/// checks and syncs before it answers may take.
+const SETTLED: u64 = 1 << 20;
+
+impl Deadline {
+    /// While bytes are sent, each of them may stall; the answer behind them may take as long as an
+    /// answer may, and longer for more bytes.
+    async fn sending(&self, mut write: Write, payload: Payload) -> Result<Wrote, OriginError> {
+        let length = payload.len();
+        let (taken, mut seen) = watch::channel(0_u64);
+        let observed = payload.observed(move |bytes| {
+            taken.send_modify(|taken| *taken += bytes as u64);
+        });
+        if let Some(payload) = write.payload_mut() {
+            *payload = observed;
+        }
+        let settle = self.deadlines.first_byte + Duration::from_secs(length / SETTLED);
+        let settle = settle.min(self.deadlines.total.max(self.deadlines.first_byte));
+        let mut answer = self.inner.write(write);
+        loop {
+            let all = *seen.borrow_and_update() >= length;
+            let (bound, phase) = match all {
+                true => (settle, Phase::FirstByte),
+                false => (
+                    self.deadlines.stall.max(self.deadlines.first_byte),
+                    Phase::Stall,
+                ),
+            };
+            tokio::select! {
+                answer = &mut answer => return answer,
+                // The sender goes with the request, whose answer is then the next thing to come.
+                Ok(()) = seen.changed(), if !all => {}
+                () = tokio::time::sleep(bound) => return Err(OriginError::Timeout(phase)),
+            }
+        }
+    }
+}
+
+impl OriginWrite for Deadline {
+    /// What copies or completes on the server may take the whole time of a request.
+    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(async move {
+            if let Some(payload) = write.payload_mut().cloned() {
+                return self.sending(write, payload).await;
+            }
+            let bound = match write {
+                Write::CopyPart { .. } | Write::Copy { .. } | Write::Complete { .. } => {
+                    self.deadlines.total
+                }
+                _ => self.deadlines.first_byte.min(self.deadlines.total),
+            };
+            timeout(bound, self.inner.write(write))
+                .await
+                .unwrap_or(Err(OriginError::Timeout(Phase::FirstByte)))
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod bucket;
 mod condition;
 mod operations;
 mod seal;
+mod uploads;
 
 use std::fmt;
 use std::io::{self, Read as _};

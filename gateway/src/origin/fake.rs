@@ -8,6 +8,7 @@
 mod body;
 mod fault;
 mod page;
+mod upload;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,9 @@ use futures_core::future::BoxFuture;
 
 use self::body::{Flow, Running};
 pub use self::fault::Fault;
-use super::{Answer, Condition, Content, Get, List, Listing, Origin, OriginError};
+use super::{
+    Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
+};
 use crate::plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
@@ -45,6 +48,11 @@ struct State {
     queued: VecDeque<Vec<Fault>>,
     log: Vec<Get>,
     listed: Vec<List>,
+    uploads: BTreeMap<String, upload::Begun>,
+    /// Uploads begun so far: the source of their ids.
+    begun: u64,
+    min_part: Option<u64>,
+    writes_log: Vec<&'static str>,
 }
 
 /// One version of an object; without bytes, a delete marker.
@@ -61,6 +69,7 @@ struct Counts {
     lists: AtomicU64,
     probes: AtomicU64,
     bytes: Arc<AtomicU64>,
+    arrived: AtomicU64,
     running: Arc<AtomicUsize>,
 }
 
@@ -291,5 +300,11 @@ impl Origin for FakeOrigin {
             self.0.counts.probes.fetch_add(1, Ordering::SeqCst);
             self.suffer().await.map(drop)
         })
+    }
+}
+
+impl OriginWrite for FakeOrigin {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(self.carry_out(write))
     }
 }

@@ -18,7 +18,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::metrics::Meter;
-use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError, Phase, Priority};
+use super::{
+    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
+    Write, Wrote,
+};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of requests at once.
@@ -117,6 +120,15 @@ impl Origin for Limit {
     /// Takes no place: readiness tells how the origin is, not how busy we are.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
+    }
+}
+
+impl OriginWrite for Limit {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(async move {
+            let _place = self.place(write.priority()).await?;
+            self.inner.write(write).await
+        })
     }
 }
 

@@ -10,7 +10,9 @@ use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::metrics::{Meter, word};
-use super::{Answer, Body, Content, Get, List, Listing, Origin, OriginError};
+use super::{
+    Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
+};
 use crate::plan::{ObjectKey, OriginId, Version};
 
 /// Counts what is asked of an origin, and what it brings.
@@ -104,6 +106,26 @@ impl Origin for Metered {
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(self.timed("probe", |()| "content", self.inner.probe()))
+    }
+}
+
+impl OriginWrite for Metered {
+    fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        let kind = write.kind();
+        if let Some(payload) = write.payload_mut() {
+            let meter = self.meter.clone();
+            *payload = payload.clone().observed(move |bytes| meter.sent(bytes));
+        }
+        Box::pin(async move {
+            let mut asked = Asked {
+                meter: &self.meter,
+                kind,
+                result: "abandoned",
+            };
+            let answer = self.inner.write(write).await;
+            asked.result = answer.as_ref().map_or_else(word, |_| "written");
+            answer
+        })
     }
 }
 

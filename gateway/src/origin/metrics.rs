@@ -47,6 +47,7 @@ struct OfPriority {
 pub struct Metrics {
     requests: Family<OfRequest, Counter>,
     bytes: Family<OfOrigin, Counter>,
+    sent: Family<OfOrigin, Counter>,
     first_byte: Family<OfOrigin, Histogram, fn() -> Histogram>,
     retries: Family<OfOrigin, Counter>,
     broken: Family<OfReason, Counter>,
@@ -60,6 +61,7 @@ impl Default for Metrics {
         Self {
             requests: Family::default(),
             bytes: Family::default(),
+            sent: Family::default(),
             first_byte: Family::new_with_constructor(|| Histogram::new(FIRST_BYTE)),
             retries: Family::default(),
             broken: Family::default(),
@@ -75,6 +77,7 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         names::ORIGIN_REQUESTS.register(registry, self.requests.clone());
         names::ORIGIN_BYTES.register(registry, self.bytes.clone());
+        names::ORIGIN_SENT.register(registry, self.sent.clone());
         names::ORIGIN_FIRST_BYTE.register(registry, self.first_byte.clone());
         names::ORIGIN_RETRIES.register(registry, self.retries.clone());
         names::ORIGIN_BROKEN_BODIES.register(registry, self.broken.clone());
@@ -100,6 +103,7 @@ impl Metrics {
         };
         Meter(Arc::new(Inner {
             bytes: self.bytes.get_or_create(&label).clone(),
+            sent: self.sent.get_or_create(&label).clone(),
             first_byte: self.first_byte.get_or_create(&label).clone(),
             retries: self.retries.get_or_create(&label).clone(),
             breaker_open: self.breaker_open.get_or_create(&label).clone(),
@@ -127,6 +131,7 @@ pub struct Meter(Arc<Inner>);
 struct Inner {
     origin: Arc<str>,
     bytes: Counter,
+    sent: Counter,
     first_byte: Histogram,
     retries: Counter,
     breaker_open: Gauge,
@@ -155,6 +160,10 @@ impl Meter {
 
     pub(super) fn received(&self, bytes: usize) {
         self.0.bytes.inc_by(bytes as u64);
+    }
+
+    pub(super) fn sent(&self, bytes: usize) {
+        self.0.sent.inc_by(bytes as u64);
     }
 
     pub(super) fn answered_after(&self, time: Duration) {
@@ -198,5 +207,7 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::Timeout(_) => "timeout",
         OriginError::Unavailable(_) => "unavailable",
         OriginError::BadAnswer(_) => "bad_answer",
+        OriginError::NoSuchUpload => "no_such_upload",
+        OriginError::Damaged => "damaged",
     }
 }

@@ -17,7 +17,10 @@ use futures_core::future::BoxFuture;
 
 use super::metrics::Meter;
 use super::random::draw;
-use super::{Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, breaker};
+use super::{
+    Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
+    Wrote, breaker,
+};
 use crate::plan::retry::Retry;
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
@@ -119,6 +122,28 @@ impl Origin for Resume {
     /// Once: who asks for readiness asks again anyway.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
+    }
+}
+
+impl OriginWrite for Resume {
+    /// What may have been carried out already is sent again only where that does no harm.
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(async move {
+            let mut tries = Tries {
+                retry: self.retry,
+                done: 0,
+            };
+            loop {
+                let error = match self.inner.write(write.clone()).await {
+                    Ok(wrote) => return Ok(wrote),
+                    Err(error) => error,
+                };
+                if !write.is_idempotent() && !error.proves_undone() {
+                    return Err(error);
+                }
+                tries.again(error, &self.meter).await?;
+            }
+        })
     }
 }
 

@@ -11,6 +11,7 @@ mod answer;
 mod client;
 mod failure;
 mod page;
+mod write;
 
 use std::sync::Arc;
 
@@ -24,7 +25,10 @@ use http_body_util::BodyDataStream;
 use self::answer::{Capture, Head};
 use self::failure::Reader;
 use super::settings::Settings;
-use super::{After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError};
+use super::{
+    After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
+    Write, Wrote,
+};
 use crate::plan::{ObjectKey, OriginId, RangeSpec, Version};
 
 pub use self::client::SetupError;
@@ -33,6 +37,8 @@ pub use self::client::SetupError;
 #[derive(Debug)]
 pub struct S3 {
     client: Client,
+    /// The same, for requests whose bodies take their time: `deadline` alone bounds them.
+    writer: Client,
     bucket: String,
     id: OriginId,
     failures: Reader,
@@ -46,6 +52,7 @@ impl S3 {
     pub async fn new(settings: &Settings) -> Result<Self, SetupError> {
         Ok(Self {
             client: client::build(settings).await?,
+            writer: client::build_patient(settings).await?,
             bucket: settings.bucket.clone(),
             id: settings.id(),
             failures: Reader {
@@ -197,5 +204,11 @@ impl Origin for S3 {
 
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(self.ask_bucket())
+    }
+}
+
+impl OriginWrite for S3 {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
+        Box::pin(self.carry_out(write))
     }
 }

@@ -106,6 +106,41 @@ pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
     }
 }
 
+/// What a request that writes wants of its object, as far as its headers alone tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForWrite {
+    /// Nothing.
+    Nothing,
+    /// That there is none.
+    Absent,
+    /// That it has this version.
+    Version(ETag),
+    /// More than that: [`evaluate`] on the version that it has, without `If-Modified-Since`, which
+    /// means nothing here (RFC 9110, 13.1.3).
+    Judge,
+}
+
+/// Reads the conditions of a PUT or DELETE.
+#[must_use]
+pub fn for_write(headers: &HeaderMap) -> ForWrite {
+    let matching = headers.contains_key(IF_MATCH);
+    let none_matching = headers.contains_key(IF_NONE_MATCH);
+    match (matching, none_matching) {
+        (false, false) if headers.contains_key(IF_UNMODIFIED_SINCE) => ForWrite::Judge,
+        (false, false) => ForWrite::Nothing,
+        (false, true) if single(headers, &IF_NONE_MATCH) == Some("*") => ForWrite::Absent,
+        (true, false) => {
+            let line = single(headers, &IF_MATCH).unwrap_or_default();
+            let mut tags = Tags(line);
+            match (tags.next(), tags.next()) {
+                (Some(tag), None) if !tag.is_weak() => ForWrite::Version(tag),
+                _ => ForWrite::Judge,
+            }
+        }
+        _ => ForWrite::Judge,
+    }
+}
+
 /// Step 5: whether `If-Range` lets `Range` count. A tag is compared strongly, a date must be the
 /// very one of the version (RFC 9110, 13.1.5); anything unreadable means the whole object.
 #[must_use]

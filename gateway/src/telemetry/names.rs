@@ -138,6 +138,58 @@ pub const ORIGIN_BYTES: Metric = Metric {
     help: "Bytes of bodies received from the origin",
 };
 
+/// Commits of written objects.
+pub const WRITE_COMMITS: Metric = Metric {
+    name: "write_commits",
+    help: "Objects that were to be published, by what came of it: committed, failed (it is tried again), changed, refused",
+};
+/// Bytes written.
+pub const WRITE_BYTES: Metric = Metric {
+    name: "write_bytes",
+    help: "Bytes taken from writers into the spool",
+};
+/// Parts sent for nothing.
+pub const WRITE_RESENT: Metric = Metric {
+    name: "write_parts_resent",
+    help: "Parts that were written to while they were sent, and are sent again",
+};
+/// Uploads completed under a hidden key.
+pub const WRITE_HIDDEN: Metric = Metric {
+    name: "write_hidden_uploads",
+    help: "Uploads completed under a hidden key, to read back what had left the spool",
+};
+/// Objects being written.
+pub const WRITE_PENDING: Metric = Metric {
+    name: "write_pending",
+    help: "Objects that are open for writing, or closed and not yet in the bucket",
+};
+/// Bytes in the spool.
+pub const SPOOL_USED: Metric = Metric {
+    name: "spool_used_bytes",
+    help: "Bytes in the spool",
+};
+/// What the spool may take.
+pub const SPOOL_SIZE: Metric = Metric {
+    name: "spool_size_bytes",
+    help: "The most bytes that the spool may take",
+};
+/// Parts that left the spool.
+pub const SPOOL_EVICTED: Metric = Metric {
+    name: "spool_parts_evicted",
+    help: "Parts that were sent and left the spool before their object was complete",
+};
+/// Writers held back.
+pub const SPOOL_WAITS: Metric = Metric {
+    name: "spool_waits",
+    help: "Writes that waited for room in the spool",
+};
+
+/// Bytes sent to an origin.
+pub const ORIGIN_SENT: Metric = Metric {
+    name: "origin_sent_bytes",
+    help: "Bytes of objects and parts sent to the origin, those sent again included",
+};
+
 /// Time to an answer's head.
 pub const ORIGIN_FIRST_BYTE: Metric = Metric {
     name: "origin_first_byte_seconds",

@@ -129,6 +129,21 @@ impl Gateway {
 
     /// One request on a connection of its own.
     pub(crate) async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Got {
+        self.send_to(method, path, headers, Empty::<Bytes>::new())
+            .await
+    }
+
+    /// The same with a body.
+    pub(crate) async fn send_to<B>(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: B,
+    ) -> Got
+    where
+        B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+    {
         let mut request = Request::builder().method(method).uri(path);
         if !headers.iter().any(|(name, _)| *name == "host") {
             request = request.header("host", "media.example");
@@ -136,11 +151,14 @@ impl Gateway {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Empty::<Bytes>::new()).expect("a request");
+        let request = request.body(body).expect("a request");
         timeout(LONG, self.send(request)).await.expect("in time")
     }
 
-    async fn send(&self, request: Request<Empty<Bytes>>) -> Got {
+    async fn send<B>(&self, request: Request<B>) -> Got
+    where
+        B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+    {
         let stream = TcpStream::connect(self.address).await.expect("listening");
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
         let (mut sender, connection) = handshake.await.expect("a connection");
@@ -154,6 +172,11 @@ impl Gateway {
             headers: head.headers,
             body,
         }
+    }
+
+    /// A connection, for what no client of this kind would send.
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("listening")
     }
 
     /// Ends it, and waits until it has ended.

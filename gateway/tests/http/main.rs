@@ -6,3 +6,4 @@ mod gateway;
 mod partial;
 mod ranges;
 mod variants;
+mod write;

@@ -42,6 +42,7 @@ impl Check<'_, '_> {
             self.alike(config, &path, index);
             self.target(&path, route);
             self.answer(&path, route);
+            self.writing(&path, route);
         }
     }
 
@@ -124,6 +125,18 @@ impl Check<'_, '_> {
             if let Err(why) = ObjectKey::new(&whole) {
                 self.error(&path.key(key), why.to_string());
             }
+        }
+    }
+
+    /// Nobody writes without a token, and a token alone opens nothing.
+    fn writing(&mut self, path: &KeyPath, route: &Route) {
+        if route.writable && route.write_token.is_none() {
+            let message = "needs a `write_token`: without one anybody could write";
+            self.error(&path.key("writable"), message);
+        }
+        if !route.writable && route.write_token.is_some() {
+            let message = "does nothing while `writable` is false";
+            self.warn(&path.key("write_token"), message);
         }
     }
 

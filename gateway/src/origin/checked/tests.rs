@@ -169,6 +169,8 @@ async fn a_refusal_that_cannot_be_meant_is_a_bad_answer() {
 #[derive(Debug)]
 struct Canned(fn() -> Result<Answer, OriginError>);
 
+impl OriginWrite for Canned {}
+
 impl Origin for Canned {
     fn id(&self) -> OriginId {
         OriginId(0)

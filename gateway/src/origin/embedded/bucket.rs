@@ -20,10 +20,9 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, Method, Uri};
 use s3s::dto::{
-    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput,
-    CopySource, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput,
-    DeleteObjectOutput, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
-    ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput, StreamingBlob,
+    CopyObjectInput, CopyObjectOutput, CopySource, DeleteObjectInput, DeleteObjectOutput, ETag,
+    GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, ListObjectsV2Input,
+    ListObjectsV2Output, PutObjectInput, PutObjectOutput, StreamingBlob,
 };
 use s3s::{S3 as _, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
@@ -31,6 +30,7 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::condition::{Conditions, satisfy, unsatisfiable};
 use super::seal::Seals;
+use super::uploads::Uploads;
 
 /// Keys share this many locks: enough that they seldom meet.
 const LOCKS: usize = 64;
@@ -41,6 +41,7 @@ pub(super) struct Bucket {
     files: FileSystem,
     root: PathBuf,
     seals: Seals,
+    pub(super) uploads: Uploads,
     locks: [RwLock<()>; LOCKS],
 }
 
@@ -50,6 +51,7 @@ impl Bucket {
             seals: Seals::open(root)?,
             files: FileSystem::new(root).map_err(|error| io::Error::other(format!("{error:?}")))?,
             root: root.to_owned(),
+            uploads: Uploads::default(),
             locks: std::array::from_fn(|_| RwLock::new(())),
         })
     }
@@ -57,6 +59,10 @@ impl Bucket {
     /// s3s-fs itself, for the operations that need nothing from here.
     pub(super) fn files(&self) -> &FileSystem {
         &self.files
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     pub(super) async fn has(&self, bucket: &str, key: &str) -> bool {
@@ -152,27 +158,6 @@ impl Bucket {
         self.files.delete_object(request).await
     }
 
-    pub(super) async fn create(
-        &self,
-        request: S3Request<CreateMultipartUploadInput>,
-    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        must_be_plain(&request.input.key)?;
-        self.files.create_multipart_upload(request).await
-    }
-
-    pub(super) async fn complete(
-        &self,
-        request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        let input = &request.input;
-        must_be_plain(&input.key)?;
-        let _held = self.lock(&input.bucket, &input.key).write().await;
-        let (bucket, key) = (input.bucket.clone(), input.key.clone());
-        let response = self.files.complete_multipart_upload(request).await?;
-        self.seal(&bucket, &key).await?;
-        Ok(response)
-    }
-
     pub(super) async fn copy(
         &self,
         request: S3Request<CopyObjectInput>,
@@ -210,7 +195,7 @@ impl Bucket {
     }
 
     /// Holds an object still, and sees to it that its ETag is that of its bytes.
-    async fn settled(
+    pub(super) async fn settled(
         &self,
         bucket: &str,
         key: &str,
@@ -229,6 +214,17 @@ impl Bucket {
             file = self.file(bucket, key).await?;
         }
         Ok((held.downgrade(), file))
+    }
+
+    /// The object's ETag, while it is held still.
+    pub(super) async fn tag(&self, bucket: &str, key: &str) -> S3Result<ETag> {
+        let head = HeadObjectInput::builder()
+            .bucket(bucket.to_owned())
+            .key(key.to_owned())
+            .build()
+            .map_err(S3Error::internal_error)?;
+        let head = self.files.head_object(local(head)).await?.output;
+        head.e_tag.ok_or_else(|| s3_error!(InternalError))
     }
 
     /// Takes a file as it is now for the object, and keeps the headers the object has.
@@ -256,7 +252,7 @@ impl Bucket {
     }
 
     /// Notes that the object's file came through S3 as it is now.
-    async fn seal(&self, bucket: &str, key: &str) -> S3Result<()> {
+    pub(super) async fn seal(&self, bucket: &str, key: &str) -> S3Result<()> {
         let file = self.file(bucket, key).await?;
         self.seals
             .set(bucket, key, &file)
@@ -277,7 +273,7 @@ impl Bucket {
         self.root.join(bucket).join(key)
     }
 
-    fn lock(&self, bucket: &str, key: &str) -> &RwLock<()> {
+    pub(super) fn lock(&self, bucket: &str, key: &str) -> &RwLock<()> {
         &self.locks[self.stripe(bucket, key)]
     }
 
@@ -293,7 +289,7 @@ fn is_plain(key: &str) -> bool {
     !key.contains('\0') && key.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-fn must_be_plain(key: &str) -> S3Result<()> {
+pub(super) fn must_be_plain(key: &str) -> S3Result<()> {
     if is_plain(key) {
         Ok(())
     } else {

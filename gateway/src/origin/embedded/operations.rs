@@ -8,9 +8,9 @@ use s3s::dto::{
     CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateMultipartUploadInput,
     CreateMultipartUploadOutput, DeleteObjectInput, DeleteObjectOutput, GetBucketLocationInput,
     GetBucketLocationOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
-    HeadObjectInput, HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
-    ListPartsOutput, PutObjectInput, PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput,
-    UploadPartInput, UploadPartOutput,
+    HeadObjectInput, HeadObjectOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput,
+    ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutObjectInput,
+    PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result};
 
@@ -49,11 +49,12 @@ operations! {
         b => |r| b.complete(r);
     create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput:
         b => |r| b.create(r);
-    upload_part(UploadPartInput) -> UploadPartOutput: b => |r| b.files().upload_part(r);
-    upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput:
-        b => |r| b.files().upload_part_copy(r);
+    upload_part(UploadPartInput) -> UploadPartOutput: b => |r| b.part(r);
+    upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput: b => |r| b.copy_part(r);
     abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput:
-        b => |r| b.files().abort_multipart_upload(r);
+        b => |r| b.abort(r);
+    list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput:
+        b => |r| b.list_uploads(r);
     list_parts(ListPartsInput) -> ListPartsOutput: b => |r| b.files().list_parts(r);
     list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output: b => |r| b.list(r);
     head_bucket(HeadBucketInput) -> HeadBucketOutput: b => |r| b.files().head_bucket(r);

@@ -38,6 +38,10 @@ pub enum Fault {
     IgnoreRange,
     /// `If-Match`, `If-None-Match` and `versionId` are ignored.
     IgnoreConditions,
+    /// A write is carried out, and its answer is lost.
+    LoseAnswer,
+    /// What arrives of a payload is not what was sent.
+    Damage,
 }
 
 /// The version as the answer tells it.

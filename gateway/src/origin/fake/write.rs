@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::{FakeOrigin, Stored};
 use crate::plan::{ETag, ObjectKey, Timestamp, Version};
@@ -47,9 +46,8 @@ impl FakeOrigin {
         headers: &[(&str, &str)],
     ) -> Arc<Version> {
         let bytes = bytes.into();
-        let etag = format!("\"{:032x}\"", xxh3_128(&bytes));
         let version = Version {
-            etag: ETag::parse(&etag).expect("hexadecimal digits in quotes"),
+            etag: ETag::of_bytes([&bytes[..]]),
             size: bytes.len() as u64,
             last_modified: None,
             version_id: None,
@@ -83,7 +81,12 @@ impl FakeOrigin {
         }
     }
 
-    fn store(&self, key: &str, mut version: Version, bytes: Option<Bytes>) -> Arc<Version> {
+    pub(super) fn store(
+        &self,
+        key: &str,
+        mut version: Version,
+        bytes: Option<Bytes>,
+    ) -> Arc<Version> {
         let mut state = self.state();
         state.writes += 1;
         version.last_modified = Some(Timestamp(state.writes * 1000));

@@ -30,17 +30,28 @@ pub enum SetupError {
 
 /// A client for the bucket that `settings` describe.
 pub(super) async fn build(settings: &Settings) -> Result<Client, SetupError> {
-    build_over(http_client(), settings).await
+    build_over(http_client(), settings, timeouts(settings.deadlines)).await
 }
 
-async fn build_over(http: SharedHttpClient, settings: &Settings) -> Result<Client, SetupError> {
+/// The same for long requests: only connecting is bounded here.
+pub(super) async fn build_patient(settings: &Settings) -> Result<Client, SetupError> {
+    let connect = settings.deadlines.connect;
+    let timeouts = TimeoutConfig::builder().connect_timeout(connect).build();
+    build_over(http_client(), settings, timeouts).await
+}
+
+async fn build_over(
+    http: SharedHttpClient,
+    settings: &Settings,
+    timeouts: TimeoutConfig,
+) -> Result<Client, SetupError> {
     let mut config = Builder::new()
         .behavior_version(behavior())
         .region(Region::new(settings.region.clone()))
         .force_path_style(settings.path_style)
         .http_client(http.clone())
         .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts(settings.deadlines))
+        .timeout_config(timeouts)
         // It counts a reader's pauses as the origin's; `deadline` does not.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         // Stores that are not AWS refuse the trailing checksums that the SDK adds by default.
@@ -187,7 +198,10 @@ mod tests {
             settings.region = "eu-west-1".to_owned();
             settings.path_style = path_style;
             settings.credentials = Credentials::Anonymous;
-            let client = build_over(http, &settings).await.expect("valid settings");
+            let timeouts = timeouts(settings.deadlines);
+            let client = build_over(http, &settings, timeouts)
+                .await
+                .expect("valid settings");
             let sent = client
                 .get_object()
                 .bucket("media")

@@ -79,6 +79,13 @@ impl Reader {
             (_, "NoSuchBucket" | "InvalidBucketName" | "PermanentRedirect")
             | (301 | 307 | 308, _) => OriginError::NoSuchBucket,
             (_, "NoSuchVersion") | (412, _) => OriginError::Changed,
+            (_, "NoSuchUpload" | "InvalidPart") => OriginError::NoSuchUpload,
+            // MinIO has a word of its own where the checksum stands in a header.
+            (_, "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch") => {
+                OriginError::Damaged
+            }
+            // Another write of the key, or of the upload, is taking place just now.
+            (409, _) => OriginError::Unavailable("another write is under way"),
             (429, _) => throttled(&head),
             // `SlowDown` at AWS; MinIO tells `SlowDownRead` from `SlowDownWrite`.
             (_, code) if code.starts_with("SlowDown") => throttled(&head),

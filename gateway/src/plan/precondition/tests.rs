@@ -197,3 +197,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_write_wants_is_told_by_its_headers_or_has_to_be_judged() {
+    let tag = ETag::parse("\"a\"").expect("a tag");
+    let rows: [(&[(&str, &str)], ForWrite); 9] = [
+        (&[], ForWrite::Nothing),
+        (
+            &[("if-modified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
+            ForWrite::Nothing,
+        ),
+        (&[("if-none-match", "*")], ForWrite::Absent),
+        (&[("if-match", "\"a\"")], ForWrite::Version(tag)),
+        (&[("if-match", "*")], ForWrite::Judge),
+        (&[("if-match", "W/\"a\"")], ForWrite::Judge),
+        (&[("if-match", "\"a\", \"b\"")], ForWrite::Judge),
+        (
+            &[("if-match", "\"a\""), ("if-none-match", "*")],
+            ForWrite::Judge,
+        ),
+        (
+            &[("if-unmodified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
+            ForWrite::Judge,
+        ),
+    ];
+    for (lines, wanted) in rows {
+        let line = |(name, value): &(&str, &str)| {
+            let name: HeaderName = name.parse().expect("a name");
+            (name, value.parse().expect("a value"))
+        };
+        let headers: HeaderMap = lines.iter().map(line).collect();
+        assert_eq!(for_write(&headers), wanted, "{headers:?}");
+    }
+}

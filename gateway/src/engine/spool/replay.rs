@@ -1,0 +1,179 @@
+//! From the records of a journal to the draft that they speak of.
+
+use super::journal::{Base, Begin, Record};
+use crate::plan::upload::Draft;
+use crate::plan::{ByteRange, ETag, PartSizes};
+
+/// A draft as its journal tells it.
+#[derive(Debug)]
+pub(in crate::engine) struct Replayed {
+    /// How it began, with the headers that it has now.
+    pub(in crate::engine) begin: Begin,
+    /// What of it lies where.
+    pub(in crate::engine) draft: Draft,
+    /// Key and id of the upload under way.
+    pub(in crate::engine) upload: Option<(String, String)>,
+    /// The parts that it was being completed of.
+    pub(in crate::engine) completing: Option<Vec<(u32, ETag)>>,
+    /// Whether anything was promised: a `fsync` or `close` returned.
+    pub(in crate::engine) promised: bool,
+    /// Whether it was closed.
+    pub(in crate::engine) closed: bool,
+}
+
+/// A journal whose records do not fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the journal contradicts itself")]
+pub(super) struct Contradiction;
+
+/// Plays the records of a journal; `None` where it does not even say how it began.
+pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradiction> {
+    let synced = records.iter().rposition(|record| *record == Record::Synced);
+    let begin = match records.first() {
+        Some(Record::Begin(begin)) => begin,
+        Some(_) => return Err(Contradiction),
+        None => return Ok(None),
+    };
+    let base = begin.base.as_ref().map_or(0, |base: &Base| base.size);
+    let mut replayed = Replayed {
+        begin: (**begin).clone(),
+        draft: Draft::new(PartSizes::new(begin.first_part), base),
+        upload: None,
+        completing: None,
+        promised: synced.is_some(),
+        closed: false,
+    };
+    for (at, record) in records.iter().enumerate().skip(1) {
+        let durable = synced.is_some_and(|synced| at <= synced);
+        replayed.play(record, durable).ok_or(Contradiction)?;
+    }
+    Ok(Some(replayed))
+}
+
+impl Replayed {
+    /// What was written counts once it was synced; what was sent, cut or given up counts always, for
+    /// it has happened elsewhere.
+    fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
+        match record {
+            Record::Begin(_) => return None,
+            Record::Wrote { size, extents } if durable => {
+                for (start, end) in extents {
+                    let range = ByteRange::new(*start, *end);
+                    self.draft.begin_write(range).ok()?;
+                    self.draft.end_write(range);
+                }
+                if *size > self.draft.size() {
+                    self.draft.truncate(*size).ok()?;
+                }
+                self.completing = None;
+            }
+            Record::Wrote { .. } | Record::Synced => {}
+            Record::Cut { size } => {
+                self.draft.truncate(*size).ok()?;
+                self.completing = None;
+            }
+            Record::Headers(headers) => self.begin.headers.clone_from(headers),
+            Record::Upload { key, id } => self.upload = Some((key.clone(), id.clone())),
+            Record::Part {
+                index,
+                length,
+                etag,
+                ..
+            } => self.draft.recall_sent(*index, *length, ETag::parse(etag)?),
+            Record::Evicted { index } => self.draft.recall_evicted(*index),
+            Record::Unsent => {
+                self.draft.forget_sent();
+                self.upload = None;
+                self.completing = None;
+            }
+            Record::Completing { parts } => {
+                let part = |(number, etag): &(u32, String)| Some((*number, ETag::parse(etag)?));
+                self.completing = parts.iter().map(part).collect();
+            }
+            Record::Closed => self.closed = true,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::spool::journal::GuardWord;
+    use crate::plan::upload::When;
+
+    fn begin() -> Record {
+        Record::Begin(Box::new(Begin {
+            origin: 1,
+            key: "k".to_owned(),
+            headers: vec![],
+            guard: GuardWord::None,
+            base: None,
+            first_part: 10,
+            hidden: false,
+        }))
+    }
+
+    fn wrote(start: u64, end: u64) -> Record {
+        Record::Wrote {
+            size: end,
+            extents: vec![(start, end)],
+        }
+    }
+
+    fn part(index: u32) -> Record {
+        Record::Part {
+            index,
+            length: 10,
+            etag: "\"e\"".to_owned(),
+            crc64: 0,
+        }
+    }
+
+    fn played(records: &[Record]) -> Replayed {
+        let replayed = replay(records).expect("they fit together");
+        replayed.expect("a beginning")
+    }
+
+    #[test]
+    fn counts_what_was_synced_and_what_was_sent() {
+        let records = [
+            begin(),
+            wrote(0, 25),
+            part(0),
+            Record::Synced,
+            part(1),
+            wrote(25, 40),
+        ];
+        let replayed = played(&records);
+        assert!(replayed.promised && !replayed.closed);
+        assert_eq!(replayed.draft.size(), 25);
+        let sent: Vec<_> = replayed.draft.sent().map(|(index, _)| index).collect();
+        assert_eq!(sent, [0, 1]);
+        let rest = replayed.draft.next(When::Closing).map(|job| job.index);
+        assert_eq!(rest, Some(2));
+    }
+
+    #[test]
+    fn a_part_written_to_again_is_sent_again() {
+        let records = [
+            begin(),
+            wrote(0, 20),
+            part(0),
+            part(1),
+            wrote(3, 4),
+            Record::Synced,
+        ];
+        let replayed = played(&records);
+        let next = replayed.draft.next(When::Closing).map(|job| job.index);
+        assert_eq!(next, Some(0));
+    }
+
+    #[test]
+    fn nothing_synced_is_nothing_promised() {
+        let replayed = played(&[begin(), wrote(0, 5)]);
+        assert!(!replayed.promised);
+        assert_eq!(replay(&[Record::Synced]).err(), Some(Contradiction));
+        assert!(matches!(replay(&[]), Ok(None)));
+    }
+}

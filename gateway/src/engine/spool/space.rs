@@ -1,0 +1,74 @@
+//! How much of the spool is taken, and who waits for some.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// The bytes of a spool.
+#[derive(Debug)]
+pub(in crate::engine) struct Space {
+    size: u64,
+    used: Mutex<u64>,
+    /// Told whenever something left.
+    freed: watch::Sender<()>,
+}
+
+impl Space {
+    pub(super) fn new(size: u64) -> Self {
+        Self {
+            size,
+            used: Mutex::new(0),
+            freed: watch::Sender::new(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All there is.
+    pub(in crate::engine) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What is taken.
+    pub(in crate::engine) fn used(&self) -> u64 {
+        *self.lock()
+    }
+
+    /// Takes so many bytes if there are as many, or if nothing is taken at all: the largest write
+    /// must fit into the smallest spool.
+    pub(in crate::engine) fn try_take(&self, bytes: u64) -> bool {
+        let mut used = self.lock();
+        let fits = *used == 0 || used.saturating_add(bytes) <= self.size;
+        if fits {
+            *used += bytes;
+        }
+        fits
+    }
+
+    /// Takes so many bytes, whether they are there or not: for what lets more go afterwards.
+    pub(in crate::engine) fn take(&self, bytes: u64) {
+        *self.lock() += bytes;
+    }
+
+    /// Gives so many bytes back.
+    pub(in crate::engine) fn give(&self, bytes: u64) {
+        if bytes > 0 {
+            let mut used = self.lock();
+            *used = used.saturating_sub(bytes);
+            drop(used);
+            self.freed.send_replace(());
+        }
+    }
+
+    /// Has whoever waits look again.
+    pub(in crate::engine) fn nudge(&self) {
+        self.freed.send_replace(());
+    }
+
+    /// Changes whenever bytes are given back, or may be.
+    pub(in crate::engine) fn freed(&self) -> watch::Receiver<()> {
+        self.freed.subscribe()
+    }
+}

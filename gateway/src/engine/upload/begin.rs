@@ -1,0 +1,116 @@
+//! Opening an object for writing.
+
+use std::sync::Arc;
+
+use super::writing::{Pinned, State, Writing};
+use super::{How, Inner, WriteError, Writer};
+use crate::engine::{Error, Open, Source};
+use crate::origin::Guard;
+use crate::origin::write::Headers;
+use crate::plan::{ObjectId, ObjectKey};
+
+/// See [`super::Writers::open`].
+pub(super) async fn open(
+    inner: &Arc<Inner>,
+    source: &Arc<Source>,
+    key: &ObjectKey,
+    how: How,
+    headers: Headers,
+) -> Result<Writer, WriteError> {
+    let id = ObjectId {
+        origin: source.origin.id(),
+        key: key.clone(),
+    };
+    loop {
+        if let Some(writer) = join(inner, &id, how, &headers).await? {
+            return Ok(writer);
+        }
+        let state = begin(inner, source, &id, how, headers.clone()).await?;
+        let writing = Writing::new(inner, source, state);
+        let mut writings = inner.writings();
+        if writings.contains_key(&id) {
+            // Somebody was faster.
+            continue;
+        }
+        writings.insert(id.clone(), writing.clone());
+        drop(writings);
+        if let Some(writer) = Writer::join(inner, writing) {
+            return Ok(writer);
+        }
+    }
+}
+
+/// A handle on the draft that there is.
+async fn join(
+    inner: &Arc<Inner>,
+    id: &ObjectId,
+    how: How,
+    headers: &Headers,
+) -> Result<Option<Writer>, WriteError> {
+    let Some(writing) = inner.writings().get(id).cloned() else {
+        return Ok(None);
+    };
+    let Some(writer) = Writer::join(inner, writing) else {
+        return Ok(None);
+    };
+    match how {
+        How::CreateNew => Err(WriteError::Exists),
+        How::Create => {
+            writer.truncate(0).await?;
+            writer.begins_as_nothing(headers.clone());
+            Ok(Some(writer))
+        }
+        How::Change => Ok(Some(writer)),
+    }
+}
+
+async fn begin(
+    inner: &Arc<Inner>,
+    source: &Arc<Source>,
+    id: &ObjectId,
+    how: How,
+    headers: Headers,
+) -> Result<State, WriteError> {
+    let guard = match how {
+        How::Create => Guard::None,
+        How::CreateNew => {
+            if exists(inner, source, id).await? {
+                return Err(WriteError::Exists);
+            }
+            Guard::Absent
+        }
+        How::Change => return change(inner, source, id).await,
+    };
+    let mut state = State::new(inner, id.clone(), None, headers, guard);
+    // Also nothing is something: who creates an object and writes nothing gets an empty one.
+    state.dirty = true;
+    Ok(state)
+}
+
+async fn exists(inner: &Inner, source: &Arc<Source>, id: &ObjectId) -> Result<bool, WriteError> {
+    // What is remembered does: the bucket is asked once more when it is committed.
+    match inner.engine.open(source, &id.key, Open::default()).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is remembered of a version does not do: it may be another one by now.
+fn current() -> Open {
+    Open {
+        revalidate: true,
+        ..Open::default()
+    }
+}
+
+async fn change(inner: &Inner, source: &Arc<Source>, id: &ObjectId) -> Result<State, WriteError> {
+    let object = inner.engine.open(source, &id.key, current()).await?;
+    let version = object.version().clone();
+    let (headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));
+    let base = Pinned {
+        key: id.key.clone(),
+        version,
+    };
+    Ok(State::new(inner, id.clone(), Some(base), headers, guard))
+}

@@ -1,0 +1,169 @@
+//! Changes that send no bytes: deleting, renaming, folders.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::commit::supersede;
+use super::writing::{Pinned, Writing};
+use super::{Inner, STREAMS, WriteError, Writers};
+use crate::engine::{Error, Source};
+use crate::origin::write::{Headers, MAX_COPY};
+use crate::origin::{CopySource, Guard, OriginError, Payload};
+use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version};
+use crate::store::Entry;
+
+/// Bytes that one request copies of an object too large for one.
+const COPY: u64 = 1 << 30;
+
+impl Writers {
+    /// Deletes an object; what is being written of it goes nowhere. One that is missing is no error.
+    ///
+    /// # Errors
+    /// The origin's.
+    pub async fn remove(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
+        let id = id(source, key);
+        self.0.give_up(&id).await;
+        let deleted = source.origin.writing().delete(key).await;
+        missing(&self.0, &id).await;
+        Ok(deleted?)
+    }
+
+    /// Makes a folder that has nothing in it: an empty object whose key ends in `/`.
+    ///
+    /// # Errors
+    /// The origin's.
+    pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
+        let empty = Payload::pieces(Vec::new());
+        let origin = source.origin.writing();
+        let made = origin.put(key, Headers::new(), empty, Guard::None).await;
+        supersede(&self.0, &id(source, key), None).await;
+        made?;
+        Ok(())
+    }
+
+    /// Gives an object another key: a copy on the server, and a deletion. Not atomic: until it
+    /// returns, both keys, and after a failure perhaps both, have the object. What is being written
+    /// of it is published first, and handles go on under the new key; what is being written under the
+    /// new key goes nowhere.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no such object; [`WriteError::Changed`] where somebody
+    /// changed it meanwhile; the origin's.
+    pub async fn rename(
+        &self,
+        source: &Arc<Source>,
+        from: &ObjectKey,
+        to: &ObjectKey,
+    ) -> Result<(), WriteError> {
+        if from == to {
+            return Ok(());
+        }
+        let (old, new) = (id(source, from), id(source, to));
+        let open = self.0.writings().get(&old).cloned();
+        if let Some(writing) = &open {
+            writing.commit().await?;
+        }
+        let alone = match &open {
+            Some(writing) => Some(writing.gate.write().await),
+            None => None,
+        };
+        let version = source.origin.head(from).await.map_err(Error::from)?;
+        let copied = copy(source, &version, from, to).await?;
+        self.0.give_up(&new).await;
+        supersede(&self.0, &new, None).await;
+        if let Some(writing) = &open {
+            self.0.move_writing(writing, &old, &new, copied, version);
+        }
+        drop(alone);
+        let deleted = source.origin.writing().delete(from).await;
+        missing(&self.0, &old).await;
+        Ok(deleted?)
+    }
+}
+
+impl Inner {
+    /// What is being written of an object goes nowhere from now on.
+    async fn give_up(&self, id: &ObjectId) {
+        let writing = self.writings().remove(id);
+        if let Some(writing) = writing {
+            let _alone = writing.gate.write().await;
+            writing.abandon();
+        }
+    }
+
+    /// Handles go on under the new key.
+    fn move_writing(
+        &self,
+        writing: &Arc<Writing>,
+        old: &ObjectId,
+        new: &ObjectId,
+        etag: ETag,
+        version: Version,
+    ) {
+        let mut writings = self.writings();
+        let mut state = writing.state();
+        let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
+        if listed {
+            writings.remove(old);
+            writings.insert(new.clone(), writing.clone());
+        }
+        state.id = new.clone();
+        state.guard = Guard::Same(etag.clone());
+        state.base = Some(Pinned {
+            key: new.key.clone(),
+            version: Arc::new(Version { etag, ..version }),
+        });
+    }
+}
+
+fn id(source: &Source, key: &ObjectKey) -> ObjectId {
+    ObjectId {
+        origin: source.origin.id(),
+        key: key.clone(),
+    }
+}
+
+/// From now on everybody here knows that there is no such object.
+async fn missing(inner: &Inner, id: &ObjectId) {
+    supersede(inner, id, None).await;
+    let since = inner.core.now();
+    inner.core.meta.put(id, Entry::Missing { since });
+}
+
+/// Copies a version on the server; by parts where one request does not take it.
+async fn copy(
+    source: &Source,
+    version: &Version,
+    from: &ObjectKey,
+    to: &ObjectKey,
+) -> Result<ETag, WriteError> {
+    let origin = source.origin.writing();
+    let whole = CopySource {
+        key: from.clone(),
+        etag: version.etag.clone(),
+    };
+    if version.size <= MAX_COPY {
+        return Ok(origin.copy(whole, to, None).await?.etag);
+    }
+    let upload = origin.begin(to, version.headers.clone()).await?;
+    let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
+    let parts = pieces.map(|(number, start)| {
+        let range = ByteRange::new(start, version.size.min(start + COPY));
+        let (whole, upload) = (whole.clone(), &upload);
+        async move {
+            let tag = origin.copy_part(upload, number, whole, range).await?;
+            Ok::<_, OriginError>((number, tag))
+        }
+    });
+    let parts = stream::iter(parts).buffered(STREAMS).try_collect().await;
+    let written = match parts {
+        Ok(parts) => origin.complete(&upload, parts, Guard::None).await,
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        // What a lifecycle rule would find later.
+        let _ = origin.abort(&upload).await;
+    }
+    Ok(written?.etag)
+}

@@ -1,0 +1,283 @@
+//! Publishing a draft: what is left is sent, what is untouched is copied on the server, and the
+//! object appears, whole.
+//!
+//! A commit holds the gate alone: what is written meanwhile waits, and belongs to the next one. What
+//! fails for a passing reason leaves the draft as it is, with everything that was sent, so that the
+//! next try goes on from there.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::oneshot;
+
+use super::writing::{Pinned, Writing};
+use super::{STREAMS, WriteError};
+use crate::engine::resolve;
+use crate::engine::spool::journal::Record;
+use crate::origin::{Guard, OriginError, Upload};
+use crate::plan::upload::{Piece, Pieces, When};
+use crate::plan::{ETag, ObjectId, Version, VersionId};
+use crate::store::{Entry, Record as Known};
+
+/// The most that one request copies of a base: S3 takes 5 GiB, but smaller ones run side by side.
+const COPY: u64 = 1 << 30;
+
+/// How often a lost upload is begun anew within one commit.
+const ATTEMPTS: u32 = 3;
+
+/// A version that was published, and whether the bucket was asked for it since.
+pub(super) struct Published {
+    pub(super) version: Version,
+    pub(super) confirmed: bool,
+}
+
+impl Writing {
+    /// Publishes what was written since the last commit, also if the caller does not wait for it.
+    pub(super) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
+        let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
+        let (tell, told) = oneshot::channel();
+        self.inner.core.spawn(async move {
+            tokio::select! {
+                result = writing.commit_now() => drop(tell.send(result)),
+                () = stop.cancelled() => {}
+            }
+        });
+        told.await.unwrap_or(Err(WriteError::Closing))
+    }
+
+    async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
+        let _gate = self.gate.write().await;
+        {
+            let mut state = self.state();
+            if !state.dirty || state.removed {
+                return Ok(());
+            }
+            state.closing = true;
+        }
+        self.wait_for_parts().await;
+        {
+            let mut state = self.state();
+            state.failure = None;
+            state.not_before = None;
+        }
+        let mut published = self.publish().await;
+        for _ in 1..ATTEMPTS {
+            if !matches!(published, Err(WriteError::Lost)) || self.state().draft.has_gone() {
+                break;
+            }
+            published = self.publish().await;
+        }
+        let result = match published {
+            Ok(published) => self.settle(published).await,
+            Err(error) => Err(error),
+        };
+        self.inner.metrics.committed(match &result {
+            Ok(()) => "committed",
+            Err(WriteError::Changed) => "changed",
+            Err(error) if error.is_passing() => "failed",
+            Err(_) => "refused",
+        });
+        {
+            let mut state = self.state();
+            state.closing = false;
+            state.trouble = result.as_ref().err().cloned();
+        }
+        result
+    }
+
+    async fn publish(self: &Arc<Self>) -> Result<Published, WriteError> {
+        if let Some(published) = self.go_on_completing().await? {
+            return Ok(published);
+        }
+        if self.state().hidden {
+            if self.state().upload.is_some() {
+                self.publish_hidden().await?;
+            }
+            self.state().hidden = false;
+        }
+        let (size, guard) = {
+            let state = self.state();
+            (state.draft.size(), state.guard_now())
+        };
+        if size <= self.inner.settings.parts.first() {
+            return self.put_whole(size, guard).await;
+        }
+        let (upload, parts) = self.assemble().await?;
+        let published = self.complete(&upload, parts, guard, size).await?;
+        self.mend_headers(published).await
+    }
+
+    /// The process ended between the last part and the word that the object is there.
+    async fn go_on_completing(self: &Arc<Self>) -> Result<Option<Published>, WriteError> {
+        let (parts, upload, guard, size) = {
+            let mut state = self.state();
+            let upload = state.upload.clone();
+            let parts = state.completing.take();
+            (parts, upload, state.guard_now(), state.draft.size())
+        };
+        let (Some(parts), Some(upload)) = (parts, upload) else {
+            return Ok(None);
+        };
+        let own = upload.key == self.state().id.key;
+        let guard = if own { guard } else { Guard::None };
+        match self.complete(&upload, parts.clone(), guard, size).await {
+            Ok(published) if own => self.mend_headers(published).await.map(Some),
+            Ok(published) => {
+                self.rebase(&upload, published.version).await?;
+                Ok(None)
+            }
+            Err(error) => {
+                if error.is_passing() {
+                    self.state().completing = Some(parts);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends and copies everything that the object is made of.
+    pub(super) async fn assemble(
+        self: &Arc<Self>,
+    ) -> Result<(Upload, Vec<(u32, ETag)>), WriteError> {
+        self.send_rest().await?;
+        let pieces = self.state().draft.pieces(COPY);
+        let pieces = pieces.map_err(|_| WriteError::Lost)?;
+        let upload = self.upload().await?;
+        let parts = self.copy_rest(&upload, pieces).await?;
+        let noted = parts
+            .iter()
+            .map(|(number, etag)| (*number, etag.as_str().to_owned()));
+        let record = Record::Completing {
+            parts: noted.collect(),
+        };
+        self.state().records.push(record);
+        self.flush().await?;
+        Ok((upload, parts))
+    }
+
+    /// Sends every part that must be; returns when none is on its way any more.
+    async fn send_rest(self: &Arc<Self>) -> Result<(), WriteError> {
+        let mut progress = self.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            let failed = self.state().failure.is_some();
+            if !failed {
+                self.kick(When::Closing);
+            }
+            if self.state().sending == 0 {
+                break;
+            }
+            // It is `sent` that changes it, whatever comes of a part.
+            let _ = progress.changed().await;
+        }
+        match self.state().failure.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Has what is the base's copied on the server.
+    async fn copy_rest(
+        self: &Arc<Self>,
+        upload: &Upload,
+        pieces: Pieces,
+    ) -> Result<Vec<(u32, ETag)>, WriteError> {
+        let base = self.state().base.as_ref().map(Pinned::source);
+        let copied = pieces.into_iter().map(|piece| {
+            let base = base.clone();
+            async move {
+                let (number, range) = match piece {
+                    Piece::Sent(number, etag) => return Ok((number, etag)),
+                    Piece::Copy(number, range) => (number, range),
+                };
+                let source = base.ok_or(WriteError::Lost)?;
+                let _stream = self.inner.streams.acquire().await;
+                let origin = self.source.origin.writing();
+                match origin.copy_part(upload, number, source, range).await {
+                    Ok(etag) => Ok((number, etag)),
+                    Err(OriginError::NoSuchUpload) => {
+                        self.lost(upload);
+                        Err(WriteError::Lost)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        });
+        stream::iter(copied).buffered(STREAMS).try_collect().await
+    }
+
+    pub(super) async fn wait_for_parts(&self) {
+        let mut progress = self.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            if self.state().sending == 0 {
+                return;
+            }
+            let _ = progress.changed().await;
+        }
+    }
+
+    /// The object is there: so says the bucket, and from now on everybody here.
+    async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
+        let id = self.id();
+        let version = Arc::new(published.version);
+        let known = published.confirmed.then(|| version.clone());
+        supersede(&self.inner, &id, known).await;
+        let (before, file) = {
+            let mut state = self.state();
+            let file = self.drop_file(&mut state);
+            state.draft = state.draft.next_from(version.size);
+            state.guard = Guard::Same(version.etag.clone());
+            state.upload = None;
+            state.dirty = false;
+            state.committed = Some(version.clone());
+            let base = Pinned {
+                key: id.key,
+                version,
+            };
+            (state.base.replace(base), file)
+        };
+        if let Some(file) = file {
+            // Before anything newer is written: a journal found later would publish this once more.
+            let removed = file.blocking(|file| {
+                file.remove();
+                Ok(())
+            });
+            removed.await?;
+        }
+        self.drop_hidden(before);
+        Ok(())
+    }
+}
+
+impl super::writing::State {
+    /// What must hold of the key now. What needs no byte of the base replaces whatever is there, but
+    /// for an object that was to be new.
+    fn guard_now(&self) -> Guard {
+        match &self.guard {
+            Guard::Same(_) if self.draft.base() == 0 => Guard::None,
+            guard => guard.clone(),
+        }
+    }
+}
+
+/// Nothing that was begun before brings an old version back; the new one is known, if it is.
+pub(super) async fn supersede(inner: &super::Inner, id: &ObjectId, known: Option<Arc<Version>>) {
+    let core = &inner.core;
+    resolve::supersede(core, |other| other == id);
+    match known {
+        Some(version) => {
+            let generation = core.meta.generation(id).await;
+            let record = Known {
+                id: VersionId::new(id, &version, generation),
+                version,
+                confirmed: core.now(),
+                must_confirm: false,
+            };
+            core.meta.put(id, Entry::Present(Arc::new(record)));
+        }
+        None => core.meta.remove(id),
+    }
+    // Once more, for those that looked at the old entry in between.
+    resolve::supersede(core, |other| other == id);
+}

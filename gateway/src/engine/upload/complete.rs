@@ -1,0 +1,143 @@
+//! Completing an upload, and finding out what came of it when nobody said.
+
+use std::sync::Arc;
+
+use super::WriteError;
+use super::commit::Published;
+use super::writing::Writing;
+use crate::engine::Error;
+use crate::origin::write::MAX_COPY;
+use crate::origin::{CopySource, Guard, OriginError, Upload};
+use crate::plan::{ETag, ObjectKey, Version};
+
+impl Writing {
+    /// Makes the object out of its parts, and looks whether it is the one that it should be.
+    pub(super) async fn complete(
+        self: &Arc<Self>,
+        upload: &Upload,
+        parts: Vec<(u32, ETag)>,
+        guard: Guard,
+        size: u64,
+    ) -> Result<Published, WriteError> {
+        let origin = &self.source.origin;
+        let (expected, count) = (
+            ETag::of_parts(parts.iter().map(|(_, tag)| tag)),
+            parts.len(),
+        );
+        let error = match origin.writing().complete(upload, parts, guard).await {
+            Ok(written) => return self.verify(upload, written.etag, size).await,
+            Err(error) => error,
+        };
+        let unknown = matches!(
+            error,
+            OriginError::NoSuchUpload
+                | OriginError::Timeout(_)
+                | OriginError::Unavailable(_)
+                | OriginError::BadAnswer(_)
+        );
+        if unknown {
+            let found = self.look_for(&upload.key, size, expected.as_ref(), count);
+            if let Some(version) = found.await {
+                return Ok(Published {
+                    version,
+                    confirmed: true,
+                });
+            }
+        }
+        if error == OriginError::NoSuchUpload {
+            self.lost(upload);
+        }
+        Err(error.into())
+    }
+
+    /// What was completed has the length that was written. Another version by now is somebody
+    /// else's, who came after.
+    async fn verify(
+        &self,
+        upload: &Upload,
+        etag: ETag,
+        size: u64,
+    ) -> Result<Published, WriteError> {
+        let headers = self.state().begun_with.clone();
+        let written = |etag| Version {
+            etag,
+            size,
+            last_modified: None,
+            version_id: None,
+            headers,
+        };
+        match self.source.origin.head(&upload.key).await {
+            Ok(version) if version.etag == etag && version.size != size => {
+                let what = "the completed object has another length";
+                Err(WriteError::Origin(Error::BadOrigin(what)))
+            }
+            Ok(version) if version.etag == etag => Ok(Published {
+                version,
+                confirmed: true,
+            }),
+            // It is there; only what it looks like was not told.
+            _ => Ok(Published {
+                version: written(etag),
+                confirmed: false,
+            }),
+        }
+    }
+
+    /// The object of this key, if it is the one that was to be written: by its tag, where that can be
+    /// told from the parts (S3, unless encrypted with keys of its own), else by length and number of
+    /// parts.
+    pub(super) async fn look_for(
+        &self,
+        key: &ObjectKey,
+        size: u64,
+        expected: Option<&ETag>,
+        parts: usize,
+    ) -> Option<Version> {
+        let version = self.source.origin.head(key).await.ok()?;
+        let alike = match expected {
+            Some(expected) => version.etag.weak_eq(expected),
+            None => version.etag.as_str().ends_with(&format!("-{parts}\"")),
+        };
+        (alike && version.size == size).then_some(version)
+    }
+
+    /// Headers that were set after the upload was begun: a copy of the object onto itself has them.
+    pub(super) async fn mend_headers(&self, published: Published) -> Result<Published, WriteError> {
+        let (key, headers, begun_with) = {
+            let state = self.state();
+            let key = state.id.key.clone();
+            (key, state.headers.clone(), state.begun_with.clone())
+        };
+        if headers == begun_with {
+            return Ok(published);
+        }
+        if published.version.size > MAX_COPY {
+            tracing::warn!(
+                key = key.as_str(),
+                "the object is too large to set its headers again"
+            );
+            return Ok(published);
+        }
+        let source = CopySource {
+            key: key.clone(),
+            etag: published.version.etag.clone(),
+        };
+        let copied = self
+            .source
+            .origin
+            .writing()
+            .copy(source, &key, Some(headers.clone()))
+            .await;
+        let written = copied?;
+        Ok(Published {
+            version: Version {
+                etag: written.etag,
+                version_id: written.version_id,
+                last_modified: None,
+                headers,
+                ..published.version
+            },
+            confirmed: false,
+        })
+    }
+}

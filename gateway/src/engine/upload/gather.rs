@@ -1,0 +1,100 @@
+//! Reading a draft: from the spool, from its base, and from nowhere, which is zero.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+
+use super::WriteError;
+use super::writing::{Pinned, Writing};
+use crate::engine::{Error, Object};
+use crate::plan::freshness::Policy;
+use crate::plan::upload::{From, Gone};
+use crate::plan::{ByteRange, ObjectId, VersionId};
+use crate::store::Record;
+
+impl Writing {
+    /// The bytes of a range, as far as the object goes.
+    pub(super) async fn gather(self: &Arc<Self>, range: ByteRange) -> Result<Bytes, WriteError> {
+        let (mut bytes, mut at) = (BytesMut::new(), range.start);
+        loop {
+            let rest = ByteRange::new(at, range.end);
+            let Some((piece, found)) = self.first_of(rest).await? else {
+                return Ok(bytes.freeze());
+            };
+            if piece == range {
+                return Ok(found);
+            }
+            bytes.extend_from_slice(&found);
+            at = piece.end;
+        }
+    }
+
+    /// The first bytes of a range that are in one place.
+    async fn first_of(&self, range: ByteRange) -> Result<Option<(ByteRange, Bytes)>, WriteError> {
+        // As long as it is held nothing leaves the spool.
+        let page = self.page.read().await;
+        let (first, file) = {
+            let state = self.state();
+            (
+                state.draft.sources(range).first().copied(),
+                state.file.clone(),
+            )
+        };
+        let Some((piece, from)) = first else {
+            return Ok(None);
+        };
+        let bytes = match (from, file) {
+            (From::Spool, Some(file)) => file.blocking(move |file| file.read(piece)).await?,
+            (From::Spool, None) => return Err(WriteError::Lost),
+            (From::Base, _) => {
+                drop(page);
+                self.base_bytes(piece).await?
+            }
+            (From::Zero, _) => {
+                let length = usize::try_from(piece.len()).unwrap_or(usize::MAX);
+                BytesMut::zeroed(length).freeze()
+            }
+            (From::Gone, _) => {
+                let index = self.state().draft.sizes().index(piece.start);
+                return Err(Gone(index).into());
+            }
+        };
+        Ok(Some((piece, bytes)))
+    }
+
+    /// Bytes of the version that the draft is based on, from the cache where it has them.
+    pub(super) async fn base_bytes(&self, range: ByteRange) -> Result<Bytes, WriteError> {
+        let base = self.state().base.clone();
+        let base = base.ok_or(WriteError::Lost)?;
+        let mut reader = self.object(&base).await.read_at(range);
+        let mut bytes = BytesMut::new();
+        while let Some(piece) = reader.next().await {
+            match piece {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                Err(Error::Changed | Error::NotFound) => return Err(WriteError::Changed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// The base, opened on exactly its version.
+    async fn object(&self, base: &Pinned) -> Object {
+        let engine = &self.inner.engine;
+        let id = ObjectId {
+            origin: self.source.origin.id(),
+            key: base.key.clone(),
+        };
+        let generation = self.inner.core.meta.generation(&id).await;
+        let now = self.inner.core.now();
+        let record = Record {
+            id: VersionId::new(&id, &base.version, generation),
+            version: base.version.clone(),
+            confirmed: now,
+            must_confirm: false,
+        };
+        let policy = Policy::new(&base.version, &self.source.profile.load(), now);
+        engine.at_hand(&self.source, id, Arc::new(record), policy, now)
+    }
+}

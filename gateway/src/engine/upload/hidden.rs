@@ -1,0 +1,72 @@
+//! Drafts that go up under a key of their own, so that what has left the spool can be read back.
+
+use std::sync::Arc;
+
+use super::WriteError;
+use super::writing::{Pinned, Writing};
+use crate::origin::{Guard, Upload};
+use crate::plan::{Extents, Version};
+
+impl Writing {
+    /// Completes what there is under the hidden key, and makes that the base. The gate is held.
+    pub(super) async fn publish_hidden(self: &Arc<Self>) -> Result<(), WriteError> {
+        let size = self.state().draft.size();
+        let (upload, parts) = self.assemble().await?;
+        let published = self.complete(&upload, parts, Guard::None, size).await?;
+        self.inner.metrics.hidden.inc();
+        self.rebase(&upload, published.version).await
+    }
+
+    /// The hidden object is the base from here on, and the spool is empty.
+    pub(super) async fn rebase(
+        self: &Arc<Self>,
+        upload: &Upload,
+        version: Version,
+    ) -> Result<(), WriteError> {
+        let (before, freed) = {
+            let mut state = self.state();
+            let freed = state.draft.local().bytes();
+            state.draft = state.draft.next_from(version.size);
+            let base = Pinned {
+                key: upload.key.clone(),
+                version: Arc::new(version),
+            };
+            state.upload = None;
+            state.unnoted = Extents::default();
+            (state.base.replace(base), freed)
+        };
+        // First the journal, then what it no longer speaks of.
+        self.restart().await?;
+        self.inner.spool.space.give(freed);
+        self.drop_hidden(before);
+        Ok(())
+    }
+
+    /// Makes bytes that are gone readable again.
+    pub(super) async fn read_back(self: &Arc<Self>) -> Result<(), WriteError> {
+        let _gate = self.gate.write().await;
+        if !self.state().draft.has_gone() {
+            return Ok(());
+        }
+        self.state().closing = true;
+        self.wait_for_parts().await;
+        self.state().failure = None;
+        let published = self.publish_hidden().await;
+        self.state().closing = false;
+        published
+    }
+
+    /// Deletes a base that only we know, behind the caller's back.
+    pub(super) fn drop_hidden(&self, base: Option<Pinned>) {
+        let own = self.state().id.key.clone();
+        let Some(base) = base.filter(|base| base.key != own) else {
+            return;
+        };
+        let source = self.source.clone();
+        self.inner.core.spawn(async move {
+            if let Err(error) = source.origin.writing().delete(&base.key).await {
+                tracing::warn!(%error, key = base.key.as_str(), "cannot delete a hidden object; delete it by hand");
+            }
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! Putting bytes into the spool, at their place, and cutting them off.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+use tokio::task::spawn_blocking;
+
+use super::WriteError;
+use super::space::PER_FILE;
+use super::writing::Writing;
+use crate::engine::spool::journal::Record;
+use crate::engine::spool::space::Space;
+use crate::plan::ByteRange;
+use crate::plan::upload::When;
+
+/// Room taken for a write that has not begun; given back where it does not.
+pub(super) struct Room<'a> {
+    space: &'a Space,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// The write takes it.
+    fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.space.give(self.bytes);
+    }
+}
+
+/// The gate, held as long as a write takes.
+pub(super) enum Held {
+    Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
+    Alone(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
+}
+
+impl Writing {
+    /// Whether what is gone can be read back.
+    pub(super) fn can_read_back(&self) -> bool {
+        self.state().hidden
+    }
+
+    /// Takes what a write of so many bytes will take of the spool.
+    pub(super) async fn make_room(
+        &self,
+        offset: Option<u64>,
+        length: u64,
+    ) -> Result<Room<'_>, WriteError> {
+        let (growth, files) = {
+            let state = self.state();
+            let files = if state.file.is_none() { PER_FILE } else { 0 };
+            let at = offset.unwrap_or_else(|| state.draft.size());
+            let range = ByteRange::new(at, at.saturating_add(length));
+            (state.draft.growth(range), files)
+        };
+        self.inner.reserve(growth + files).await?;
+        // Counted when they are made.
+        self.inner.spool.space.give(files);
+        let space = &self.inner.spool.space;
+        Ok(Room {
+            space,
+            bytes: growth,
+        })
+    }
+
+    /// Puts bytes into the spool, at their place.
+    pub(super) async fn put_in(
+        self: &Arc<Self>,
+        range: ByteRange,
+        bytes: Bytes,
+        held: Held,
+        room: Room<'_>,
+    ) -> Result<(), WriteError> {
+        let file = self.file().await?;
+        let page = self.page.clone().read_owned().await;
+        self.state().draft.begin_write(range)?;
+        let growth = room.keep();
+        let length = bytes.len() as u64;
+        let writing = self.clone();
+        // To its end, also if nobody waits for that any more.
+        let written = spawn_blocking(move || {
+            let _held = (held, page);
+            let written = file.write(range.start, &bytes);
+            writing.put_in_ended(range, growth, written)
+        });
+        written.await.map_err(|_| WriteError::Closing)??;
+        self.inner.metrics.written.inc_by(length);
+        self.kick(When::Writing);
+        Ok(())
+    }
+
+    fn put_in_ended(
+        &self,
+        range: ByteRange,
+        growth: u64,
+        written: io::Result<()>,
+    ) -> Result<(), WriteError> {
+        let space = &self.inner.spool.space;
+        let mut state = self.state();
+        if let Err(error) = written {
+            state.draft.fail_write(range);
+            space.give(growth);
+            return Err(error.into());
+        }
+        let grown = state.draft.end_write(range);
+        // Two that wrote the same new bytes side by side reserved them twice.
+        space.give(growth.saturating_sub(grown));
+        space.take(grown.saturating_sub(growth));
+        state.unnoted.insert(range);
+        state.touched();
+        Ok(())
+    }
+
+    /// Gives it another length.
+    pub(super) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        let _gate = self.gate.write().await;
+        let _page = self.page.write().await;
+        let freed = {
+            let mut state = self.state();
+            if state.draft.size() == size {
+                return Ok(());
+            }
+            state.note_written();
+            let freed = state.draft.truncate(size)?;
+            state.records.push(Record::Cut { size });
+            state.touched();
+            freed
+        };
+        let file = self.file().await?;
+        // Before bytes go: see `Record::Cut`.
+        self.flush_durably().await?;
+        file.blocking(move |file| file.cut(size)).await?;
+        self.inner.spool.space.give(freed);
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! Drafts that were closed and are not in the bucket yet.
+//!
+//! Each is tried until it is published or refused, with pauses that grow; a refused one, whose object
+//! somebody else changed, stays in the spool and is listed until someone decides. With the process
+//! it goes on after the next start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::writing::Writing;
+use super::{WriteError, Writers};
+use crate::engine::spool::file::SpoolFile;
+use crate::engine::spool::journal::Record;
+use crate::plan::ObjectId;
+use crate::plan::retry::Backoff;
+
+/// Between two tries of a background commit.
+const PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
+
+/// An object that is being written, for people.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// The object.
+    pub id: ObjectId,
+    /// Its length now.
+    pub size: u64,
+    /// Bytes of it in the spool.
+    pub spooled: u64,
+    /// What it waits for.
+    pub stage: Stage,
+    /// Why it is not in the bucket yet, if that was tried.
+    pub trouble: Option<WriteError>,
+}
+
+/// What an object that is being written waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Somebody has it open.
+    Open,
+    /// It is on its way into the bucket.
+    Sending,
+    /// It will be tried again.
+    Waiting,
+    /// It was refused for good; it is kept for a person to decide.
+    Refused,
+}
+
+impl Stage {
+    /// The stage as one word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl Writers {
+    /// Every object that is open for writing, or closed and not yet in the bucket.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        let writings: Vec<_> = self.0.writings().values().cloned().collect();
+        let mut pending: Vec<_> = writings.iter().map(|it| it.pending()).collect();
+        pending.sort_by(|a, b| a.id.cmp(&b.id));
+        pending
+    }
+
+    /// Returns when nothing waits to be committed in the background any more, or only what was
+    /// refused.
+    pub async fn settled(&self) {
+        loop {
+            let waiting = self
+                .0
+                .writings()
+                .values()
+                .find(|it| it.state().queued)
+                .cloned();
+            let Some(writing) = waiting else { return };
+            let mut progress = writing.progress.subscribe();
+            if writing.state().queued {
+                let _ = progress.changed().await;
+            }
+        }
+    }
+}
+
+impl Writing {
+    fn pending(&self) -> Pending {
+        let state = self.state();
+        let stage = match (&state.trouble, state.queued) {
+            (Some(error), _) if !error.is_passing() => Stage::Refused,
+            (Some(_), true) => Stage::Waiting,
+            (None, true) => Stage::Sending,
+            (_, false) => Stage::Open,
+        };
+        Pending {
+            id: state.id.clone(),
+            size: state.draft.size(),
+            spooled: state.draft.local().bytes(),
+            stage,
+            trouble: state.trouble.clone(),
+        }
+    }
+
+    /// Makes everything durable here, and has it published.
+    pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
+        self.state().records.push(Record::Closed);
+        self.sync().await?;
+        self.enqueue();
+        Ok(())
+    }
+
+    /// Has it published, unless that is under way.
+    pub(super) fn enqueue(self: &Arc<Self>) {
+        {
+            let mut state = self.state();
+            state.asked = true;
+            if state.queued {
+                return;
+            }
+            state.queued = true;
+        }
+        let writing = self.clone();
+        self.inner
+            .core
+            .spawn(async move { writing.work_off().await });
+    }
+
+    async fn work_off(self: Arc<Self>) {
+        let stop = self.inner.core.stop.clone();
+        for failures in 0.. {
+            let tried = {
+                let Ok(_turn) = self.inner.commits.acquire().await else {
+                    return;
+                };
+                self.state().asked = false;
+                self.commit().await
+            };
+            let key = self.id().key;
+            match tried {
+                Ok(()) => {
+                    let mut state = self.state();
+                    // Closed again meanwhile, or left by its last handle with more in it.
+                    let left_with_more = state.dirty && state.handles == 0;
+                    if !state.asked && !left_with_more {
+                        state.queued = false;
+                        break;
+                    }
+                }
+                Err(WriteError::Closing) => return,
+                Err(error) if error.is_passing() => {
+                    let pause = PAUSE.pause(failures, 1.0);
+                    tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
+                    self.progress.send_replace(());
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => return,
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+                    break;
+                }
+            }
+        }
+        self.state().queued = false;
+        self.leave_if_done();
+        self.progress.send_replace(());
+    }
+
+    /// A handle was dropped. The last one sees to what was written.
+    pub(super) fn released(self: &Arc<Self>) {
+        let abandoned = {
+            let mut state = self.state();
+            state.handles -= 1;
+            if state.handles > 0 {
+                return;
+            }
+            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
+            state.removed || (refused && !state.promised)
+        };
+        if abandoned {
+            self.abandon();
+        } else if self.state().dirty {
+            self.enqueue();
+        }
+        self.leave_if_done();
+    }
+
+    /// What nobody was promised goes, with its upload and its hidden base.
+    pub(super) fn abandon(self: &Arc<Self>) {
+        let (upload, base) = {
+            let mut state = self.state();
+            state.removed = true;
+            state.dirty = false;
+            remove(self.drop_file(&mut state));
+            state.draft = state.draft.next_from(0);
+            (state.upload.take(), state.base.take())
+        };
+        if let Some(upload) = upload {
+            self.give_up(upload);
+        }
+        self.drop_hidden(base);
+    }
+
+    /// Takes it out of the table once nobody holds it and everything is in the bucket.
+    fn leave_if_done(self: &Arc<Self>) {
+        let mut writings = self.inner.writings();
+        let mut state = self.state();
+        if state.handles > 0 || state.queued || state.dirty && !state.removed {
+            return;
+        }
+        let listed = writings.get(&state.id);
+        if listed.is_some_and(|there| Arc::ptr_eq(there, self)) {
+            writings.remove(&state.id);
+        }
+        remove(self.drop_file(&mut state));
+    }
+}
+
+/// Takes the files of a draft away, behind the caller's back.
+fn remove(file: Option<Arc<SpoolFile>>) {
+    if let Some(file) = file {
+        tokio::task::spawn_blocking(move || file.remove());
+    }
+}

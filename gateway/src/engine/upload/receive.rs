@@ -1,0 +1,352 @@
+//! Writing an object as its bytes arrive: an HTTP PUT.
+//!
+//! No spool: memory holds a part, and those that are on their way. An object of one part at most is
+//! one request. A larger one goes up in parts while the rest still arrives, and appears when the last
+//! byte is there and every announced digest was found right; a client that leaves before leaves
+//! nothing. Memory is charged to the budget when a client begins, up to [`SHARE`] of it for all of
+//! them, so that a hundred slow clients cannot keep readers from theirs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::StreamExt as _;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::WriteError;
+use crate::engine::budget::{Budget, Charge};
+use crate::engine::core::Core;
+use crate::engine::{Engine, Source, resolve};
+use crate::origin::write::Headers;
+use crate::origin::{Guard, Origin, OriginError, Payload, Upload, Written};
+use crate::plan::digest::Digests;
+use crate::plan::{ETag, ObjectId, ObjectKey, PartSizes};
+
+/// Bytes of the first part. Smaller than the spool's, for these are held in memory.
+const PART: u64 = 8 << 20;
+
+/// Parts on their way at once, beside the one that is filled.
+const STREAMS: u64 = 3;
+
+/// Of what share of the budget all of them together take at most: one half.
+pub(in crate::engine) const SHARE: u64 = 2;
+
+/// The largest object: beyond it parts would be larger than 64 MiB, and memory holds several. A
+/// writer with a spool has no such bound.
+pub const MAX_RECEIVED: u64 = 100 << 30;
+
+/// What must hold of a key for it to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// Nothing.
+    #[default]
+    Anything,
+    /// There is no such object.
+    Absent,
+    /// It has this version.
+    Version(ETag),
+}
+
+impl From<Wanted> for Guard {
+    fn from(wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Anything => Self::None,
+            Wanted::Absent => Self::Absent,
+            Wanted::Version(etag) => Self::Same(etag),
+        }
+    }
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The headers it is stored with.
+    pub headers: Headers,
+    /// What must hold of the key.
+    pub wanted: Wanted,
+    /// How many bytes come, where that was announced.
+    pub length: Option<u64>,
+    /// What was announced of them.
+    pub digests: Digests,
+}
+
+/// Why bytes do not arrive any more: the client left, or its connection broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left;
+
+impl Engine {
+    /// Writes an object as its bytes arrive; gives its tag. From when it returns, readers in this
+    /// process find it.
+    ///
+    /// # Errors
+    /// [`WriteError::Changed`] where what was wanted of the key does not hold,
+    /// [`WriteError::Digest`], [`WriteError::TooLarge`], [`WriteError::Interrupted`], or the
+    /// origin's. Then the object is what it was before.
+    pub async fn receive(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        incoming: Incoming,
+        body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin + 'static,
+    ) -> Result<ETag, WriteError> {
+        let id = ObjectId {
+            origin: source.origin.id(),
+            key: key.clone(),
+        };
+        if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
+            return Err(WriteError::TooLarge);
+        }
+        let (core, origin) = (self.core.clone(), source.origin.clone());
+        let (tell, told) = oneshot::channel();
+        // To its end, also if nobody waits for the answer any more.
+        self.core.spawn(async move {
+            let result = Receiving::run(&core, &origin, &id.key, incoming, body).await;
+            // Also after an error: it may have been written all the same.
+            forget(&core, &id);
+            drop(tell.send(result));
+        });
+        told.await.unwrap_or(Err(WriteError::Closing))
+    }
+
+    /// Deletes an object, if what is wanted of it holds. One that is missing is no error.
+    ///
+    /// S3 stores do not check the version of what they delete, so it is asked for first: a version
+    /// written in between is deleted too.
+    ///
+    /// # Errors
+    /// [`WriteError::Changed`], and the origin's.
+    pub async fn delete(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        wanted: &Wanted,
+    ) -> Result<(), WriteError> {
+        if *wanted != Wanted::Anything {
+            let found = match source.origin.head(key).await {
+                Ok(version) => Some(version.etag),
+                Err(OriginError::NotFound) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let holds = match (wanted, &found) {
+                (Wanted::Version(etag), Some(found)) => found.strong_eq(etag),
+                (Wanted::Absent, found) => found.is_none(),
+                _ => false,
+            };
+            if !holds {
+                return Err(WriteError::Changed);
+            }
+        }
+        let id = ObjectId {
+            origin: source.origin.id(),
+            key: key.clone(),
+        };
+        let deleted = source.origin.writing().delete(key).await;
+        forget(&self.core, &id);
+        Ok(deleted?)
+    }
+}
+
+/// Nothing that was begun before brings an old version back.
+fn forget(core: &Core, id: &ObjectId) {
+    resolve::supersede(core, |other| other == id);
+    core.meta.remove(id);
+    // Once more, for those that looked at the old entry in between.
+    resolve::supersede(core, |other| other == id);
+}
+
+/// Memory for one client.
+struct Memory(#[expect(dead_code, reason = "held, not looked at")] [Charge; 2]);
+
+impl Memory {
+    async fn take(core: &Core, length: Option<u64>) -> Result<Self, WriteError> {
+        let most = PART * (STREAMS + 1);
+        let bytes = length.map_or(most, |length| length.clamp(1, most));
+        let share = core.received.demand(bytes).await?;
+        Ok(Self([share, core.budget.demand(bytes).await?]))
+    }
+}
+
+/// The share of a budget that all clients who send take together.
+pub(in crate::engine) fn share_of(budget: &Budget) -> Budget {
+    Budget::new(budget.total() / SHARE)
+}
+
+/// An object on its way in and up.
+struct Receiving {
+    core: Arc<Core>,
+    origin: Arc<dyn Origin>,
+    key: ObjectKey,
+    incoming: Incoming,
+    upload: Option<Upload>,
+    sent: JoinSet<Result<(u32, ETag), OriginError>>,
+    parts: Vec<(u32, ETag)>,
+    /// What arrived of the part that is filled.
+    pending: Vec<Bytes>,
+    held: u64,
+    size: u64,
+    completed: bool,
+}
+
+impl Receiving {
+    async fn run(
+        core: &Arc<Core>,
+        origin: &Arc<dyn Origin>,
+        key: &ObjectKey,
+        incoming: Incoming,
+        body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
+    ) -> Result<ETag, WriteError> {
+        let _memory = Memory::take(core, incoming.length).await?;
+        let mut receiving = Self {
+            core: core.clone(),
+            origin: origin.clone(),
+            key: key.clone(),
+            incoming,
+            upload: None,
+            sent: JoinSet::new(),
+            parts: Vec::new(),
+            pending: Vec::new(),
+            held: 0,
+            size: 0,
+            completed: false,
+        };
+        let written = receiving.take_in(body).await?;
+        receiving.completed = true;
+        Ok(written.etag)
+    }
+
+    async fn take_in(
+        &mut self,
+        mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
+    ) -> Result<Written, WriteError> {
+        let sizes = PartSizes::new(PART);
+        let mut index = 0;
+        while let Some(piece) = body.next().await {
+            let mut piece = piece.map_err(|Left| WriteError::Interrupted)?;
+            self.incoming.digests.update(&piece);
+            self.size += piece.len() as u64;
+            if self.size > self.incoming.length.unwrap_or(MAX_RECEIVED) {
+                return Err(WriteError::TooLarge);
+            }
+            while !piece.is_empty() {
+                let part = sizes.range(index, u64::MAX).len();
+                let room = usize::try_from(part - self.held).unwrap_or(usize::MAX);
+                let taken = piece.split_to(piece.len().min(room));
+                self.held += taken.len() as u64;
+                self.pending.push(taken);
+                if self.held == part && self.incoming.length != Some(part) {
+                    self.send(index + 1, streams(part)).await?;
+                    index += 1;
+                }
+            }
+        }
+        self.finish(index + 1).await
+    }
+
+    /// Sends the part that is filled; waits while too many are on their way.
+    async fn send(&mut self, number: u32, streams: u64) -> Result<(), WriteError> {
+        if self.upload.is_none() {
+            let headers = self.incoming.headers.clone();
+            let begun = self.origin.writing().begin(&self.key, headers).await?;
+            self.upload = Some(begun);
+        }
+        let upload = self.upload.clone().expect("begun just now");
+        while self.sent.len() as u64 >= streams {
+            self.landed().await?;
+        }
+        self.held = 0;
+        let pieces = std::mem::take(&mut self.pending);
+        let origin = self.origin.clone();
+        self.sent.spawn(async move {
+            let payload = Payload::pieces(pieces);
+            let etag = origin.writing().part(&upload, number, payload).await?;
+            Ok((number, etag))
+        });
+        Ok(())
+    }
+
+    async fn landed(&mut self) -> Result<(), WriteError> {
+        match self.sent.join_next().await {
+            Some(Ok(part)) => self.parts.push(part?),
+            Some(Err(_)) => return Err(WriteError::Closing),
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, number: u32) -> Result<Written, WriteError> {
+        if self
+            .incoming
+            .length
+            .is_some_and(|length| length != self.size)
+        {
+            return Err(WriteError::Interrupted);
+        }
+        if !std::mem::take(&mut self.incoming.digests).agree() {
+            return Err(WriteError::Digest);
+        }
+        let guard = Guard::from(self.incoming.wanted.clone());
+        if self.upload.is_none() {
+            let payload = Payload::pieces(std::mem::take(&mut self.pending));
+            let headers = self.incoming.headers.clone();
+            let put = self
+                .origin
+                .writing()
+                .put(&self.key, headers, payload, guard);
+            return Ok(put.await?);
+        }
+        if self.held > 0 {
+            self.send(number, STREAMS).await?;
+        }
+        while !self.sent.is_empty() {
+            self.landed().await?;
+        }
+        self.parts.sort_by_key(|(number, _)| *number);
+        let upload = self.upload.clone().expect("looked at just above");
+        let parts = self.parts.clone();
+        let expected = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
+        match self.origin.writing().complete(&upload, parts, guard).await {
+            Ok(written) => Ok(written),
+            Err(error) => self.find(error, expected).await,
+        }
+    }
+
+    /// Nobody said what came of the completion: looks.
+    async fn find(
+        &self,
+        error: OriginError,
+        expected: Option<ETag>,
+    ) -> Result<Written, WriteError> {
+        let found = self.origin.head(&self.key).await;
+        match (found, expected) {
+            (Ok(version), Some(etag)) if version.etag == etag && version.size == self.size => {
+                Ok(Written {
+                    etag,
+                    version_id: version.version_id,
+                })
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Receiving {
+    /// What is not an object by now leaves nothing behind.
+    fn drop(&mut self) {
+        self.sent.abort_all();
+        let Some(upload) = self.upload.take().filter(|_| !self.completed) else {
+            return;
+        };
+        let origin = self.origin.clone();
+        self.core.spawn(async move {
+            if let Err(error) = origin.writing().abort(&upload).await {
+                tracing::warn!(%error, "cannot give an upload up; the bucket's lifecycle rules may");
+            }
+        });
+    }
+}
+
+/// As many at once as hold no more memory than four of the smallest.
+fn streams(part: u64) -> u64 {
+    (PART * STREAMS / part).max(1)
+}

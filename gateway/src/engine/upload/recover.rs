@@ -1,0 +1,124 @@
+//! What an earlier process left in the spool.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+
+use super::writing::{Pinned, State, Writing};
+use super::{Writers, space};
+use crate::engine::Source;
+use crate::engine::spool::SpoolError;
+use crate::engine::spool::file::SpoolFile;
+use crate::engine::spool::journal::{Base, Begin, GuardWord};
+use crate::engine::spool::replay::Replayed;
+use crate::origin::write::Headers;
+use crate::origin::{Guard, Upload};
+use crate::plan::{ETag, ObjectId, ObjectKey, OriginId, Version};
+
+impl Writers {
+    /// Takes up every draft in the spool. Blocks.
+    pub(super) fn recover(&self, sources: &[Arc<Source>]) -> Result<(), SpoolError> {
+        let spool = &self.0.spool;
+        let drafts = spool.recover().map_err(|error| SpoolError::Io {
+            what: "read",
+            path: self.0.settings.spool.clone(),
+            error,
+        })?;
+        for (file, replayed) in drafts {
+            let origin = OriginId(replayed.begin.origin);
+            let source = sources.iter().find(|source| source.origin.id() == origin);
+            let (key, promised) = (replayed.begin.key.clone(), replayed.promised);
+            match source.and_then(|source| self.take_up(source, file, replayed)) {
+                Some(writing) if promised => {
+                    tracing::info!(key, "going on with an object that was closed or synced");
+                    writing.enqueue();
+                }
+                Some(writing) => writing.abandon(),
+                None => {
+                    tracing::error!(
+                        key,
+                        "an object in the spool belongs to no bucket that may be written to; it is left there"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_up(
+        &self,
+        source: &Arc<Source>,
+        file: Arc<SpoolFile>,
+        replayed: Replayed,
+    ) -> Option<Arc<Writing>> {
+        let state = self.state(file, &replayed)?;
+        let id = state.id.clone();
+        let writing = Writing::new(&self.0, source, state);
+        if replayed.promised {
+            let mut writings = self.0.writings();
+            // Two drafts of one object: a process ended in the middle of a rename. Neither is lost.
+            if writings.contains_key(&id) {
+                return None;
+            }
+            writings.insert(id, writing.clone());
+        }
+        self.0.spool.space.take(space::PER_FILE);
+        Some(writing)
+    }
+
+    fn state(&self, file: Arc<SpoolFile>, replayed: &Replayed) -> Option<State> {
+        let begin = &replayed.begin;
+        let id = ObjectId {
+            origin: OriginId(begin.origin),
+            key: ObjectKey::new(&begin.key).ok()?,
+        };
+        let guard = match &begin.guard {
+            GuardWord::None => Guard::None,
+            GuardWord::Absent => Guard::Absent,
+            GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
+        };
+        let headers = headers(begin);
+        let base = match &begin.base {
+            Some(base) => Some(pinned(base, &headers)?),
+            None => None,
+        };
+        let upload = match &replayed.upload {
+            Some((key, id)) => Some(Upload {
+                key: ObjectKey::new(key).ok()?,
+                id: id.clone(),
+            }),
+            None => None,
+        };
+        let mut state = State::new(&self.0, id, base, headers.clone(), guard);
+        state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
+        state.hidden = begin.hidden || upload.as_ref().is_some_and(|it| it.key != state.id.key);
+        state.upload = upload;
+        state.begun_with = headers;
+        state.completing.clone_from(&replayed.completing);
+        state.file = Some(file);
+        state.dirty = true;
+        state.promised = replayed.promised;
+        Some(state)
+    }
+}
+
+fn headers(begin: &Begin) -> Headers {
+    let header = |(name, value): &(String, String)| {
+        let name = HeaderName::try_from(name.as_str()).ok()?;
+        Some((name, HeaderValue::try_from(value.as_str()).ok()?))
+    };
+    begin.headers.iter().filter_map(header).collect()
+}
+
+fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {
+    Some(Pinned {
+        key: ObjectKey::new(&base.key).ok()?,
+        version: Arc::new(Version {
+            etag: ETag::parse(&base.etag)?,
+            size: base.size,
+            last_modified: None,
+            version_id: None,
+            headers: headers.clone(),
+        }),
+    })
+}

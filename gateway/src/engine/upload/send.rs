@@ -1,0 +1,236 @@
+//! Sending parts: as many at once as there are streams, while the object is still being written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::writing::Writing;
+use super::{STREAMS, WriteError};
+use crate::engine::spool::file::FRAME;
+use crate::engine::spool::journal::Record;
+use crate::origin::write::Headers;
+use crate::origin::{OriginError, Payload, Upload};
+use crate::plan::retry::Backoff;
+use crate::plan::upload::{Job, When};
+use crate::plan::{ETag, ObjectKey};
+
+/// How long sending ahead pauses after a failure, which the origin's own retries did not mend.
+const PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(30),
+};
+
+impl Writing {
+    /// Begins to send whatever wants to be sent now.
+    pub(super) fn kick(self: &Arc<Self>, when: When) {
+        loop {
+            let job = {
+                let mut state = self.state();
+                let paused = state.not_before.is_some_and(|until| Instant::now() < until);
+                let held_up = when != When::Closing && (paused || state.closing);
+                if state.sending >= STREAMS || state.removed || held_up {
+                    return;
+                }
+                let Some(job) = state.draft.next(when) else {
+                    return;
+                };
+                state.draft.begin_send(&job);
+                state.sending += 1;
+                job
+            };
+            let writing = self.clone();
+            let stop = self.inner.core.stop.clone();
+            self.inner.core.spawn(async move {
+                let sent = tokio::select! {
+                    sent = writing.send(&job) => sent,
+                    () = stop.cancelled() => Err(WriteError::Closing),
+                };
+                writing.sent(&job, sent).await;
+            });
+        }
+    }
+
+    /// Sends one part, after its bytes that are the base's were read.
+    async fn send(self: &Arc<Self>, job: &Job) -> Result<(ETag, u64), WriteError> {
+        let _stream = self.inner.streams.acquire().await;
+        let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
+        for gap in &job.fill {
+            self.fill(job, *gap).await?;
+        }
+        let file = self.file().await?;
+        let upload = self.upload().await?;
+        let range = job.range;
+        let crc64 = file.blocking(move |file| file.crc64(range)).await?;
+        let payload = Payload::read(range.len(), crc64, Arc::new(move || file.frames(range)));
+        let origin = &self.source.origin;
+        let sent = origin.writing().part(&upload, job.index + 1, payload).await;
+        match sent {
+            Ok(etag) => Ok((etag, crc64)),
+            Err(OriginError::NoSuchUpload) => {
+                self.lost(&upload);
+                Err(WriteError::Lost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<(ETag, u64), WriteError>) {
+        let failed = {
+            let mut state = self.state();
+            state.sending -= 1;
+            let failed = sent.as_ref().err().cloned();
+            let current = state.draft.is_current(job);
+            match sent {
+                Ok((etag, crc64)) => {
+                    state.failures = 0;
+                    state.not_before = None;
+                    state.note_written();
+                    if state.draft.end_send(job, Some(etag.clone())) {
+                        state.records.push(Record::Part {
+                            index: job.index,
+                            length: job.range.len(),
+                            etag: etag.as_str().to_owned(),
+                            crc64,
+                        });
+                    } else {
+                        self.inner.metrics.resent.inc();
+                    }
+                }
+                Err(error) => {
+                    state.draft.end_send(job, None);
+                    // What was written to while it was read is no failure.
+                    if current {
+                        state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
+                        state.failures = state.failures.saturating_add(1);
+                        state.failure = Some(error);
+                    }
+                }
+            }
+            failed
+        };
+        if let Err(error) = self.flush().await {
+            self.state().failure = Some(error);
+        }
+        // Room may be made of it now, for those who wait for some.
+        self.inner.spool.space.nudge();
+        self.progress.send_replace(());
+        match failed {
+            None => self.kick(When::Writing),
+            Some(error) => self.kick_later(&error),
+        }
+    }
+
+    /// Looks again once the pause is over; the last of those that failed together does.
+    fn kick_later(self: &Arc<Self>, error: &WriteError) {
+        let state = self.state();
+        let (until, last) = (state.not_before, state.sending == 0);
+        let key = state.id.key.clone();
+        drop(state);
+        let Some(until) = until.filter(|_| last) else {
+            return;
+        };
+        tracing::debug!(%error, key = key.as_str(), "cannot send a part; trying again later");
+        let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
+        self.inner.core.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => writing.kick(When::Writing),
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    /// Brings bytes of the base into the spool, beside those that were written.
+    async fn fill(
+        self: &Arc<Self>,
+        job: &Job,
+        gap: crate::plan::ByteRange,
+    ) -> Result<(), WriteError> {
+        let mut at = gap.start;
+        while at < gap.end {
+            let piece = crate::plan::ByteRange::new(at, gap.end.min(at + FRAME));
+            let bytes = self.base_bytes(piece).await?;
+            let file = self.file().await?;
+            let _page = self.page.write().await;
+            if !self.state().draft.is_current(job) {
+                return Ok(());
+            }
+            file.blocking(move |file| file.write(piece.start, &bytes))
+                .await?;
+            let new = self.state().draft.filled(piece);
+            self.inner.spool.space.take(new);
+            at = piece.end;
+        }
+        Ok(())
+    }
+
+    /// The upload that parts go to; begun when the first is sent.
+    pub(super) async fn upload(&self) -> Result<Upload, WriteError> {
+        let _one = self.uploading.lock().await;
+        loop {
+            let (hidden, key, headers) = {
+                let state = self.state();
+                if let Some(upload) = state.upload.clone() {
+                    return Ok(upload);
+                }
+                let key = match state.hidden {
+                    true => hidden_key(&state.id.key),
+                    false => state.id.key.clone(),
+                };
+                (state.hidden, key, state.headers.clone())
+            };
+            let origin = self.source.origin.writing();
+            let upload = origin.begin(&key, headers.clone()).await?;
+            if self.begun(&upload, hidden, headers) {
+                self.flush().await?;
+                return Ok(upload);
+            }
+            // It goes elsewhere by now, or nowhere.
+            self.give_up(upload);
+            if self.state().removed {
+                return Err(WriteError::Lost);
+            }
+        }
+    }
+
+    /// Whether an upload that was begun is still the one that parts are to go to.
+    fn begun(&self, upload: &Upload, hidden: bool, headers: Headers) -> bool {
+        let mut state = self.state();
+        if state.removed || state.hidden != hidden || (!hidden && state.id.key != upload.key) {
+            return false;
+        }
+        state.begun_with = headers;
+        state.upload = Some(upload.clone());
+        state.records.push(Record::Upload {
+            key: upload.key.as_str().to_owned(),
+            id: upload.id.clone(),
+        });
+        true
+    }
+
+    /// The upload is not there any more: what was sent is sent again, if it still can be.
+    pub(super) fn lost(&self, upload: &Upload) {
+        let mut state = self.state();
+        if state.upload.as_ref() == Some(upload) && !state.draft.has_gone() {
+            tracing::warn!(
+                key = upload.key.as_str(),
+                "an upload is gone; beginning it anew"
+            );
+            state.upload = None;
+            state.draft.forget_sent();
+            state.records.push(Record::Unsent);
+        }
+    }
+}
+
+/// A key beside the object's own, which nobody lists by chance and which tells whose it is.
+fn hidden_key(key: &ObjectKey) -> ObjectKey {
+    let folder = key
+        .as_str()
+        .rfind('/')
+        .map_or("", |at| &key.as_str()[..=at]);
+    let name = format!(".tidegate-{:016x}{:016x}", super::random(), super::random());
+    let full = ObjectKey::new(&format!("{folder}{name}"));
+    // A folder so long that the name does not fit below it: the top has room.
+    full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))
+}

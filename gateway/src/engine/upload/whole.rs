@@ -1,0 +1,69 @@
+//! Objects of one part at most: one request, at the end.
+
+use std::sync::Arc;
+
+use super::WriteError;
+use super::commit::Published;
+use super::writing::Writing;
+use crate::engine::spool::file::FRAME;
+use crate::engine::spool::journal::Record;
+use crate::origin::{Guard, OriginError, Payload};
+use crate::plan::{ByteRange, ETag, Version};
+
+impl Writing {
+    /// An object of one part at most, in one request.
+    pub(super) async fn put_whole(
+        self: &Arc<Self>,
+        size: u64,
+        guard: Guard,
+    ) -> Result<Published, WriteError> {
+        let upload = self.state().upload.take();
+        if let Some(upload) = upload {
+            // It was larger once.
+            let mut state = self.state();
+            state.draft.forget_sent();
+            state.records.push(Record::Unsent);
+            drop(state);
+            self.give_up(upload);
+        }
+        let _memory = self.inner.core.budget.demand(size.max(1)).await?;
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        while at < size {
+            let end = size.min(at + FRAME);
+            pieces.push(self.gather(ByteRange::new(at, end)).await?);
+            at = end;
+        }
+        let (key, headers) = {
+            let state = self.state();
+            (state.id.key.clone(), state.headers.clone())
+        };
+        let payload = Payload::pieces(pieces.clone());
+        let origin = self.source.origin.writing();
+        match origin
+            .put(&key, headers.clone(), payload, guard.clone())
+            .await
+        {
+            Ok(written) => Ok(Published {
+                version: Version {
+                    etag: written.etag,
+                    size,
+                    last_modified: None,
+                    version_id: written.version_id,
+                    headers,
+                },
+                confirmed: false,
+            }),
+            Err(OriginError::Changed) => Err(WriteError::Changed),
+            Err(error) => {
+                let ours = ETag::of_bytes(pieces.iter().map(AsRef::as_ref));
+                match self.look_for(&key, size, Some(&ours), 1).await {
+                    Some(version) if guard != Guard::None => Ok(Published {
+                        version,
+                        confirmed: true,
+                    }),
+                    _ => Err(error.into()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A handle on an object that is being written.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+
+use super::put_in::Held;
+use super::writing::Writing;
+use super::{Commit, Inner, WriteError};
+use crate::engine::spool::journal::Record;
+use crate::origin::Guard;
+use crate::origin::write::Headers;
+use crate::plan::parts::MAX_OBJECT;
+use crate::plan::{ByteRange, ObjectKey, Version};
+
+/// A handle. All handles on one key see one draft: what one has written, the others read at once.
+///
+/// Dropping the last one without [`Writer::commit`] commits what was written in the background: so
+/// does a process that ends without a word.
+#[derive(Debug)]
+pub struct Writer {
+    writing: Arc<Writing>,
+}
+
+impl Writer {
+    /// Another handle on a draft; `None` if it has just left.
+    pub(super) fn join(inner: &Arc<Inner>, writing: Arc<Writing>) -> Option<Self> {
+        let writings = inner.writings();
+        let mut state = writing.state();
+        let listed = writings.get(&state.id);
+        if !listed.is_some_and(|there| Arc::ptr_eq(there, &writing)) {
+            return None;
+        }
+        state.handles += 1;
+        drop(state);
+        drop(writings);
+        Some(Self { writing })
+    }
+
+    /// The object, which a rename may have given another key.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        self.writing.state().id.key.clone()
+    }
+
+    /// Its length now, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.writing.state().draft.size()
+    }
+
+    /// Whether it differs from what is in the bucket.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.writing.state().dirty
+    }
+
+    /// The version that it was committed as last, through whichever handle.
+    #[must_use]
+    pub fn committed(&self) -> Option<Arc<Version>> {
+        self.writing.state().committed.clone()
+    }
+
+    /// Writes bytes at an offset; what lies between the end and there becomes zero. Waits while the
+    /// spool is full.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
+    /// After an error the bytes of the range are undefined, and all others as they were.
+    pub async fn write_at(&self, offset: u64, bytes: Bytes) -> Result<(), WriteError> {
+        self.write(Some(offset), bytes).await.map(drop)
+    }
+
+    /// Writes bytes at the end, wherever that is by then; says where that was.
+    ///
+    /// # Errors
+    /// As for [`Writer::write_at`].
+    pub async fn append(&self, bytes: Bytes) -> Result<u64, WriteError> {
+        self.write(None, bytes).await
+    }
+
+    async fn write(&self, offset: Option<u64>, bytes: Bytes) -> Result<u64, WriteError> {
+        let writing = &self.writing;
+        loop {
+            // Before the gate: what makes room may need it.
+            let room = writing.make_room(offset, bytes.len() as u64).await?;
+            let held = match offset {
+                Some(_) => Held::Shared(writing.gate.clone().read_owned().await),
+                // Whoever appends holds the end still.
+                None => Held::Alone(writing.gate.clone().write_owned().await),
+            };
+            let at = offset.unwrap_or_else(|| self.size());
+            let end = at.checked_add(bytes.len() as u64);
+            let end = end.filter(|end| *end <= MAX_OBJECT);
+            let range = ByteRange::new(at, end.ok_or(WriteError::TooLarge)?);
+            if range.is_empty() {
+                return Ok(at);
+            }
+            match writing.put_in(range, bytes.clone(), held, room).await {
+                Ok(()) => return Ok(at),
+                Err(WriteError::Gone(_)) if writing.can_read_back() => {}
+                Err(error) => return Err(error),
+            }
+            writing.read_back().await?;
+        }
+    }
+
+    /// Reads bytes, as far as the object goes: what was written, by this handle or another, and what
+    /// was there before.
+    ///
+    /// # Errors
+    /// [`WriteError::Gone`] where the bytes have left the spool and the upload is not complete.
+    pub async fn read_at(&self, range: ByteRange) -> Result<Bytes, WriteError> {
+        match self.writing.gather(range).await {
+            Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
+                self.writing.read_back().await?;
+                self.writing.gather(range).await
+            }
+            read => read,
+        }
+    }
+
+    /// Gives it another length: what is beyond is gone, what is new is zero.
+    ///
+    /// # Errors
+    /// [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
+    pub async fn truncate(&self, size: u64) -> Result<(), WriteError> {
+        if size > MAX_OBJECT {
+            return Err(WriteError::TooLarge);
+        }
+        loop {
+            match self.writing.cut(size).await {
+                Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
+                    self.writing.read_back().await?;
+                }
+                cut => return cut,
+            }
+        }
+    }
+
+    /// Makes what was written durable on the local disk (`fsync`). Publishes nothing; after a crash
+    /// of the process or the machine it is there, and is committed.
+    ///
+    /// # Errors
+    /// [`WriteError::Spool`].
+    pub async fn sync(&self) -> Result<(), WriteError> {
+        match self.is_dirty() {
+            true => self.writing.sync().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Publishes what was written (a `close` of a handle that wrote), or with
+    /// [`Commit::Background`] makes it durable and has it published. Free where nothing was written.
+    ///
+    /// # Errors
+    /// Why it could not be: the object in the bucket is the one that was there before.
+    pub async fn commit(&self) -> Result<(), WriteError> {
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        match self.writing.inner.settings.commit {
+            Commit::Close => self.publish().await,
+            Commit::Background => self.writing.close_behind().await,
+        }
+    }
+
+    /// Publishes what was written, however closes are set to behave.
+    ///
+    /// # Errors
+    /// As for [`Writer::commit`].
+    pub async fn publish(&self) -> Result<(), WriteError> {
+        self.writing.commit().await
+    }
+
+    /// Sets one of the headers that the object will have, such as `x-amz-meta-mtime`.
+    pub async fn set_header(&self, name: HeaderName, value: HeaderValue) {
+        let _shared = self.writing.gate.read().await;
+        let mut state = self.writing.state();
+        state.headers.retain(|(known, _)| *known != name);
+        state.headers.push((name, value));
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.touched();
+    }
+
+    /// What was there before counts no more: who commits last wins.
+    pub(super) fn begins_as_nothing(&self, headers: Headers) {
+        let mut state = self.writing.state();
+        state.guard = Guard::None;
+        state.headers = headers;
+        let headers = state.beginning().headers;
+        state.records.push(Record::Headers(headers));
+        state.touched();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.writing.released();
+    }
+}

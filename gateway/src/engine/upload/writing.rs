@@ -1,0 +1,313 @@
+//! One object that is being written: what all its handles share.
+//!
+//! Three locks, taken in this order and never the other way round. `gate`: writes hold it together,
+//! a commit or a cut holds it alone. `page`: writes hold it together, a fill holds it alone, so that
+//! bytes of the base never overwrite what was just written. `state`: for moments, never while
+//! something is waited for.
+//!
+//! What the journal is told is queued under the lock of the state that it speaks of, and appended in
+//! that order (`flush`).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
+use tokio::time::Instant;
+
+use super::{Inner, WriteError};
+use crate::engine::Source;
+use crate::engine::spool::file::SpoolFile;
+use crate::engine::spool::journal::{Base, Begin, GuardWord, Record};
+use crate::origin::write::Headers;
+use crate::origin::{CopySource, Guard, Upload};
+use crate::plan::upload::Draft;
+use crate::plan::{ETag, Extents, ObjectId, ObjectKey, Version};
+
+/// See the module's head.
+pub(super) struct Writing {
+    pub(super) inner: Arc<Inner>,
+    pub(super) source: Arc<Source>,
+    pub(super) gate: Arc<RwLock<()>>,
+    pub(super) page: Arc<RwLock<()>>,
+    state: Mutex<State>,
+    /// Held while the journal is appended to, and while its file is made.
+    journal: AsyncMutex<()>,
+    /// Held while an upload is begun.
+    pub(super) uploading: AsyncMutex<()>,
+    /// Changes whenever a part was sent, or could not be.
+    pub(super) progress: watch::Sender<()>,
+}
+
+pub(super) struct State {
+    pub(super) id: ObjectId,
+    pub(super) draft: Draft,
+    pub(super) base: Option<Pinned>,
+    pub(super) headers: Headers,
+    pub(super) guard: Guard,
+    pub(super) upload: Option<Upload>,
+    /// The headers that the upload was begun with.
+    pub(super) begun_with: Headers,
+    /// Parts go up under a hidden key.
+    pub(super) hidden: bool,
+    /// The parts that it was being completed of when the process ended.
+    pub(super) completing: Option<Vec<(u32, ETag)>>,
+    pub(super) file: Option<Arc<SpoolFile>>,
+    /// Written since the journal was told last.
+    pub(super) unnoted: Extents,
+    /// What the journal is to be told.
+    pub(super) records: Vec<Record>,
+    /// It differs from what is in the bucket.
+    pub(super) dirty: bool,
+    /// A `fsync` or `close` has promised it.
+    pub(super) promised: bool,
+    pub(super) handles: usize,
+    /// Parts on their way.
+    pub(super) sending: usize,
+    /// It is being published: no part is sent ahead.
+    pub(super) closing: bool,
+    /// Why a part could not be sent, lately.
+    pub(super) failure: Option<WriteError>,
+    /// Failures in a row; no part is sent ahead before `not_before`.
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Instant>,
+    /// It was deleted: what is written to it goes nowhere.
+    pub(super) removed: bool,
+    /// It is being, or waits to be, committed in the background; why that failed last.
+    pub(super) queued: bool,
+    /// It was closed (again) since the last try began.
+    pub(super) asked: bool,
+    pub(super) trouble: Option<WriteError>,
+    /// The version that it was committed as last.
+    pub(super) committed: Option<Arc<Version>>,
+}
+
+/// A version that a draft is based on, and the key where it is.
+#[derive(Debug, Clone)]
+pub(super) struct Pinned {
+    pub(super) key: ObjectKey,
+    pub(super) version: Arc<Version>,
+}
+
+impl Pinned {
+    pub(super) fn source(&self) -> CopySource {
+        CopySource {
+            key: self.key.clone(),
+            etag: self.version.etag.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Writing")
+            .field("id", &state.id)
+            .field("size", &state.draft.size())
+            .field("handles", &state.handles)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// One that begins as `base`, or as nothing.
+    pub(super) fn new(
+        inner: &Inner,
+        id: ObjectId,
+        base: Option<Pinned>,
+        headers: Headers,
+        guard: Guard,
+    ) -> Self {
+        let length = base.as_ref().map_or(0, |base| base.version.size);
+        let draft = Draft::new(inner.settings.parts, length).keeping(inner.settings.kept);
+        Self {
+            id,
+            draft,
+            base,
+            headers,
+            guard,
+            upload: None,
+            begun_with: Headers::new(),
+            hidden: false,
+            completing: None,
+            file: None,
+            unnoted: Extents::default(),
+            records: Vec::new(),
+            dirty: false,
+            promised: false,
+            handles: 0,
+            sending: 0,
+            closing: false,
+            failure: None,
+            failures: 0,
+            not_before: None,
+            removed: false,
+            queued: false,
+            asked: false,
+            trouble: None,
+            committed: None,
+        }
+    }
+
+    /// Something was written: what was being completed is another object.
+    pub(super) fn touched(&mut self) {
+        self.dirty = true;
+        self.completing = None;
+    }
+
+    /// How the journal of this draft begins.
+    pub(super) fn beginning(&self) -> Begin {
+        let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned);
+        let headers = self.headers.iter().filter_map(|(name, value)| {
+            let value = text(value).ok()?;
+            Some((name.as_str().to_owned(), value))
+        });
+        Begin {
+            origin: self.id.origin.0,
+            key: self.id.key.as_str().to_owned(),
+            headers: headers.collect(),
+            guard: match &self.guard {
+                Guard::None => GuardWord::None,
+                Guard::Absent => GuardWord::Absent,
+                Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
+            },
+            base: self.base.as_ref().map(|base| Base {
+                key: base.key.as_str().to_owned(),
+                etag: base.version.etag.as_str().to_owned(),
+                size: base.version.size,
+            }),
+            first_part: self.draft.sizes().first(),
+            hidden: self.hidden,
+        }
+    }
+
+    /// Queues what was written since the journal was told last.
+    pub(super) fn note_written(&mut self) {
+        let extents: Vec<_> = self.unnoted.iter().map(|it| (it.start, it.end)).collect();
+        if !extents.is_empty() {
+            self.unnoted = Extents::default();
+            let size = self.draft.size();
+            self.records.push(Record::Wrote { size, extents });
+        }
+    }
+}
+
+impl Writing {
+    pub(super) fn new(inner: &Arc<Inner>, source: &Arc<Source>, state: State) -> Arc<Self> {
+        Arc::new(Self {
+            inner: inner.clone(),
+            source: source.clone(),
+            gate: Arc::default(),
+            page: Arc::default(),
+            state: Mutex::new(state),
+            journal: AsyncMutex::default(),
+            uploading: AsyncMutex::default(),
+            progress: watch::Sender::new(()),
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn id(&self) -> ObjectId {
+        self.state().id.clone()
+    }
+
+    /// The files in the spool; made when they are needed first.
+    pub(super) async fn file(&self) -> Result<Arc<SpoolFile>, WriteError> {
+        if let Some(file) = self.state().file.clone() {
+            return Ok(file);
+        }
+        let _journal = self.journal.lock().await;
+        let begin = {
+            let state = self.state();
+            if let Some(file) = state.file.clone() {
+                return Ok(file);
+            }
+            state.beginning()
+        };
+        let inner = self.inner.clone();
+        let made = tokio::task::spawn_blocking(move || inner.spool.create(&begin)).await;
+        let file = made.map_err(|_| WriteError::Closing)??;
+        self.inner.spool.space.take(super::space::PER_FILE);
+        self.state().file = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Tells the journal what is queued for it.
+    pub(super) async fn flush(&self) -> Result<(), WriteError> {
+        let _journal = self.journal.lock().await;
+        let (file, records) = {
+            let mut state = self.state();
+            let records = std::mem::take(&mut state.records);
+            (state.file.clone(), records)
+        };
+        match file {
+            Some(file) if !records.is_empty() => {
+                Ok(file.blocking(move |file| file.note(&records)).await?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, durably: for what must not be undone by a loss of power.
+    pub(super) async fn flush_durably(&self) -> Result<(), WriteError> {
+        let _journal = self.journal.lock().await;
+        let (file, records) = {
+            let mut state = self.state();
+            let records = std::mem::take(&mut state.records);
+            (state.file.clone(), records)
+        };
+        match file {
+            Some(file) => Ok(file
+                .blocking(move |file| file.note_durably(&records))
+                .await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes everything written so far, and the journal, durable.
+    pub(super) async fn sync(&self) -> Result<(), WriteError> {
+        self.file().await?;
+        let _journal = self.journal.lock().await;
+        let (file, records) = {
+            let mut state = self.state();
+            state.note_written();
+            state.promised = true;
+            let records = std::mem::take(&mut state.records);
+            (state.file.clone(), records)
+        };
+        match file {
+            Some(file) => Ok(file.blocking(move |file| file.sync(records)).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the journal anew, with the state as it is and nothing of it in the spool.
+    pub(super) async fn restart(&self) -> Result<(), WriteError> {
+        let _journal = self.journal.lock().await;
+        let (file, begin, promised) = {
+            let mut state = self.state();
+            state.records.clear();
+            (state.file.clone(), state.beginning(), state.promised)
+        };
+        match file {
+            Some(file) => Ok(file
+                .blocking(move |it| it.restart(&begin, promised))
+                .await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets the files in the spool, and gives their space back. What is returned must be removed.
+    #[must_use]
+    pub(super) fn drop_file(&self, state: &mut State) -> Option<Arc<SpoolFile>> {
+        state.records.clear();
+        state.unnoted = Extents::default();
+        state.promised = false;
+        self.inner.spool.space.give(state.draft.local().bytes());
+        let file = state.file.take()?;
+        self.inner.spool.space.give(super::space::PER_FILE);
+        Some(file)
+    }
+}

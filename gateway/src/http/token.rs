@@ -1,0 +1,72 @@
+//! The token that a route's writers show.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq as _;
+
+/// A secret that is compared and never shown.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+impl Token {
+    /// A token as configured; `None` for an empty one, which would let everybody in. White space
+    /// around it is not part of it: a file that holds one usually ends in a line break.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.as_bytes().into()))
+    }
+
+    /// Whether a request shows it, as `Authorization: Bearer …` (RFC 6750, 2.1). The time that takes
+    /// tells nothing but its length.
+    pub(super) fn is_shown_by(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(AUTHORIZATION).and_then(|value| {
+            let (scheme, rest) = value.as_bytes().split_at_checked("bearer ".len())?;
+            let bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+            bearer.then(|| rest.trim_ascii())
+        });
+        shown.is_some_and(|shown| self.0.ct_eq(shown).into())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_shown_whole_and_in_no_other_way() {
+        let token = Token::new(" s3cret\n").expect("a token");
+        assert!(Token::new(" \n").is_none());
+        let rows = [
+            ("Bearer s3cret", true),
+            ("bearer  s3cret ", true),
+            ("Bearer s3cre", false),
+            ("Bearer s3cretx", false),
+            ("Basic s3cret", false),
+            ("s3cret", false),
+            ("", false),
+        ];
+        for (value, shown) in rows {
+            let value = value.parse().expect("a header value");
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+            assert_eq!(token.is_shown_by(&headers), shown, "{headers:?}");
+        }
+        assert!(!token.is_shown_by(&HeaderMap::new()));
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+}

@@ -1,0 +1,243 @@
+//! PUT and DELETE, on routes that allow them to whoever shows the route's token.
+//!
+//! An object is written as its bytes arrive (`engine/upload/receive`), and is there, whole, once the
+//! client is told so: with 201 if there was none, else 204. Preconditions (RFC 9110, 13) go along to
+//! the bucket, which judges them when the object is to appear; those that it does not know are
+//! judged on the version that the key has when the request comes in, and this version must then
+//! still stand.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, TRANSFER_ENCODING,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body::Body as HttpBody;
+use hyper::body::Incoming as Sent;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::ask::host;
+use super::body::Content;
+use super::reply::Reply;
+use super::rescue::Cause;
+use super::{Frontend, RouteState};
+use crate::engine::upload::receive::{Incoming, Left, Wanted};
+use crate::engine::{Error, Open};
+use crate::plan::ObjectKey;
+use crate::plan::digest::Digests;
+use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
+
+/// The headers of a request, beside `x-amz-meta-*`, that an object is stored with.
+const KEPT: [HeaderName; 6] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    CONTENT_DISPOSITION,
+    CONTENT_LANGUAGE,
+    CACHE_CONTROL,
+    EXPIRES,
+];
+
+/// Whether a method writes.
+pub(super) fn writes(method: &Method) -> bool {
+    matches!(*method, Method::PUT | Method::DELETE)
+}
+
+impl Frontend {
+    /// Answers one request that writes.
+    pub(super) async fn write(&self, parts: &Parts, body: Sent) -> Reply {
+        match self.written(parts, body).await {
+            Ok(reply) => reply,
+            Err(cause) => {
+                if let Cause::Write(error) = &cause {
+                    tracing::warn!(path = parts.uri.path(), %error, "an object was not written");
+                }
+                Reply::error(&cause, Duration::ZERO, &parts.method)
+            }
+        }
+    }
+
+    async fn written(&self, parts: &Parts, body: Sent) -> Result<Reply, Cause> {
+        let (route, below) = self.route(parts)?;
+        let Some(token) = &route.settings.write_token else {
+            return Err(Cause::Method { writable: false });
+        };
+        if !token.is_shown_by(&parts.headers) {
+            return Err(Cause::Token);
+        }
+        let key = route.settings.key(below).map_err(Cause::Key)?;
+        match parts.method {
+            Method::DELETE => self.delete(route, &key, parts).await,
+            _ => self.put(route, &key, parts, body).await,
+        }
+    }
+
+    /// The route, and the path below it.
+    fn route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), Cause> {
+        let target = parts.uri.path_and_query();
+        if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
+            return Err(Cause::Target);
+        }
+        let found = self.table.find(host(parts)?, parts.uri.path());
+        let (index, below) = found.ok_or(Cause::NoRoute)?;
+        Ok((&self.routes[index], below))
+    }
+
+    async fn put(
+        &self,
+        route: &RouteState,
+        key: &ObjectKey,
+        parts: &Parts,
+        body: Sent,
+    ) -> Result<Reply, Cause> {
+        // RFC 9110, 14.5: a part of an object must not be taken for all of it.
+        if parts.headers.contains_key(CONTENT_RANGE) {
+            return Err(Cause::PartialPut);
+        }
+        let digests = Digests::announced(&parts.headers).map_err(|_| Cause::Digest)?;
+        let incoming = Incoming {
+            headers: kept(&parts.headers),
+            wanted: self.wanted(route, key, &parts.headers).await?,
+            length: length(&parts.headers),
+            digests,
+        };
+        let wanted = incoming.wanted.clone();
+        let body = Arriving::new(body, self.settings.stall_timeout);
+        // Side by side with the body, and only to tell 201 from 204.
+        let was_there = self.engine.open(&route.source, key, Open::default());
+        let stored = self.engine.receive(&route.source, key, incoming, body);
+        let (was_there, stored) = tokio::join!(was_there, stored);
+        let etag = stored?;
+        let is_new = match wanted {
+            Wanted::Absent => true,
+            Wanted::Version(_) => false,
+            Wanted::Anything => was_there.err() == Some(Error::NotFound),
+        };
+        let status = match is_new {
+            true => StatusCode::CREATED,
+            false => StatusCode::NO_CONTENT,
+        };
+        let mut headers = HeaderMap::new();
+        if let Ok(etag) = HeaderValue::from_str(etag.as_str()) {
+            headers.insert(ETAG, etag);
+        }
+        if is_new {
+            headers.insert(CONTENT_LENGTH, 0.into());
+        }
+        Ok(Reply::new(status, headers, Content::Nothing))
+    }
+
+    async fn delete(
+        &self,
+        route: &RouteState,
+        key: &ObjectKey,
+        parts: &Parts,
+    ) -> Result<Reply, Cause> {
+        let wanted = self.wanted(route, key, &parts.headers).await?;
+        self.engine.delete(&route.source, key, &wanted).await?;
+        let status = StatusCode::NO_CONTENT;
+        Ok(Reply::new(status, HeaderMap::new(), Content::Nothing))
+    }
+
+    /// What the request wants of the key.
+    async fn wanted(
+        &self,
+        route: &RouteState,
+        key: &ObjectKey,
+        headers: &HeaderMap,
+    ) -> Result<Wanted, Cause> {
+        match precondition::for_write(headers) {
+            ForWrite::Nothing => return Ok(Wanted::Anything),
+            ForWrite::Absent => return Ok(Wanted::Absent),
+            ForWrite::Version(etag) => return Ok(Wanted::Version(etag)),
+            ForWrite::Judge => {}
+        }
+        let current = Open {
+            revalidate: true,
+            ..Open::default()
+        };
+        let version = match self.engine.open(&route.source, key, current).await {
+            Ok(object) => object.version().clone(),
+            // RFC 9110, 13.1.1 and 13.1.2: of no object nothing matches.
+            Err(Error::NotFound) => {
+                return match headers.contains_key(http::header::IF_MATCH) {
+                    true => Err(Cause::Precondition),
+                    false => Ok(Wanted::Absent),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let validators = Validators {
+            etag: &version.etag,
+            last_modified: version.last_modified,
+        };
+        let mut headers = headers.clone();
+        headers.remove(http::header::IF_MODIFIED_SINCE);
+        match precondition::evaluate(&headers, validators) {
+            Verdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
+            _ => Err(Cause::Precondition),
+        }
+    }
+}
+
+fn kept(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let own = |name: &HeaderName| KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-");
+    let kept = headers.iter().filter(|(name, _)| own(name));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    // RFC 9112, 6.3: with both, the length counts for nothing.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A request's body; a client that sends nothing for too long has left.
+struct Arriving {
+    body: Sent,
+    patience: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Arriving {
+    fn new(body: Sent, patience: Duration) -> Self {
+        Self {
+            body,
+            patience,
+            timer: Box::pin(sleep(patience)),
+        }
+    }
+}
+
+impl Stream for Arriving {
+    type Item = Result<Bytes, Left>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let until = Instant::now() + this.patience;
+                    this.timer.as_mut().reset(until);
+                    if let Ok(bytes) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => {
+                    ready!(this.timer.as_mut().poll(cx));
+                    return Poll::Ready(Some(Err(Left)));
+                }
+            }
+        }
+    }
+}

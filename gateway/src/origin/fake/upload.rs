@@ -1,0 +1,312 @@
+//! Writing as S3 does: whole objects, and objects in parts.
+//!
+//! Tags of parts follow from their bytes, and an object's from the tags of its parts and their
+//! number, as in S3. What has no bytes, or too few for a part that is not the last, is refused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::time::sleep;
+
+use super::body::Running;
+use super::{FakeOrigin, Fault};
+use crate::origin::write::Headers;
+use crate::origin::{
+    CopySource, Crc64, Guard, OriginError, Payload, Upload, Write, Written, Wrote,
+};
+use crate::plan::{ByteRange, ETag, ObjectKey, Version};
+
+/// An upload under way.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    key: ObjectKey,
+    headers: Headers,
+    parts: BTreeMap<u32, (Bytes, ETag)>,
+}
+
+/// What was asked.
+impl FakeOrigin {
+    /// Every request to write so far, by its kind, in order.
+    #[must_use]
+    pub fn writes(&self) -> Vec<&'static str> {
+        self.state().writes_log.clone()
+    }
+
+    /// How many requests to write of this kind there were.
+    #[must_use]
+    pub fn count(&self, kind: &str) -> usize {
+        self.writes().iter().filter(|write| **write == kind).count()
+    }
+
+    /// Bytes of payloads that arrived.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.0.counts.arrived.load(Ordering::SeqCst)
+    }
+
+    /// The keys of all uploads under way.
+    #[must_use]
+    pub fn uploads_under_way(&self) -> Vec<String> {
+        let state = self.state();
+        let keys = state.uploads.values().map(|begun| begun.key.as_str());
+        keys.map(str::to_owned).collect()
+    }
+
+    /// The keys of all objects, in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let state = self.state();
+        let there = state
+            .objects
+            .iter()
+            .filter(|(_, history)| history.last().is_some_and(|stored| stored.bytes.is_some()));
+        let mut keys: Vec<_> = there.map(|(key, _)| key.as_str().to_owned()).collect();
+        keys.sort();
+        keys
+    }
+
+    /// The object of this key as it is now.
+    ///
+    /// # Panics
+    /// If the key is none: a test's own mistake.
+    #[must_use]
+    pub fn object(&self, key: &str) -> Option<(Arc<Version>, Bytes)> {
+        let key = ObjectKey::new(key).expect("a valid key");
+        let stored = self.current(&key)?;
+        Some((stored.version, stored.bytes?))
+    }
+
+    /// Takes parts of so few bytes that are not the last, where S3 wants 5 MiB.
+    #[must_use]
+    pub fn with_min_part(self, bytes: u64) -> Self {
+        self.state().min_part = Some(bytes);
+        self
+    }
+}
+
+impl FakeOrigin {
+    pub(super) async fn carry_out(&self, write: Write) -> Result<Wrote, OriginError> {
+        let _running = Running::new(self.0.counts.running.clone());
+        self.state().writes_log.push(write.kind());
+        let faults = self.suffer().await?;
+        let wrote = match write {
+            Write::Put {
+                key,
+                headers,
+                payload,
+                guard,
+            } => {
+                let bytes = self.receive(&payload, &faults).await?;
+                let etag = tag(&bytes);
+                self.install(&key, bytes, etag, headers, &guard)
+            }
+            Write::Begin { key, headers } => Ok(Wrote::Upload(self.begin(key, headers))),
+            Write::Part {
+                upload,
+                number,
+                payload,
+            } => {
+                let bytes = self.receive(&payload, &faults).await?;
+                self.keep(&upload, number, bytes)
+            }
+            Write::CopyPart {
+                upload,
+                number,
+                source,
+                range,
+            } => {
+                let (_, bytes) = self.source(&source)?;
+                let bytes = cut(&bytes, range).ok_or(OriginError::BadAnswer("beyond the end"))?;
+                self.keep(&upload, number, bytes)
+            }
+            Write::Complete {
+                upload,
+                parts,
+                guard,
+            } => self.complete(&upload, &parts, &guard),
+            Write::Abort(upload) => {
+                self.state().uploads.remove(&upload.id);
+                Ok(Wrote::Done)
+            }
+            Write::Uploads(key) => Ok(Wrote::Uploads(self.uploads_of(&key))),
+            Write::Copy {
+                source,
+                key,
+                headers,
+            } => {
+                let (version, bytes) = self.source(&source)?;
+                let headers = headers.unwrap_or_else(|| version.headers.clone());
+                // A copy in one request is stored as one, whatever its source was.
+                let etag = tag(&bytes);
+                self.install(&key, bytes, etag, headers, &Guard::None)
+            }
+            Write::Delete(key) => {
+                self.delete(key.as_str());
+                Ok(Wrote::Done)
+            }
+        }?;
+        if faults.contains(&Fault::LoseAnswer) {
+            return Err(OriginError::Unavailable("connection lost"));
+        }
+        Ok(wrote)
+    }
+
+    async fn receive(&self, payload: &Payload, faults: &[Fault]) -> Result<Bytes, OriginError> {
+        let rate = faults.iter().find_map(|fault| match fault {
+            Fault::Rate(rate) => Some(*rate as f64),
+            _ => None,
+        });
+        let mut frames = payload.open();
+        let mut bytes = Vec::new();
+        while let Some(frame) = frames.next().await {
+            let frame = frame?;
+            for fault in faults {
+                match fault {
+                    Fault::Reset(after) if bytes.len() as u64 >= *after => {
+                        return Err(OriginError::Unavailable("connection lost"));
+                    }
+                    Fault::Stall(after) if bytes.len() as u64 >= *after => {
+                        std::future::pending::<()>().await;
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(rate) = rate {
+                sleep(std::time::Duration::from_secs_f64(
+                    frame.len() as f64 / rate,
+                ))
+                .await;
+            }
+            let arrived = frame.len() as u64;
+            self.0.counts.arrived.fetch_add(arrived, Ordering::SeqCst);
+            bytes.extend_from_slice(&frame);
+        }
+        if bytes.len() as u64 != payload.len() {
+            return Err(OriginError::Unavailable("connection lost"));
+        }
+        if Crc64::of(&bytes) != payload.crc64() || faults.contains(&Fault::Damage) {
+            return Err(OriginError::Damaged);
+        }
+        Ok(bytes.into())
+    }
+
+    fn begin(&self, key: ObjectKey, headers: Headers) -> Upload {
+        let mut state = self.state();
+        state.begun += 1;
+        let id = format!("upload-{}", state.begun);
+        let begun = Begun {
+            key: key.clone(),
+            headers,
+            parts: BTreeMap::new(),
+        };
+        state.uploads.insert(id.clone(), begun);
+        Upload { key, id }
+    }
+
+    fn keep(&self, upload: &Upload, number: u32, bytes: Bytes) -> Result<Wrote, OriginError> {
+        if !(1..=10_000).contains(&number) {
+            return Err(OriginError::BadAnswer("no part has this number"));
+        }
+        let etag = tag(&bytes);
+        let mut state = self.state();
+        let begun = state.uploads.get_mut(&upload.id);
+        let begun = begun.filter(|begun| begun.key == upload.key);
+        let begun = begun.ok_or(OriginError::NoSuchUpload)?;
+        begun.parts.insert(number, (bytes, etag.clone()));
+        Ok(Wrote::Part(etag))
+    }
+
+    fn complete(
+        &self,
+        upload: &Upload,
+        parts: &[(u32, ETag)],
+        guard: &Guard,
+    ) -> Result<Wrote, OriginError> {
+        let (begun, min_part) = {
+            let state = self.state();
+            let begun = state.uploads.get(&upload.id);
+            let min_part = state.min_part.unwrap_or(crate::origin::write::MIN_PART);
+            (begun.ok_or(OriginError::NoSuchUpload)?.clone(), min_part)
+        };
+        let mut bytes = Vec::new();
+        let ascending = parts.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if parts.is_empty() || !ascending {
+            return Err(OriginError::BadAnswer("no parts, or out of order"));
+        }
+        for (at, (number, etag)) in parts.iter().enumerate() {
+            let kept = begun.parts.get(number).filter(|kept| kept.1 == *etag);
+            let (part, _) = kept.ok_or(OriginError::NoSuchUpload)?;
+            if at + 1 < parts.len() && (part.len() as u64) < min_part {
+                return Err(OriginError::BadAnswer("a part is too small"));
+            }
+            bytes.extend_from_slice(part);
+        }
+        let etag = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
+        let etag = etag.expect("tags of ours");
+        let wrote = self.install(&begun.key, bytes.into(), etag, begun.headers, guard)?;
+        self.state().uploads.remove(&upload.id);
+        Ok(wrote)
+    }
+
+    fn uploads_of(&self, key: &ObjectKey) -> Vec<Upload> {
+        let state = self.state();
+        let of_key = state.uploads.iter().filter(|(_, begun)| begun.key == *key);
+        let upload = |(id, begun): (&String, &Begun)| Upload {
+            key: begun.key.clone(),
+            id: id.clone(),
+        };
+        of_key.map(upload).collect()
+    }
+
+    fn source(&self, source: &CopySource) -> Result<(Arc<Version>, Bytes), OriginError> {
+        let stored = self.current(&source.key).ok_or(OriginError::Changed)?;
+        if !stored.version.etag.strong_eq(&source.etag) {
+            return Err(OriginError::Changed);
+        }
+        Ok((stored.version, stored.bytes.expect("a current object")))
+    }
+
+    fn install(
+        &self,
+        key: &ObjectKey,
+        bytes: Bytes,
+        etag: ETag,
+        headers: Headers,
+        guard: &Guard,
+    ) -> Result<Wrote, OriginError> {
+        let current = self.current(key).map(|stored| stored.version.etag.clone());
+        let holds = match (guard, &current) {
+            (Guard::None, _) | (Guard::Absent, None) => true,
+            (Guard::Same(wanted), Some(etag)) => etag.strong_eq(wanted),
+            _ => false,
+        };
+        if !holds {
+            return Err(OriginError::Changed);
+        }
+        let version = Version {
+            etag,
+            size: bytes.len() as u64,
+            last_modified: None,
+            version_id: None,
+            headers,
+        };
+        let version = self.store(key.as_str(), version, Some(bytes));
+        Ok(Wrote::Object(Written {
+            etag: version.etag.clone(),
+            version_id: version.version_id.clone(),
+        }))
+    }
+}
+
+fn tag(bytes: &[u8]) -> ETag {
+    ETag::of_bytes([bytes])
+}
+
+fn cut(bytes: &Bytes, range: ByteRange) -> Option<Bytes> {
+    let start = usize::try_from(range.start).ok()?;
+    let end = usize::try_from(range.end).ok()?;
+    (start < end && end <= bytes.len()).then(|| bytes.slice(start..end))
+}

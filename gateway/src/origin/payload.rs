@@ -1,0 +1,153 @@
+//! Bytes on their way into a bucket: so many, with this checksum, as often as they are asked for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
+use futures_util::{StreamExt, stream};
+
+use super::Body;
+
+/// CRC64NVME, the checksum that S3 computes by default (S3 user guide, "Checking object integrity").
+#[derive(Debug, Clone)]
+pub struct Crc64(Digest);
+
+impl Default for Crc64 {
+    fn default() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+}
+
+impl Crc64 {
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of everything taken in.
+    #[must_use]
+    pub fn finish(&self) -> u64 {
+        self.0.finalize()
+    }
+
+    /// The checksum of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> u64 {
+        crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+    }
+}
+
+/// Makes the bytes anew for each try.
+pub type Frames = Arc<dyn Fn() -> Body + Send + Sync>;
+
+/// The body of a write. Its length and checksum are known before its first byte is sent, and it can
+/// be sent again. Clones share the bytes.
+#[derive(Clone)]
+pub struct Payload {
+    length: u64,
+    crc64: u64,
+    frames: Frames,
+}
+
+impl Payload {
+    /// Bytes that are read anew for each try: `length` of them, whose checksum is `crc64`.
+    #[must_use]
+    pub fn read(length: u64, crc64: u64, frames: Frames) -> Self {
+        Self {
+            length,
+            crc64,
+            frames,
+        }
+    }
+
+    /// Bytes in memory, in pieces.
+    #[must_use]
+    pub fn pieces(pieces: Vec<Bytes>) -> Self {
+        let mut crc = Crc64::default();
+        pieces.iter().for_each(|piece| crc.update(piece));
+        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let pieces = Arc::new(pieces);
+        let frames = move || -> Body {
+            let pieces = pieces.clone();
+            let frame = move |at| pieces.get(at).cloned().map(|piece| (Ok(piece), at + 1));
+            Box::pin(stream::unfold(0, move |at| std::future::ready(frame(at))))
+        };
+        Self::read(length, crc.finish(), Arc::new(frames))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The checksum of all of them.
+    #[must_use]
+    pub fn crc64(&self) -> u64 {
+        self.crc64
+    }
+
+    /// The bytes, from the first.
+    #[must_use]
+    pub fn open(&self) -> Body {
+        (self.frames)()
+    }
+
+    /// The same bytes; `seen` is told the length of each piece as it is taken.
+    #[must_use]
+    pub fn observed(self, seen: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        let (frames, seen) = (self.frames, Arc::new(seen));
+        let observed = move || -> Body {
+            let seen = seen.clone();
+            Box::pin(frames().inspect(move |item| {
+                if let Ok(piece) = item {
+                    seen(piece.len());
+                }
+            }))
+        };
+        Self {
+            frames: Arc::new(observed),
+            ..self
+        }
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self::pieces(vec![bytes])
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Payload")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of the algorithm's parameters, and a sum over pieces.
+    #[tokio::test]
+    async fn is_checked_as_a_whole_and_read_as_often_as_wanted() {
+        assert_eq!(Crc64::of(b"123456789"), 0xae8b_1486_0a79_9888);
+        let payload = Payload::pieces(vec!["1234".into(), "".into(), "56789".into()]);
+        assert_eq!(payload.crc64(), 0xae8b_1486_0a79_9888);
+        assert_eq!((payload.len(), payload.is_empty()), (9, false));
+        for _ in 0..2 {
+            let pieces: Vec<_> = payload.open().collect().await;
+            let whole: Vec<u8> = pieces.into_iter().flat_map(|p| p.expect("bytes")).collect();
+            assert_eq!(whole, b"123456789");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a part is, and what may be done with it.
+
+use super::{Draft, LEFT_BEHIND, Part, Sent, When};
+use crate::plan::ByteRange;
+
+impl Draft {
+    pub(super) fn tick(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Gives a part a new revision.
+    pub(super) fn change(&mut self, index: u32) -> &mut Part {
+        let revision = self.tick();
+        self.unsent.insert(index);
+        let part = self.parts.entry(index).or_default();
+        part.revision = revision;
+        part.changed = true;
+        part.evicted = false;
+        part
+    }
+
+    pub(super) fn note_order(&mut self, index: u32) {
+        let range = self.range(index);
+        let end = self.size.saturating_sub(self.kept);
+        let was_sent = self.part(index).is_some_and(|part| part.sent.is_some());
+        if was_sent && range.start >= self.kept && range.end <= end {
+            self.in_order = false;
+        }
+    }
+
+    pub(super) fn part(&self, index: u32) -> Option<&Part> {
+        self.parts.get(&index)
+    }
+
+    pub(super) fn range(&self, index: u32) -> ByteRange {
+        self.sizes.range(index, self.size)
+    }
+
+    pub(super) fn is_evicted(&self, index: u32) -> bool {
+        self.part(index).is_some_and(|part| part.evicted)
+    }
+
+    /// What was sent of a part, if that is what it is now.
+    pub(super) fn sent_as_it_is<'a>(&self, index: u32, part: &'a Part) -> Option<&'a Sent> {
+        let sent = part.sent.as_ref()?;
+        let same = sent.revision == part.revision && sent.length == self.range(index).len();
+        same.then_some(sent)
+    }
+
+    pub(super) fn fill_of(&self, range: ByteRange) -> Vec<ByteRange> {
+        match range.intersect(ByteRange::new(0, self.base)) {
+            Some(of_base) => self.local.gaps(of_base),
+            None => Vec::new(),
+        }
+    }
+
+    /// All of it is the base's.
+    pub(super) fn is_clean(&self, index: u32) -> bool {
+        let changed = self.part(index).is_some_and(|part| part.changed);
+        !changed && self.range(index).end <= self.base
+    }
+
+    /// At the end: neither copied nor sent, nor just being sent.
+    pub(super) fn must_be_sent(&self, index: u32) -> bool {
+        if self.is_clean(index) {
+            return false;
+        }
+        self.part(index).is_none_or(|part| {
+            !part.sending && part.busy == 0 && self.sent_as_it_is(index, part).is_none()
+        })
+    }
+
+    /// Before the end: whether it looks finished, or must do.
+    pub(super) fn is_ripe(&self, index: u32, when: When) -> bool {
+        let Some(part) = self.part(index) else {
+            return false;
+        };
+        let whole = self.sizes.range(index, u64::MAX);
+        if part.busy > 0 || part.sending || part.evicted || whole.end > self.size {
+            return false;
+        }
+        if when == When::Pressed {
+            return self.sent_as_it_is(index, part).is_none();
+        }
+        // An object of one part goes up in one request, at the end; and what was sent and changed
+        // since will change again: it waits for the end too.
+        if self.size <= self.sizes.first() {
+            return false;
+        }
+        let behind = whole.end + LEFT_BEHIND as u64 * whole.len() <= self.frontier;
+        part.sent.is_none() && (behind || self.local.covers(whole))
+    }
+}

@@ -1,0 +1,104 @@
+//! A draft taken apart: where the bytes of a range are, and of which pieces the object is put
+//! together in the end.
+
+use super::{Draft, Gone};
+use crate::plan::{ByteRange, ETag};
+
+/// Where bytes of a draft are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// In the spool.
+    Spool,
+    /// In the base, at the same place.
+    Base,
+    /// Nowhere: they are zero.
+    Zero,
+    /// In a part that was sent, and nowhere to be read.
+    Gone,
+}
+
+/// A part of the object to be: with its number, from 1 to 10,000.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// It was sent.
+    Sent(u32, ETag),
+    /// These bytes of the base, to be copied on the server.
+    Copy(u32, ByteRange),
+}
+
+/// The object to be, in order.
+pub type Pieces = Vec<Piece>;
+
+impl Draft {
+    /// Where the bytes of a range are, in order, as far as the object goes.
+    #[must_use]
+    pub fn sources(&self, range: ByteRange) -> Vec<(ByteRange, From)> {
+        let Some(range) = range.intersect(ByteRange::new(0, self.size)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for index in self.sizes.span(range) {
+            let here = self.range(index).intersect(range);
+            let here = here.expect("a part of the span");
+            if self.is_evicted(index) {
+                found.push((here, From::Gone));
+                continue;
+            }
+            let mut at = here.start;
+            for held in self.local.within(here) {
+                self.beside_the_spool(ByteRange::new(at, held.start), &mut found);
+                found.push((held, From::Spool));
+                at = held.end;
+            }
+            self.beside_the_spool(ByteRange::new(at, here.end), &mut found);
+        }
+        join(found)
+    }
+
+    fn beside_the_spool(&self, range: ByteRange, found: &mut Vec<(ByteRange, From)>) {
+        let border = self.base.clamp(range.start, range.end);
+        let pieces = [
+            (ByteRange::new(range.start, border), From::Base),
+            (ByteRange::new(border, range.end), From::Zero),
+        ];
+        found.extend(pieces.into_iter().filter(|(range, _)| !range.is_empty()));
+    }
+
+    /// Of which pieces the object is put together, once all is sent that must be. Clean parts side by
+    /// side are copied as one, of at most `most` bytes.
+    ///
+    /// # Errors
+    /// A part that still has to be sent.
+    pub fn pieces(&self, most: u64) -> Result<Pieces, Gone> {
+        let mut pieces: Pieces = Vec::new();
+        for index in 0..self.sizes.count(self.size) {
+            let range = self.range(index);
+            if self.is_clean(index) {
+                match pieces.last_mut() {
+                    Some(Piece::Copy(_, run)) if range.end - run.start <= most => {
+                        run.end = range.end;
+                    }
+                    _ => pieces.push(Piece::Copy(index + 1, range)),
+                }
+                continue;
+            }
+            let part = self.part(index);
+            let sent = part.and_then(|part| self.sent_as_it_is(index, part));
+            let sent = sent.ok_or(Gone(index))?;
+            pieces.push(Piece::Sent(index + 1, sent.etag.clone()));
+        }
+        Ok(pieces)
+    }
+}
+
+/// Makes neighbours of one source one.
+fn join(found: Vec<(ByteRange, From)>) -> Vec<(ByteRange, From)> {
+    let mut joined: Vec<(ByteRange, From)> = Vec::new();
+    for (range, from) in found {
+        match joined.last_mut() {
+            Some((last, same)) if *same == from && last.end == range.start => last.end = range.end,
+            _ => joined.push((range, from)),
+        }
+    }
+    joined
+}

@@ -1,0 +1,226 @@
+//! PUT and DELETE.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::Method;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
+use tidegate::http::{RouteSettings, Settings, Token};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::gateway::{Gateway, Got, sample, status};
+
+const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
+
+async fn writable() -> Gateway {
+    let settings = RouteSettings {
+        write_token: Token::new("s3cret"),
+        ..RouteSettings::default()
+    };
+    let limits = Settings {
+        stall_timeout: Duration::from_secs(20),
+        ..Settings::default()
+    };
+    Gateway::with(vec![settings], limits).await
+}
+
+async fn put(
+    gateway: &Gateway,
+    path: &str,
+    headers: &[(&str, &str)],
+    bytes: impl Into<Bytes>,
+) -> Got {
+    let headers: Vec<_> = headers.iter().copied().chain([TOKEN]).collect();
+    let body = Full::new(bytes.into());
+    gateway.send_to(Method::PUT, path, &headers, body).await
+}
+
+#[tokio::test]
+async fn only_who_shows_the_token_writes_and_only_where_it_is_allowed() {
+    let closed = Gateway::start().await;
+    let got = put(&closed, "/k", &[], "x").await;
+    assert_eq!(
+        (status(&got), got.header("allow")),
+        (405, "GET, HEAD, OPTIONS".into())
+    );
+    closed.end().await;
+    let gateway = writable().await;
+    for headers in [vec![], vec![("authorization", "Bearer wrong")]] {
+        for method in [Method::PUT, Method::DELETE] {
+            let body = Full::new(Bytes::from("x"));
+            let got = gateway.send_to(method, "/k", &headers, body).await;
+            assert_eq!(status(&got), 401);
+            assert!(got.header("www-authenticate").starts_with("Bearer"));
+        }
+    }
+    assert!(gateway.origin.keys().is_empty());
+    let options = gateway.ask(Method::OPTIONS, "/k", &[]).await;
+    assert_eq!(options.header("allow"), "GET, HEAD, OPTIONS, PUT, DELETE");
+    let post = gateway.ask(Method::POST, "/k", &[]).await;
+    assert_eq!(status(&post), 405);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn what_was_put_is_there_at_once_with_its_headers() {
+    let gateway = writable().await;
+    let headers = [
+        ("content-type", "text/x-test"),
+        ("x-amz-meta-mood", "calm"),
+        ("x-other", "no"),
+    ];
+    let got = put(&gateway, "/a%20b", &headers, "one").await;
+    assert_eq!(status(&got), 201);
+    let first = got.header("etag");
+    let got = gateway.get("/a%20b", &[]).await;
+    assert_eq!(
+        (&got.bytes()[..], got.header("etag")),
+        (&b"one"[..], first.clone())
+    );
+    assert_eq!(got.header("content-type"), "text/x-test");
+    assert_eq!(got.header("x-amz-meta-mood"), "calm");
+    let got = put(&gateway, "/a%20b", &[], "two!").await;
+    assert_eq!(status(&got), 204);
+    assert_ne!(got.header("etag"), first);
+    assert_eq!(
+        gateway.get("/a%20b", &[]).await.bytes(),
+        "two!",
+        "without a purge"
+    );
+    let got = gateway
+        .send_to(Method::DELETE, "/a%20b", &[TOKEN], Full::<Bytes>::default())
+        .await;
+    assert_eq!(status(&got), 204);
+    assert_eq!(status(&gateway.get("/a%20b", &[]).await), 404);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn conditions_hold_when_the_object_appears() {
+    let gateway = writable().await;
+    let got = put(&gateway, "/k", &[("if-none-match", "*")], "one").await;
+    assert_eq!(status(&got), 201);
+    let first = got.header("etag");
+    let got = put(&gateway, "/k", &[("if-none-match", "*")], "two").await;
+    assert_eq!(status(&got), 412);
+    let got = put(&gateway, "/k", &[("if-match", "\"other\"")], "two").await;
+    assert_eq!(status(&got), 412);
+    let weak = format!("W/{first}");
+    assert_eq!(
+        status(&put(&gateway, "/k", &[("if-match", &weak)], "two").await),
+        412
+    );
+    let several = format!("\"other\", {first}");
+    let got = put(&gateway, "/k", &[("if-match", &several)], "two").await;
+    assert_eq!(status(&got), 204);
+    assert_eq!(
+        status(&put(&gateway, "/k", &[("if-match", &first)], "three").await),
+        412
+    );
+    assert_eq!(
+        status(&put(&gateway, "/none", &[("if-match", "*")], "x").await),
+        412
+    );
+    let wrong = [TOKEN, ("if-match", first.as_str())];
+    let got = gateway
+        .send_to(Method::DELETE, "/k", &wrong, Full::<Bytes>::default())
+        .await;
+    assert_eq!(status(&got), 412);
+    assert_eq!(gateway.get("/k", &[]).await.bytes(), "two");
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_what_was_announced_is_no_object() {
+    let gateway = writable().await;
+    let right = ("content-md5", "JfnnlDI7RTiF9RgfG2JNCw==");
+    assert_eq!(
+        status(&put(&gateway, "/k", &[right], "123456789").await),
+        201
+    );
+    assert_eq!(
+        status(&put(&gateway, "/k", &[right], "12345678").await),
+        400
+    );
+    let large = sample(20_000_000);
+    let wrong = ("x-amz-checksum-crc64nvme", "rosUhgp5mIg=");
+    assert_eq!(status(&put(&gateway, "/large", &[wrong], large).await), 400);
+    let unreadable = ("repr-digest", "sha-256=oops");
+    assert_eq!(status(&put(&gateway, "/k", &[unreadable], "x").await), 400);
+    let part = ("content-range", "bytes 0-0/2");
+    assert_eq!(status(&put(&gateway, "/k", &[part], "x").await), 400);
+    assert_eq!(gateway.get("/k", &[]).await.bytes(), "123456789");
+    assert_eq!(gateway.origin.keys(), ["k"]);
+    gateway.end().await;
+}
+
+/// Of unknown length, in pieces that fit no part.
+#[tokio::test]
+async fn a_large_object_goes_up_as_it_arrives() {
+    let gateway = writable().await;
+    let bytes = sample(30_000_000);
+    let pieces: Vec<_> = bytes.chunks(70_001).map(Bytes::copy_from_slice).collect();
+    let frames = pieces
+        .into_iter()
+        .map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+    let body = StreamBody::new(stream::iter(frames));
+    let got = gateway.send_to(Method::PUT, "/large", &[TOKEN], body).await;
+    assert_eq!(status(&got), 201);
+    assert_eq!(gateway.origin.count("part"), 4);
+    assert!(gateway.get("/large", &[]).await.bytes()[..] == bytes);
+    // One that fills its parts exactly, and one that is exactly one part.
+    for length in [16 << 20, 8 << 20] {
+        let got = put(&gateway, "/exact", &[], sample(length)).await;
+        assert!(got.status.is_success());
+        assert_eq!(gateway.get("/exact", &[]).await.bytes().len(), length);
+    }
+    assert!(gateway.origin.uploads_under_way().is_empty());
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_nothing() {
+    let gateway = writable().await;
+    let mut stream = gateway.connect().await;
+    let head = "PUT /k HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: 40000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    stream.write_all(&sample(20_000_000)).await.expect("sent");
+    while gateway.origin.count("part") < 2 {
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    while !gateway.origin.uploads_under_way().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(gateway.origin.keys().is_empty());
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_said_before_it_is_sent() {
+    let gateway = writable().await;
+    let mut stream = gateway.connect().await;
+    let head = "PUT /k HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: 200000000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    drop(stream);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn an_origin_that_fails_is_told_and_nothing_is_half_written() {
+    let gateway = writable().await;
+    let down = Fault::Refuse(OriginError::Unavailable("down"));
+    gateway.origin.set_faults([down]);
+    assert_eq!(status(&put(&gateway, "/k", &[], "x").await), 503);
+    gateway.origin.set_faults([]);
+    assert_eq!(status(&gateway.get("/k", &[]).await), 404);
+    gateway.end().await;
+}

@@ -1,0 +1,458 @@
+//! What every bucket owes its writer, asked of every bucket there is: one in memory, the embedded
+//! one, and (feature `real-parts`) MinIO; with every decorator around them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tidegate::origin::embedded::Embedded;
+use tidegate::origin::fake::Fault;
+use tidegate::origin::settings::Credentials;
+use tidegate::origin::write::Headers;
+use tidegate::origin::{
+    self, Answer, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin, OriginError,
+    Payload, Phase, Priority, Settings, Upload,
+};
+use tidegate::plan::{ByteRange, ETag, ObjectKey, Version};
+use tokio::time::Instant;
+
+#[cfg(feature = "real-parts")]
+#[expect(dead_code, reason = "written to by the origin under test here")]
+#[path = "support/bucket.rs"]
+mod bucket;
+#[cfg(feature = "real-parts")]
+#[path = "support/minio.rs"]
+mod minio;
+
+const MIB: usize = 1 << 20;
+
+/// A bucket under test, and what its store is known not to do.
+struct Subject {
+    origin: Arc<dyn Origin>,
+    lacks: &'static [Lack],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// It does not compare the checksum of a part with its bytes.
+    PartChecksums,
+    /// It does not compare the tags of parts with those listed at the end.
+    PartTags,
+}
+
+impl Subject {
+    async fn put(
+        &self,
+        key: &str,
+        bytes: impl Into<Bytes>,
+        guard: Guard,
+    ) -> Result<ETag, OriginError> {
+        let payload = Payload::from(bytes.into());
+        let key = name(key);
+        let put = self.origin.writing().put(&key, headers(), payload, guard);
+        put.await.map(|written| written.etag)
+    }
+
+    async fn read(&self, key: &str) -> (Version, Vec<u8>) {
+        let get = Get {
+            key: name(key),
+            range: None,
+            condition: Condition::None,
+            priority: Priority::Demand,
+        };
+        let Ok(Answer::Content(mut content)) = self.origin.get(get).await else {
+            panic!("no content of {key}");
+        };
+        let mut bytes = Vec::new();
+        while let Some(frame) = content.body.next().await {
+            bytes.extend_from_slice(&frame.expect("bytes"));
+        }
+        (Version::clone(&content.version), bytes)
+    }
+
+    async fn begin(&self, key: &str) -> Upload {
+        let begun = self.origin.writing().begin(&name(key), headers()).await;
+        begun.expect("begun")
+    }
+
+    async fn part(&self, upload: &Upload, number: u32, bytes: &Bytes) -> (u32, ETag) {
+        let payload = Payload::from(bytes.clone());
+        let sent = self.origin.writing().part(upload, number, payload).await;
+        (number, sent.expect("a part"))
+    }
+}
+
+fn name(text: &str) -> ObjectKey {
+    ObjectKey::new(text).expect("a valid key")
+}
+
+fn headers() -> Headers {
+    let header = |(name, value): (&str, &str)| {
+        (
+            name.try_into().expect("a name"),
+            value.try_into().expect("a value"),
+        )
+    };
+    [
+        ("content-type", "audio/mpeg"),
+        ("cache-control", "max-age=5"),
+        ("x-amz-meta-mtime", "1700000000.5"),
+    ]
+    .map(header)
+    .to_vec()
+}
+
+fn sample(seed: u8, length: usize) -> Bytes {
+    (0..length)
+        .map(|n| (n / 251) as u8 ^ (n as u8).wrapping_mul(7).wrapping_add(seed))
+        .collect()
+}
+
+fn source(key: &str, etag: &ETag) -> CopySource {
+    CopySource {
+        key: name(key),
+        etag: etag.clone(),
+    }
+}
+
+async fn every_duty(subject: &Subject) {
+    puts_whole_objects(subject).await;
+    refuses_damaged_bytes(subject).await;
+    puts_parts_together(subject).await;
+    guards_what_is_completed(subject).await;
+    copies_parts_of_one_version(subject).await;
+    copies_whole_objects(subject).await;
+    gives_uploads_up(subject).await;
+    deletes(subject).await;
+}
+
+async fn puts_whole_objects(subject: &Subject) {
+    let first = subject
+        .put("put/a b+ü", sample(1, 70_000), Guard::Absent)
+        .await;
+    let first = first.expect("there was none");
+    let (version, bytes) = subject.read("put/a b+ü").await;
+    assert_eq!(version.etag, first);
+    assert!(bytes == sample(1, 70_000));
+    for (name, value) in headers() {
+        assert_eq!(version.header(&name), value.to_str().ok(), "{name}");
+    }
+    let refused = Err(OriginError::Changed);
+    assert_eq!(subject.put("put/a b+ü", "x", Guard::Absent).await, refused);
+    let second = subject
+        .put("put/a b+ü", "two", Guard::Same(first.clone()))
+        .await;
+    let second = second.expect("the version it is");
+    let late = Guard::Same(first.clone());
+    assert_eq!(subject.put("put/a b+ü", "x", late).await, refused);
+    let nothing = subject.put("put/none", "x", Guard::Same(first)).await;
+    assert_eq!(nothing, refused, "no object is another version too");
+    assert_eq!(subject.read("put/a b+ü").await.0.etag, second);
+    let empty = subject
+        .put("put/a b+ü", "", Guard::None)
+        .await
+        .expect("put");
+    let head = subject
+        .origin
+        .head(&name("put/a b+ü"))
+        .await
+        .expect("there");
+    assert_eq!((head.etag, head.size), (empty, 0));
+}
+
+async fn refuses_damaged_bytes(subject: &Subject) {
+    let bytes = sample(2, 1000);
+    let wrong = || {
+        let bytes = bytes.clone();
+        let frames = move || -> origin::Body {
+            let bytes = bytes.clone();
+            Box::pin(futures_util::stream::once(async { Ok(bytes) }))
+        };
+        Payload::read(1000, 7, Arc::new(frames))
+    };
+    let writing = subject.origin.writing();
+    let damaged = Err(OriginError::Damaged);
+    let upload = subject.begin("damaged").await;
+    if !subject.lacks.contains(&Lack::PartChecksums) {
+        assert_eq!(writing.part(&upload, 1, wrong()).await, damaged);
+        let key = name("damaged");
+        let put = writing.put(&key, headers(), wrong(), Guard::None);
+        assert_eq!(put.await.map(|written| written.etag), damaged);
+        let head = subject.origin.head(&name("damaged")).await;
+        assert_eq!(head, Err(OriginError::NotFound));
+    }
+    writing.abort(&upload).await.expect("aborted");
+}
+
+/// Numbers with gaps, a part sent again, and the last one small.
+async fn puts_parts_together(subject: &Subject) {
+    let upload = subject.begin("parts/object").await;
+    let (one, two, last) = (sample(3, 5 * MIB), sample(4, 5 * MIB), sample(5, 17));
+    let stale = subject.part(&upload, 1, &two).await;
+    let parts = [
+        subject.part(&upload, 1, &one).await,
+        subject.part(&upload, 5, &two).await,
+        subject.part(&upload, 9, &last).await,
+    ];
+    let writing = subject.origin.writing();
+    let uploads = writing.uploads(&upload.key).await.expect("a list");
+    assert_eq!(uploads, std::slice::from_ref(&upload));
+    assert_eq!(
+        subject.origin.head(&upload.key).await,
+        Err(OriginError::NotFound),
+        "no object before its end"
+    );
+    if !subject.lacks.contains(&Lack::PartTags) {
+        let wrong = vec![stale, parts[1].clone(), parts[2].clone()];
+        let refused = writing.complete(&upload, wrong, Guard::None).await;
+        assert_eq!(refused, Err(OriginError::NoSuchUpload));
+    }
+    let done = writing
+        .complete(&upload, parts.to_vec(), Guard::Absent)
+        .await;
+    let (version, bytes) = subject.read("parts/object").await;
+    assert_eq!(version.etag, done.expect("completed").etag);
+    assert!(bytes == [one, two, last].concat());
+    for (name, value) in headers() {
+        assert_eq!(version.header(&name), value.to_str().ok(), "{name}");
+    }
+    let again = writing.complete(&upload, parts.to_vec(), Guard::None).await;
+    assert_eq!(again, Err(OriginError::NoSuchUpload));
+    assert_eq!(writing.uploads(&upload.key).await, Ok(vec![]));
+}
+
+async fn guards_what_is_completed(subject: &Subject) {
+    let before = subject
+        .put("guard", "before", Guard::None)
+        .await
+        .expect("put");
+    let upload = subject.begin("guard").await;
+    let parts = vec![subject.part(&upload, 1, &sample(6, 100)).await];
+    let writing = subject.origin.writing();
+    let other = ETag::parse("\"other\"").expect("a tag");
+    for guard in [Guard::Absent, Guard::Same(other)] {
+        let refused = writing.complete(&upload, parts.clone(), guard).await;
+        assert_eq!(refused, Err(OriginError::Changed));
+    }
+    assert_eq!(subject.read("guard").await.1, b"before");
+    let done = writing.complete(&upload, parts, Guard::Same(before)).await;
+    assert!(done.is_ok(), "a refusal leaves the upload: {done:?}");
+    assert!(subject.read("guard").await.1 == sample(6, 100));
+}
+
+async fn copies_parts_of_one_version(subject: &Subject) {
+    let bytes = sample(7, 6 * MIB);
+    let etag = subject
+        .put("from/a b", bytes.clone(), Guard::None)
+        .await
+        .expect("put");
+    let upload = subject.begin("copied").await;
+    let writing = subject.origin.writing();
+    let range = ByteRange::new(100, 100 + 5 * MIB as u64);
+    let copied = writing
+        .copy_part(&upload, 1, source("from/a b", &etag), range)
+        .await;
+    let parts = vec![
+        (1, copied.expect("a part")),
+        subject.part(&upload, 2, &sample(8, 10)).await,
+    ];
+    let other = ETag::parse("\"other\"").expect("a tag");
+    for wrong in [source("from/a b", &other), source("from/none", &etag)] {
+        let refused = writing.copy_part(&upload, 3, wrong, range).await;
+        assert_eq!(refused, Err(OriginError::Changed));
+    }
+    writing
+        .complete(&upload, parts, Guard::None)
+        .await
+        .expect("completed");
+    let whole = [&bytes[100..100 + 5 * MIB], &sample(8, 10)].concat();
+    assert!(subject.read("copied").await.1 == whole);
+}
+
+async fn copies_whole_objects(subject: &Subject) {
+    let etag = subject.put("one", "bytes", Guard::None).await.expect("put");
+    let writing = subject.origin.writing();
+    let copy = writing.copy(source("one", &etag), &name("two"), None).await;
+    let (version, bytes) = subject.read("two").await;
+    assert_eq!(
+        (version.etag.clone(), &bytes[..]),
+        (copy.expect("a copy").etag, &b"bytes"[..])
+    );
+    assert_eq!(
+        version.headers.len(),
+        headers().len(),
+        "{:?}",
+        version.headers
+    );
+    let other = vec![(
+        http::header::CONTENT_TYPE,
+        "text/plain".parse().expect("a value"),
+    )];
+    let mended = writing
+        .copy(source("two", &version.etag), &name("two"), Some(other))
+        .await;
+    mended.expect("mended");
+    let (version, bytes) = subject.read("two").await;
+    assert_eq!(
+        version.header(&http::header::CONTENT_TYPE),
+        Some("text/plain")
+    );
+    assert_eq!(bytes, b"bytes");
+    let wrong = ETag::parse("\"other\"").expect("a tag");
+    for source in [source("one", &wrong), source("none", &etag)] {
+        let refused = writing.copy(source, &name("three"), None).await;
+        assert_eq!(refused, Err(OriginError::Changed));
+    }
+}
+
+async fn gives_uploads_up(subject: &Subject) {
+    let upload = subject.begin("given/up").await;
+    subject.part(&upload, 1, &sample(9, 10)).await;
+    let writing = subject.origin.writing();
+    writing.abort(&upload).await.expect("given up");
+    writing
+        .abort(&upload)
+        .await
+        .expect("which is no error twice");
+    assert_eq!(writing.uploads(&upload.key).await, Ok(vec![]));
+    let late = writing.part(&upload, 2, Payload::from(sample(9, 10))).await;
+    assert_eq!(late, Err(OriginError::NoSuchUpload));
+}
+
+async fn deletes(subject: &Subject) {
+    subject.put("deleted", "x", Guard::None).await.expect("put");
+    let writing = subject.origin.writing();
+    writing.delete(&name("deleted")).await.expect("deleted");
+    writing
+        .delete(&name("deleted"))
+        .await
+        .expect("no error twice");
+    let head = subject.origin.head(&name("deleted")).await;
+    assert_eq!(head, Err(OriginError::NotFound));
+}
+
+#[tokio::test]
+async fn a_bucket_in_memory() {
+    let origin = Arc::new(FakeOrigin::new());
+    every_duty(&Subject { origin, lacks: &[] }).await;
+}
+
+#[tokio::test]
+async fn a_bucket_in_memory_with_every_decorator() {
+    let (fake, settings) = (FakeOrigin::new(), Settings::new("fake", "fake"));
+    let origin = origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
+    every_duty(&Subject { origin, lacks: &[] }).await;
+    assert_eq!(fake.running(), 0);
+}
+
+#[tokio::test]
+async fn the_embedded_bucket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let mut settings = Settings::new("embedded", embedded.bucket());
+    settings.endpoint = Some(embedded.endpoint());
+    settings.path_style = true;
+    settings.credentials = Credentials::Static {
+        access_key_id: embedded.credentials().access_key_id.clone(),
+        secret_access_key: embedded.credentials().secret_access_key.clone(),
+        session_token: None,
+    };
+    let origin = origin::connect(&settings, &Metrics::default()).await;
+    let origin = origin.expect("valid settings");
+    let lacks = &[Lack::PartChecksums, Lack::PartTags];
+    every_duty(&Subject { origin, lacks }).await;
+}
+
+#[cfg(feature = "real-parts")]
+#[tokio::test]
+async fn minio() {
+    let server = minio::Minio::start().await;
+    let settings = server.settings("media");
+    bucket::Bucket::create(&settings).await;
+    let origin = origin::connect(&settings, &Metrics::default()).await;
+    let origin = origin.expect("valid settings");
+    every_duty(&Subject { origin, lacks: &[] }).await;
+}
+
+/// A bucket in memory with every decorator, under paused time.
+fn stacked() -> (FakeOrigin, Subject) {
+    let (fake, settings) = (FakeOrigin::new(), Settings::new("fake", "fake"));
+    let origin = origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
+    (fake, Subject { origin, lacks: &[] })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_no_harm_twice_is_sent_again() {
+    let (fake, subject) = stacked();
+    fake.fail_next([Fault::LoseAnswer]);
+    subject
+        .put("a", "x", Guard::None)
+        .await
+        .expect("sent again");
+    assert_eq!(fake.count("put"), 2);
+    let upload = subject.begin("b").await;
+    for fault in [Fault::Damage, Fault::LoseAnswer, Fault::Reset(0)] {
+        fake.fail_next([fault]);
+        subject.part(&upload, 1, &sample(1, 10)).await;
+    }
+    assert_eq!(fake.count("part"), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_done_is_not_done_twice() {
+    let (fake, subject) = stacked();
+    let lost = Err(OriginError::Unavailable("connection lost"));
+    fake.fail_next([Fault::LoseAnswer]);
+    assert_eq!(subject.put("a", "x", Guard::Absent).await, lost);
+    let upload = subject.begin("b").await;
+    let parts = vec![subject.part(&upload, 1, &sample(1, 10)).await];
+    fake.fail_next([Fault::LoseAnswer]);
+    let done = subject
+        .origin
+        .writing()
+        .complete(&upload, parts.clone(), Guard::None)
+        .await;
+    assert_eq!(done.map(|written| written.etag), lost);
+    assert_eq!((fake.count("put"), fake.count("complete")), (1, 1));
+    // What was refused before it was looked at is sent again, guarded or not.
+    fake.fail_next([Fault::Refuse(OriginError::Throttled { retry_after: None })]);
+    subject
+        .put("c", "x", Guard::Absent)
+        .await
+        .expect("sent again");
+    assert_eq!(fake.count("put"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_line_may_be_slow_and_a_stalled_one_is_given_up() {
+    let (fake, subject) = stacked();
+    let pieces = || Payload::pieces(vec![sample(1, 1000); 100]);
+    let upload = subject.begin("a").await;
+    let writing = subject.origin.writing();
+    // A piece every eight seconds: slow, and it goes on.
+    fake.fail_next([Fault::Rate(125)]);
+    let began = Instant::now();
+    writing
+        .part(&upload, 1, pieces())
+        .await
+        .expect("in the end");
+    assert!(
+        began.elapsed() > Duration::from_secs(700),
+        "{:?}",
+        began.elapsed()
+    );
+    fake.set_faults([Fault::Stall(50_000)]);
+    let began = Instant::now();
+    let stalled = writing.part(&upload, 1, pieces()).await;
+    assert_eq!(stalled, Err(OriginError::Timeout(Phase::Stall)));
+    assert!(
+        began.elapsed() < Duration::from_secs(40),
+        "three tries, ten seconds each"
+    );
+    let (fake, subject) = stacked();
+    fake.set_faults([Fault::Latency(Duration::from_secs(3600))]);
+    let hung = subject.origin.writing().delete(&name("a")).await;
+    assert_eq!(hung, Err(OriginError::Timeout(Phase::FirstByte)));
+    assert_eq!(fake.running(), 0);
+}

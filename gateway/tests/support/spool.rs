@@ -1,0 +1,153 @@
+//! Writers over the fake bucket, with small parts and a small spool.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tidegate::engine::upload::{Commit, How, Settings};
+use tidegate::engine::{WriteError, Writer, Writers};
+use tidegate::origin::FakeOrigin;
+use tidegate::plan::{ByteRange, PartSizes};
+
+use super::engine::{Setup, World, valid};
+
+/// Bytes of a part; an object of one part goes up in one request.
+pub(crate) const PART: u64 = 1000;
+
+/// An engine that can be written through.
+pub(crate) struct Desk {
+    pub(crate) world: World,
+    pub(crate) writers: Writers,
+    pub(crate) spool: TempDir,
+}
+
+/// What may differ between tests.
+pub(crate) struct Terms {
+    pub(crate) size: u64,
+    pub(crate) commit: Commit,
+    pub(crate) part: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            size: 1 << 30,
+            commit: Commit::Close,
+            part: PART,
+        }
+    }
+}
+
+impl Terms {
+    pub(crate) fn settings(&self, spool: &Path) -> Settings {
+        Settings {
+            // What the two files of a draft count for, beside the bytes in them.
+            size: self.size + (8 << 10),
+            commit: self.commit,
+            parts: PartSizes::new(self.part),
+            kept: 2 * self.part,
+            patience: Duration::from_secs(20),
+            ..Settings::new(spool.to_owned())
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn plain() -> Self {
+        Self::new(Terms::default())
+    }
+
+    pub(crate) fn new(terms: Terms) -> Self {
+        let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
+        Self::over(world, tempfile::tempdir().expect("a folder"), &terms)
+    }
+
+    pub(crate) fn over(world: World, spool: TempDir, terms: &Terms) -> Self {
+        let settings = terms.settings(spool.path());
+        let sources = std::slice::from_ref(&world.source);
+        let writers = Writers::start(&world.engine, settings, sources);
+        Self {
+            writers: writers.expect("a spool"),
+            world,
+            spool,
+        }
+    }
+
+    pub(crate) fn bucket(&self) -> &FakeOrigin {
+        &self.world.bucket
+    }
+
+    pub(crate) async fn open(&self, key: &str, how: How) -> Result<Writer, WriteError> {
+        let headers = vec![(
+            http::header::CONTENT_TYPE,
+            "text/x-test".parse().expect("text"),
+        )];
+        self.writers
+            .open(&self.world.source, &valid(key), how, headers)
+            .await
+    }
+
+    pub(crate) async fn create(&self, key: &str) -> Writer {
+        self.open(key, How::Create).await.expect("opened")
+    }
+
+    pub(crate) async fn change(&self, key: &str) -> Writer {
+        self.open(key, How::Change).await.expect("opened")
+    }
+
+    /// Writes an object whole, in pieces, and closes it.
+    pub(crate) async fn write(&self, key: &str, bytes: &Bytes) {
+        let writer = self.create(key).await;
+        put(&writer, 0, bytes).await;
+        writer.commit().await.expect("committed");
+    }
+
+    /// The object as it is in the bucket.
+    pub(crate) fn object(&self, key: &str) -> Option<Bytes> {
+        self.bucket().object(key).map(|(_, bytes)| bytes)
+    }
+}
+
+/// Writes in pieces of 300 bytes.
+pub(crate) async fn put(writer: &Writer, mut offset: u64, bytes: &Bytes) {
+    let mut rest = bytes.clone();
+    while !rest.is_empty() {
+        let piece = rest.split_to(rest.len().min(300));
+        let length = piece.len() as u64;
+        writer.write_at(offset, piece).await.expect("written");
+        offset += length;
+    }
+}
+
+pub(crate) async fn all(writer: &Writer) -> Bytes {
+    let range = ByteRange::new(0, writer.size());
+    writer.read_at(range).await.expect("readable")
+}
+
+/// A copy of a spool, as a machine finds it that was switched off now.
+pub(crate) fn copy_of(spool: &TempDir) -> TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(spool.path()).expect("readable") {
+        let entry = entry.expect("readable");
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
+    }
+    copy
+}
+
+/// Lets everything that was set off come to its end.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..100_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it never comes true");
+}
+
+/// The source of a desk, for what does not go through a handle.
+pub(crate) fn source(desk: &Desk) -> &Arc<tidegate::engine::Source> {
+    &desk.world.source
+}

@@ -1,0 +1,52 @@
+//! Writers over a bucket that is spoken to through S3.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use prometheus_client::registry::Registry;
+use tidegate::engine::upload::{Commit, Settings};
+use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
+use tidegate::origin::{self, Metrics};
+use tidegate::plan::{PartSizes, Profile, Timestamp};
+use tidegate::store;
+
+/// The least that S3 takes for a part that is not the last.
+pub(crate) const PART: u64 = 5 << 20;
+
+/// A process that writes: an engine with nothing cached, and a spool of `size` bytes.
+pub(crate) async fn start(
+    spool: &Path,
+    size: u64,
+    commit: Commit,
+    settings: &origin::Settings,
+) -> (Engine, Arc<Source>, Writers) {
+    let origin = origin::connect(settings, &Metrics::default()).await;
+    let source = Arc::new(Source {
+        origin: origin.expect("valid settings"),
+        profile: ArcSwap::from_pointee(Profile::web()),
+    });
+    let stores = store::Settings::default();
+    let geometry = stores.geometry;
+    let store::Stores { chunks, meta, .. } =
+        store::open(&stores, &mut Registry::default()).expect("in memory");
+    let engine = Engine::new(Parts {
+        chunks,
+        meta,
+        geometry,
+        budget: Budget::new(64 << 20),
+        clock: Arc::new(|| Timestamp::from(std::time::SystemTime::now())),
+        runtime: None,
+        origins: Vec::new(),
+    });
+    let terms = Settings {
+        commit,
+        parts: PartSizes::new(PART),
+        size,
+        kept: 2 * PART,
+        ..Settings::new(spool.to_owned())
+    };
+    let sources = std::slice::from_ref(&source);
+    let writers = Writers::start(&engine, terms, sources).expect("a spool");
+    (engine, source, writers)
+}

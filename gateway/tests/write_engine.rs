@@ -1,0 +1,462 @@
+//! What is written through the engine is in the bucket, whole or not at all, and is read at once.
+
+use bytes::Bytes;
+use tidegate::engine::upload::{Commit, How, Stage};
+use tidegate::engine::{Error, WriteError};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+use tidegate::plan::ByteRange;
+
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/engine.rs"]
+mod engine;
+#[path = "support/spool.rs"]
+mod spool;
+
+use engine::{same, sample, settle, valid};
+use spool::{Desk, PART, Terms, all, copy_of, put, source, until};
+
+const KEY: &str = "folder/object";
+
+fn patched(bytes: &Bytes, at: u64, patch: &[u8]) -> Bytes {
+    let (mut bytes, at) = (bytes.to_vec(), at as usize);
+    let end = at + patch.len();
+    bytes.resize(bytes.len().max(end), 0);
+    bytes[at..end].copy_from_slice(patch);
+    bytes.into()
+}
+
+#[tokio::test]
+async fn a_small_object_is_one_request_and_is_read_at_once() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old");
+    assert_eq!(desk.world.read(KEY).await, Ok("old".into()));
+    desk.write(KEY, &"new!".into()).await;
+    assert_eq!(desk.bucket().writes(), ["put"]);
+    assert_eq!(
+        desk.world.read(KEY).await,
+        Ok("new!".into()),
+        "without a purge"
+    );
+    let (version, _) = desk.bucket().object(KEY).expect("there");
+    assert_eq!(
+        version.header(&http::header::CONTENT_TYPE),
+        Some("text/x-test")
+    );
+    desk.write("empty", &Bytes::new()).await;
+    assert_eq!(desk.object("empty"), Some(Bytes::new()));
+    until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_large_object_goes_up_while_it_is_written() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 20 * PART + 77);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 20).await;
+    assert_eq!(desk.object(KEY), None, "not before it is whole");
+    same(&all(&writer).await, &bytes);
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+    assert_eq!(desk.bucket().count("part"), 21, "no part twice");
+    let heads = desk.bucket().heads();
+    same(&desk.world.read(KEY).await.expect("read"), &bytes);
+    assert_eq!(desk.bucket().heads(), heads, "its version is known");
+    writer.commit().await.expect("free");
+    assert_eq!(desk.bucket().count("complete"), 1);
+}
+
+#[tokio::test]
+async fn what_is_written_again_is_sent_again() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 10 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 10).await;
+    put(&writer, 3 * PART + 5, &"patch".into()).await;
+    put(&writer, 0, &"head".into()).await;
+    writer.commit().await.expect("committed");
+    let truth = patched(&patched(&bytes, 3 * PART + 5, b"patch"), 0, b"head");
+    same(&desk.object(KEY).expect("there"), &truth);
+    assert_eq!(desk.bucket().count("part"), 12);
+}
+
+#[tokio::test]
+async fn a_changed_object_copies_what_is_untouched() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 50 * PART + 10);
+    desk.bucket()
+        .put_with(KEY, bytes.clone(), &[("x-amz-meta-mood", "calm")]);
+    let writer = desk.change(KEY).await;
+    same(&all(&writer).await, &bytes);
+    put(&writer, 20 * PART + 1, &"patch".into()).await;
+    let end = writer.append("tail".into()).await.expect("appended");
+    assert_eq!(end, 50 * PART + 10);
+    writer.commit().await.expect("committed");
+    let truth = patched(&patched(&bytes, 20 * PART + 1, b"patch"), end, b"tail");
+    same(&desk.object(KEY).expect("there"), &truth);
+    let counts = ["part", "copy_part", "put"].map(|kind| desk.bucket().count(kind));
+    assert_eq!(counts, [2, 2, 0]);
+    let (version, _) = desk.bucket().object(KEY).expect("there");
+    assert_eq!(
+        version.header(&"x-amz-meta-mood".try_into().expect("a name")),
+        Some("calm")
+    );
+    // The handle goes on from what it has published.
+    put(&writer, 0, &"again".into()).await;
+    writer.commit().await.expect("committed");
+    same(
+        &desk.object(KEY).expect("there"),
+        &patched(&truth, 0, b"again"),
+    );
+}
+
+#[tokio::test]
+async fn holes_are_zero_and_what_is_cut_is_gone() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 5 * PART, &sample(1, PART)).await;
+    put(&writer, 10, &sample(2, 10)).await;
+    writer.truncate(5 * PART + 100).await.expect("shorter");
+    writer.truncate(8 * PART).await.expect("longer");
+    let mut truth = vec![0; 8 * PART as usize];
+    truth[10..20].copy_from_slice(&sample(2, 10));
+    truth[5 * PART as usize..5 * PART as usize + 100].copy_from_slice(&sample(1, PART)[..100]);
+    let truth = Bytes::from(truth);
+    same(&all(&writer).await, &truth);
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &truth);
+    writer.truncate(0).await.expect("nothing");
+    writer.commit().await.expect("committed");
+    assert_eq!(desk.object(KEY), Some(Bytes::new()));
+    assert!(desk.bucket().uploads_under_way().is_empty());
+}
+
+#[tokio::test]
+async fn all_handles_of_one_process_see_one_draft() {
+    let desk = Desk::plain();
+    let one = desk.create(KEY).await;
+    put(&one, 0, &"first".into()).await;
+    let two = desk.change(KEY).await;
+    assert_eq!(all(&two).await, "first");
+    put(&two, 5, &" second".into()).await;
+    assert_eq!(all(&one).await, "first second");
+    let found = desk
+        .writers
+        .find(source(&desk), &valid(KEY))
+        .expect("being written");
+    assert_eq!(all(&found).await, "first second");
+    let exists = desk.open(KEY, How::CreateNew).await;
+    assert_eq!(exists.err(), Some(WriteError::Exists));
+    drop((one, two, found));
+    desk.writers.settled().await;
+    assert_eq!(
+        desk.object(KEY),
+        Some("first second".into()),
+        "nobody had to ask"
+    );
+    assert!(desk.writers.find(source(&desk), &valid(KEY)).is_none());
+}
+
+#[tokio::test]
+async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_refused() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, sample(1, 3 * PART));
+    let changing = desk.change(KEY).await;
+    put(&changing, 0, &"mine".into()).await;
+    desk.bucket().put(KEY, "theirs");
+    assert_eq!(changing.commit().await, Err(WriteError::Changed));
+    assert_eq!(desk.object(KEY), Some("theirs".into()));
+    drop(changing);
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+    assert_eq!(desk.writers.spooled().0, 0);
+
+    let created = desk.create(KEY).await;
+    put(&created, 0, &"mine".into()).await;
+    desk.bucket().put(KEY, "theirs again");
+    created.commit().await.expect("the last one wins");
+    assert_eq!(desk.object(KEY), Some("mine".into()));
+
+    let new = desk
+        .open("new", How::CreateNew)
+        .await
+        .expect("there is none");
+    put(&new, 0, &"mine".into()).await;
+    desk.bucket().put("new", "theirs");
+    assert_eq!(new.commit().await, Err(WriteError::Changed));
+    let missing = desk.open("none", How::Change).await;
+    assert_eq!(missing.err(), Some(WriteError::Origin(Error::NotFound)));
+}
+
+#[tokio::test]
+async fn a_full_spool_lets_go_of_what_was_sent() {
+    let desk = Desk::new(Terms {
+        size: 20 * PART,
+        ..Terms::default()
+    });
+    let bytes = sample(1, 200 * PART + 5);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    assert!(desk.writers.spooled().0 <= 20 * PART + (8 << 10));
+    same(
+        &writer
+            .read_at(ByteRange::new(0, 2 * PART))
+            .await
+            .expect("kept"),
+        &bytes.slice(..2 * PART as usize),
+    );
+    put(&writer, 5, &"head".into()).await;
+    put(&writer, 200 * PART, &"tail!".into()).await;
+    let gone = writer.write_at(100 * PART + 1, "x".into()).await;
+    assert!(matches!(gone, Err(WriteError::Gone(_))), "{gone:?}");
+    writer.commit().await.expect("committed");
+    let truth = patched(&patched(&bytes, 5, b"head"), 200 * PART, b"tail!");
+    same(&desk.object(KEY).expect("there"), &truth);
+    drop(writer);
+    until(|| desk.writers.spooled().0 == 0).await;
+}
+
+#[tokio::test]
+async fn who_goes_back_and_forth_gets_back_what_is_gone() {
+    let desk = Desk::new(Terms {
+        size: 20 * PART,
+        ..Terms::default()
+    });
+    let mut truth = sample(1, 14 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &truth).await;
+    until(|| desk.bucket().count("part") == 14).await;
+    for round in 0..60 {
+        let at = (round * 37 % 100) * PART + 13;
+        let patch = sample(round, PART + 100);
+        put(&writer, at, &patch).await;
+        truth = patched(&truth, at, &patch);
+        let look = ByteRange::new(at.saturating_sub(PART), at + 2 * PART);
+        let read = writer.read_at(look).await.expect("readable");
+        same(
+            &read,
+            &truth.slice(look.start as usize..truth.len().min(look.end as usize)),
+        );
+    }
+    assert_eq!(desk.object(KEY), None);
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &truth);
+    drop(writer);
+    until(|| desk.bucket().keys() == [KEY]).await;
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+    until(|| desk.writers.spooled().0 == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_is_found_out() {
+    let desk = Desk::plain();
+    for (key, how) in [("a", How::Create), ("b", How::CreateNew)] {
+        let bytes = sample(1, 3 * PART);
+        let writer = desk.open(key, how).await.expect("opened");
+        put(&writer, 0, &bytes).await;
+        until(|| desk.bucket().count("part").is_multiple_of(3)).await;
+        settle().await;
+        desk.bucket().fail_next([Fault::LoseAnswer]);
+        writer.commit().await.expect("it is there");
+        same(&desk.object(key).expect("there"), &bytes);
+    }
+    let small = desk.open("c", How::CreateNew).await.expect("opened");
+    put(&small, 0, &"small".into()).await;
+    desk.bucket().fail_next([Fault::LoseAnswer]);
+    small.commit().await.expect("it is there");
+    assert_eq!(desk.object("c"), Some("small".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_somebody_gave_up_is_begun_anew() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 5 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    let origin = &source(&desk).origin;
+    let uploads = origin.writing().uploads(&valid(KEY)).await.expect("a list");
+    origin.writing().abort(&uploads[0]).await.expect("gone");
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_says_what_is_wrong_and_the_next_goes_on_from_there() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 10 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes.slice(..5000)).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    desk.bucket()
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    put(&writer, 5000, &bytes.slice(5000..)).await;
+    let failed = writer.commit().await;
+    assert_eq!(failed, Err(WriteError::Origin(Error::Unavailable)));
+    desk.bucket().set_faults([]);
+    engine::pass(engine::secs(40)).await;
+    let sent = desk.bucket().arrived();
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+    assert!(
+        desk.bucket().arrived() - sent <= 5000,
+        "what was sent stays sent"
+    );
+}
+
+fn background() -> Terms {
+    Terms {
+        commit: Commit::Background,
+        ..Terms::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_background_a_close_waits_for_no_origin() {
+    let desk = Desk::new(background());
+    desk.bucket()
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    let (large, small) = (sample(1, 5 * PART), sample(2, 10));
+    desk.write("large", &large).await;
+    desk.write("small", &small).await;
+    until(|| {
+        desk.writers
+            .pending()
+            .iter()
+            .all(|it| it.stage == Stage::Waiting)
+    })
+    .await;
+    assert_eq!(desk.writers.pending().len(), 2);
+    let held = desk
+        .writers
+        .find(source(&desk), &valid("small"))
+        .expect("pending");
+    same(&all(&held).await, &small);
+    drop(held);
+    assert!(desk.bucket().keys().is_empty());
+    desk.bucket().set_faults([]);
+    desk.writers.settled().await;
+    same(&desk.object("large").expect("there"), &large);
+    same(&desk.object("small").expect("there"), &small);
+    until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent() {
+    let desk = Desk::new(background());
+    let bytes = sample(1, 10 * PART + 5);
+    let synced = desk.create("synced").await;
+    put(&synced, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 10).await;
+    desk.bucket()
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    put(&synced, 2 * PART, &"patch".into()).await;
+    synced.sync().await.expect("durable");
+    desk.write("closed", &bytes).await;
+    let unsynced = desk.create("unsynced").await;
+    put(&unsynced, 0, &bytes).await;
+    until(|| {
+        desk.writers
+            .pending()
+            .iter()
+            .any(|it| it.stage == Stage::Waiting)
+    })
+    .await;
+    // Switched off here; it comes up again with what the disk has.
+    let copy = copy_of(&desk.spool);
+    let world = desk.world.clone();
+    desk.world.engine.close(engine::secs(1)).await;
+    desk.bucket().set_faults([]);
+    let before = desk.bucket().count("part");
+    let mut restarted = world.clone();
+    restarted.restart(engine::clock());
+    let again = Desk::over(restarted, copy, &background());
+    again.writers.settled().await;
+    let truth = patched(&bytes, 2 * PART, b"patch");
+    same(&again.object("synced").expect("there"), &truth);
+    same(&again.object("closed").expect("there"), &bytes);
+    assert_eq!(again.object("unsynced"), None, "nobody was promised it");
+    let sent = again.bucket().count("part") - before;
+    assert_eq!(
+        sent,
+        2 + 11,
+        "one changed, one not sent before; and all of the other"
+    );
+    until(|| again.bucket().uploads_under_way().is_empty()).await;
+    until(|| again.writers.spooled().0 == 0).await;
+}
+
+#[tokio::test]
+async fn a_deleted_object_stays_deleted_and_a_renamed_one_goes_on_under_its_new_name() {
+    let desk = Desk::plain();
+    let (from, to) = (valid("from"), valid("deep/to"));
+    let writer = desk.create("from").await;
+    put(&writer, 0, &"bytes".into()).await;
+    desk.bucket().put("deep/to", "replaced");
+    desk.writers
+        .rename(source(&desk), &from, &to)
+        .await
+        .expect("renamed");
+    assert_eq!(desk.bucket().keys(), ["deep/to"]);
+    assert_eq!(desk.world.read("from").await, Err(Error::NotFound));
+    assert_eq!(desk.world.read("deep/to").await, Ok("bytes".into()));
+    put(&writer, 5, &" and more".into()).await;
+    writer.commit().await.expect("committed");
+    assert_eq!(desk.object("deep/to"), Some("bytes and more".into()));
+    put(&writer, 0, &"never".into()).await;
+    desk.writers
+        .remove(source(&desk), &to)
+        .await
+        .expect("deleted");
+    assert_eq!(desk.world.read("deep/to").await, Err(Error::NotFound));
+    put(&writer, 0, &"into the void".into()).await;
+    writer.commit().await.expect("of no consequence");
+    drop(writer);
+    settle().await;
+    assert!(desk.bucket().keys().is_empty());
+    desk.writers
+        .make_folder(source(&desk), &valid("new/"))
+        .await
+        .expect("made");
+    assert_eq!(desk.bucket().keys(), ["new/"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_finds_no_room_is_held_back_and_told_in_the_end() {
+    let desk = Desk::new(Terms {
+        size: 30 * PART,
+        ..Terms::default()
+    });
+    let bytes = sample(1, 60 * PART);
+    desk.bucket()
+        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    let writer = desk.create(KEY).await;
+    let mut at = 0;
+    let error = loop {
+        let piece = bytes.slice(at..at + 500);
+        match writer.write_at(at as u64, piece).await {
+            Ok(()) => at += 500,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, WriteError::Full);
+    assert!(at as u64 > 15 * PART);
+    // The origin comes back, and with it the room.
+    desk.bucket().set_faults([]);
+    put(&writer, at as u64, &bytes.slice(at..)).await;
+    writer.commit().await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+}
+
+#[tokio::test]
+async fn a_spool_belongs_to_one_process() {
+    let desk = Desk::plain();
+    let terms = Terms::default();
+    let again = tidegate::engine::Writers::start(
+        &desk.world.engine,
+        terms.settings(desk.spool.path()),
+        &[],
+    );
+    assert!(matches!(again, Err(tidegate::engine::SpoolError::InUse(_))));
+}

@@ -1,0 +1,171 @@
+//! kill -9 during background commits: nothing that was promised is lost, and nothing is half there.
+//!
+//! The child is this very program, told by its environment to write objects into a real S3 (the
+//! embedded one, which lives here and survives it) until it is killed. After each close that has
+//! returned it says so. What it has said is in the bucket, whole, once the next process has gone on
+//! with what it found in the spool.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tidegate::engine::Open;
+use tidegate::engine::upload::{Commit, How};
+use tidegate::origin;
+use tidegate::origin::embedded::Embedded;
+use tidegate::origin::settings::Credentials;
+use tidegate::plan::{ByteRange, ObjectKey};
+
+#[path = "support/writers.rs"]
+mod writers;
+
+use writers::{PART, start};
+
+const ROOM: u64 = 1 << 30;
+
+const ROUNDS: usize = 50;
+
+const SPOOL: &str = "WRITE_KILL_SPOOL";
+const ENDPOINT: &str = "WRITE_KILL_ENDPOINT";
+const SECRETS: &str = "WRITE_KILL_SECRETS";
+const FROM: &str = "WRITE_KILL_FROM";
+
+fn key(number: u64) -> ObjectKey {
+    ObjectKey::new(&format!("folder/{number}")).expect("a key")
+}
+
+/// Most are small; every eighth has several parts.
+fn content(number: u64) -> Bytes {
+    let length = if number % 8 == 7 {
+        PART + 12_345
+    } else {
+        1000 + number * 77 % 50_000
+    };
+    let word = |at: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at).to_le_bytes();
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
+    bytes.truncate(usize::try_from(length).expect("small"));
+    bytes.into()
+}
+
+fn settings(endpoint: &str, secrets: &str) -> origin::Settings {
+    let (id, secret) = secrets.split_once(' ').expect("two words");
+    let mut settings = origin::Settings::new("embedded", "media");
+    settings.endpoint = Some(endpoint.to_owned());
+    settings.path_style = true;
+    settings.credentials = Credentials::Static {
+        access_key_id: id.to_owned(),
+        secret_access_key: secret.to_owned(),
+        session_token: None,
+    };
+    settings
+}
+
+#[tokio::test]
+#[ignore = "the other test starts it, to kill it"]
+async fn writes_until_it_is_killed() {
+    let Some(spool) = std::env::var_os(SPOOL) else {
+        return;
+    };
+    let variable = |name| std::env::var(name).expect("set");
+    let settings = settings(&variable(ENDPOINT), &variable(SECRETS));
+    let (_engine, source, writers) =
+        start(Path::new(&spool), ROOM, Commit::Background, &settings).await;
+    let mut number: u64 = variable(FROM).parse().expect("a number");
+    loop {
+        let writer = writers
+            .open(&source, &key(number), How::Create, Vec::new())
+            .await;
+        let writer = writer.expect("opened");
+        let mut rest = content(number);
+        let mut offset = 0;
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(128 << 10));
+            let length = piece.len() as u64;
+            writer.write_at(offset, piece).await.expect("written");
+            offset += length;
+        }
+        writer.commit().await.expect("promised");
+        println!("\nclosed {number}");
+        number += 1;
+    }
+}
+
+/// Runs the child until it has closed so many objects; says up to which number.
+fn run_and_kill(spool: &Path, endpoint: &str, secrets: &str, from: u64, count: usize) -> u64 {
+    let program = std::env::current_exe().expect("known");
+    let mut child = Command::new(program)
+        .args(["writes_until_it_is_killed", "--exact"])
+        .args(["--include-ignored", "--nocapture"])
+        .env(SPOOL, spool)
+        .env(ENDPOINT, endpoint)
+        .env(SECRETS, secrets)
+        .env(FROM, from.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let closed = lines.map_while(Result::ok).filter_map(|line| {
+        let number: u64 = line.strip_prefix("closed ")?.parse().ok()?;
+        Some(number)
+    });
+    let last = closed.take(count).last().expect("at least one");
+    child.kill().expect("runs still");
+    child.wait().expect("ends");
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
+    let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
+    let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
+    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let keys = embedded.credentials();
+    let secrets = format!("{} {}", keys.access_key_id, keys.secret_access_key);
+    let endpoint = embedded.endpoint();
+    let (mut from, mut closed) = (0, Vec::new());
+    for round in 0..ROUNDS {
+        let (path, count) = (spool.path().to_owned(), 1 + round * 7 % 11);
+        let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
+        let ran = tokio::task::spawn_blocking(move || {
+            run_and_kill(&path, &endpoint, &secrets, from, count)
+        });
+        let last = ran.await.expect("no panic");
+        closed.extend(from..=last);
+        // What it was at when it was killed may be there, and is not written again.
+        from = last + 2;
+    }
+    let settings = settings(&endpoint, &secrets);
+    let (engine, source, writers) = start(spool.path(), ROOM, Commit::Background, &settings).await;
+    writers.settled().await;
+    for number in closed {
+        let first = Open {
+            first: Some(tidegate::plan::RangeSpec::From(0)),
+            ..Open::default()
+        };
+        let object = engine.open(&source, &key(number), first).await;
+        let object = object.unwrap_or_else(|error| panic!("{number}: {error}"));
+        let truth = content(number);
+        assert_eq!(object.version().size, truth.len() as u64, "{number}");
+        let mut reader = object.read_at(ByteRange::new(0, object.version().size));
+        let mut at = 0;
+        while let Some(piece) = reader.next().await {
+            let piece = piece.expect("readable");
+            assert!(truth[at..at + piece.len()] == piece, "{number} at {at}");
+            at += piece.len();
+        }
+    }
+    // Between the origin's word that an upload is begun and the journal's there is a moment in which
+    // nobody knows of it: that is left to the bucket's lifecycle rules. It is at most one a kill.
+    let mut left = usize::MAX;
+    while left > ROUNDS {
+        left = 0;
+        for number in 0..from {
+            let uploads = source.origin.writing().uploads(&key(number)).await;
+            left += uploads.expect("a list").len();
+        }
+    }
+    println!("{left} uploads that nobody knows of");
+    assert_eq!(writers.spooled().0, 0);
+}

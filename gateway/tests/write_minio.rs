@@ -1,0 +1,162 @@
+//! Writers over a real MinIO: anywhere, beyond the spool, and while it is out of reach.
+#![cfg(feature = "real-parts")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tidegate::engine::upload::{Commit, How};
+use tidegate::engine::{Engine, Open, Source, Writer, Writers};
+use tidegate::plan::{ByteRange, ObjectKey, RangeSpec};
+
+#[expect(dead_code, reason = "what is written here goes through writers")]
+#[path = "support/bucket.rs"]
+mod bucket;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/writers.rs"]
+mod writers;
+
+use minio::Minio;
+use writers::{PART, start};
+
+struct World {
+    engine: Engine,
+    source: Arc<Source>,
+    writers: Writers,
+    _spool: tempfile::TempDir,
+    _server: Minio,
+}
+
+impl World {
+    async fn start(spool_size: u64) -> Self {
+        let server = Minio::start().await;
+        let settings = server.settings("media");
+        bucket::Bucket::create(&settings).await;
+        let spool = tempfile::tempdir().expect("a folder");
+        let (engine, source, writers) =
+            start(spool.path(), spool_size, Commit::Close, &settings).await;
+        Self {
+            engine,
+            source,
+            writers,
+            _spool: spool,
+            _server: server,
+        }
+    }
+
+    async fn open(&self, name: &str, how: How) -> Writer {
+        let opened = self
+            .writers
+            .open(&self.source, &key(name), how, Vec::new())
+            .await;
+        opened.expect("opened")
+    }
+
+    async fn read(&self, name: &str) -> Vec<u8> {
+        let first = Open {
+            first: Some(RangeSpec::From(0)),
+            ..Open::default()
+        };
+        let object = self.engine.open(&self.source, &key(name), first).await;
+        let object = object.expect("there");
+        let mut reader = object.read_at(ByteRange::new(0, object.version().size));
+        let mut bytes = Vec::new();
+        while let Some(piece) = reader.next().await {
+            bytes.extend_from_slice(&piece.expect("readable"));
+        }
+        bytes
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(name).expect("a key")
+}
+
+fn sample(seed: u64, length: u64) -> Bytes {
+    let word = |at: u64| (at ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes();
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
+    bytes.truncate(usize::try_from(length).expect("fits into memory"));
+    bytes.into()
+}
+
+/// Writes in pieces, and into the copy that it is compared with.
+async fn put(writer: &Writer, truth: &mut Vec<u8>, at: u64, bytes: Bytes) {
+    let (start, end) = (at as usize, at as usize + bytes.len());
+    truth.resize(truth.len().max(end), 0);
+    truth[start..end].copy_from_slice(&bytes);
+    let (mut rest, mut offset) = (bytes, at);
+    while !rest.is_empty() {
+        let piece = rest.split_to(rest.len().min(1 << 20));
+        let length = piece.len() as u64;
+        writer.write_at(offset, piece).await.expect("written");
+        offset += length;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_created_changed_appended_to_cut_and_renamed() {
+    let world = World::start(1 << 30).await;
+    let writer = world.open("folder/a b", How::Create).await;
+    let mut truth = Vec::new();
+    put(&writer, &mut truth, 0, sample(1, 6 * PART + 100)).await;
+    put(&writer, &mut truth, PART + 5, sample(2, 1000)).await;
+    writer.commit().await.expect("committed");
+    assert!(world.read("folder/a b").await == truth);
+    drop(writer);
+    let writer = world.open("folder/a b", How::Change).await;
+    put(&writer, &mut truth, 4 * PART - 5, sample(3, 10)).await;
+    let end = truth.len() as u64;
+    put(&writer, &mut truth, end, sample(4, 50)).await;
+    writer.commit().await.expect("committed");
+    assert!(world.read("folder/a b").await == truth);
+    writer.truncate(2 * PART + 7).await.expect("cut");
+    truth.truncate(2 * PART as usize + 7);
+    writer.commit().await.expect("committed");
+    assert!(world.read("folder/a b").await == truth);
+    let (from, to) = (key("folder/a b"), key("c+d/ü"));
+    world
+        .writers
+        .rename(&world.source, &from, &to)
+        .await
+        .expect("renamed");
+    assert!(world.read("c+d/ü").await == truth);
+    assert!(world.source.origin.head(&from).await.is_err());
+    world
+        .writers
+        .remove(&world.source, &to)
+        .await
+        .expect("removed");
+    assert!(world.source.origin.head(&to).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_larger_than_the_spool_is_written_back_and_forth() {
+    let world = World::start(8 * PART).await;
+    let writer = world.open("large", How::Create).await;
+    let mut truth = Vec::new();
+    put(&writer, &mut truth, 0, sample(1, 5 * PART)).await;
+    for round in 0..24_u64 {
+        let at = round * 5 % 16 * PART + round * 1000;
+        put(&writer, &mut truth, at, sample(round, PART / 2)).await;
+        let look = ByteRange::new(at, at + PART);
+        let read = writer.read_at(look).await.expect("readable");
+        let end = truth.len().min(look.end as usize);
+        assert!(read == truth[at as usize..end], "round {round}");
+    }
+    writer.commit().await.expect("committed");
+    assert!(world.read("large").await == truth);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_larger_than_the_spool_is_written_in_order() {
+    let world = World::start(8 * PART).await;
+    let writer = world.open("large", How::Create).await;
+    let mut truth = Vec::new();
+    put(&writer, &mut truth, 0, sample(1, 40 * PART + 3)).await;
+    put(&writer, &mut truth, 0, sample(2, 100)).await;
+    writer.commit().await.expect("committed");
+    assert!(world.read("large").await == truth);
+    let uploads = world.source.origin.writing().uploads(&key("large")).await;
+    assert_eq!(uploads, Ok(vec![]));
+}

@@ -1,0 +1,240 @@
+//! Writers against a vector of bytes: whatever is written, cut, read, evicted, committed and lost on
+//! the way, a reader of the draft sees what was written, and the bucket has what was committed last.
+//!
+//! Everything is drawn from a seed; a failure names it.
+
+use bytes::Bytes;
+use tidegate::engine::upload::{Commit, How};
+use tidegate::engine::{WriteError, Writer};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+use tidegate::plan::ByteRange;
+
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/engine.rs"]
+mod engine;
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/spool.rs"]
+mod spool;
+
+use engine::same;
+use spool::{Desk, PART, Terms, copy_of, until};
+
+const KEY: &str = "folder/object";
+const LARGEST: u64 = 40 * PART;
+
+/// xorshift64*.
+struct Draw(u64);
+
+impl Draw {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound
+    }
+}
+
+struct Model {
+    desk: Desk,
+    draw: Draw,
+    truth: Vec<u8>,
+    /// What the bucket has, or had when it was committed last.
+    committed: Option<Vec<u8>>,
+    faults: bool,
+}
+
+impl Model {
+    fn fault(&mut self) {
+        if !self.faults {
+            return;
+        }
+        let fault = match self.draw.below(4) {
+            0 => Fault::Refuse(OriginError::Unavailable("down")),
+            1 => Fault::LoseAnswer,
+            2 => Fault::Damage,
+            _ => Fault::Refuse(OriginError::Throttled { retry_after: None }),
+        };
+        self.desk.bucket().fail_next([fault]);
+    }
+
+    async fn write(&mut self, writer: &Writer, in_order: bool) {
+        let at = match in_order {
+            true => self.truth.len() as u64,
+            false => self.draw.below(LARGEST),
+        };
+        let length = 1 + self.draw.below(3 * PART);
+        if at + length > 2 * LARGEST {
+            return;
+        }
+        let bytes = engine::sample(self.draw.below(1 << 40), length);
+        match writer.write_at(at, bytes.clone()).await {
+            Ok(()) => {
+                let end = (at + length) as usize;
+                let longer = self.truth.len().max(end);
+                self.truth.resize(longer, 0);
+                self.truth[at as usize..end].copy_from_slice(&bytes);
+            }
+            Err(WriteError::Gone(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn cut(&mut self, writer: &Writer) {
+        let size = self.draw.below(self.truth.len() as u64 + 2 * PART);
+        match writer.truncate(size).await {
+            Ok(()) => self.truth.resize(size as usize, 0),
+            Err(WriteError::Gone(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn read(&mut self, writer: &Writer) {
+        assert_eq!(writer.size(), self.truth.len() as u64);
+        let at = self.draw.below(self.truth.len() as u64 + 10);
+        let end = at + self.draw.below(4 * PART);
+        match writer.read_at(ByteRange::new(at, end)).await {
+            Ok(bytes) => {
+                let end = (end as usize).min(self.truth.len());
+                let truth = self.truth.get(at as usize..end).unwrap_or_default();
+                assert!(bytes == truth, "{at}..{end}");
+            }
+            Err(WriteError::Gone(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn commit(&mut self, writer: &Writer) {
+        match writer.publish().await {
+            Ok(()) => self.committed = Some(self.truth.clone()),
+            Err(error) => assert!(error.is_passing(), "{error}"),
+        }
+    }
+
+    async fn step(&mut self, writer: &Writer) {
+        match self.draw.below(20) {
+            0..8 => self.write(writer, false).await,
+            8..11 => self.write(writer, true).await,
+            11 => self.cut(writer).await,
+            12..16 => self.read(writer).await,
+            16 => self.commit(writer).await,
+            17 => writer.sync().await.expect("durable"),
+            18 => self.fault(),
+            _ => engine::pass(std::time::Duration::from_millis(self.draw.below(3000))).await,
+        }
+    }
+
+    fn check(&self) {
+        let object = self.desk.object(KEY);
+        match &self.committed {
+            Some(bytes) => same(&object.expect("there"), &Bytes::copy_from_slice(bytes)),
+            None => assert_eq!(object, None),
+        }
+    }
+}
+
+fn terms(size: u64, commit: Commit) -> Terms {
+    Terms {
+        size,
+        commit,
+        ..Terms::default()
+    }
+}
+
+async fn run(seed: u64, size: u64, faults: bool) {
+    let mut model = Model {
+        desk: Desk::new(terms(size, Commit::Close)),
+        draw: Draw::new(seed),
+        truth: Vec::new(),
+        committed: None,
+        faults,
+    };
+    let mut writer = model.desk.create(KEY).await;
+    for _ in 0..120 {
+        model.step(&writer).await;
+        if model.draw.below(30) == 0 {
+            // Another handle, while the first is there or after.
+            model.commit(&writer).await;
+            if model.committed.as_ref() == Some(&model.truth) {
+                writer = model.desk.change(KEY).await;
+            }
+        }
+    }
+    model.desk.bucket().set_faults([]);
+    while model.committed.as_ref() != Some(&model.truth) || writer.is_dirty() {
+        model.commit(&writer).await;
+    }
+    model.check();
+    drop(writer);
+    if !faults {
+        // One whose beginning was never answered is nobody's to give up: see SEMANTICS.
+        until(|| model.desk.bucket().uploads_under_way().is_empty()).await;
+        until(|| model.desk.bucket().keys() == [KEY]).await;
+    }
+    until(|| model.desk.writers.spooled().0 == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_room_for_all_of_it() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        run(seed, 1 << 30, false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_spool_that_is_too_small() {
+    for seed in 100..160 {
+        println!("seed {seed}");
+        run(seed, 15 * PART, false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_an_origin_that_fails() {
+    for seed in 200..260 {
+        println!("seed {seed}");
+        run(seed, 1 << 30, true).await;
+    }
+}
+
+/// The machine is switched off at any moment: what a `fsync` promised is there afterwards, and all of
+/// what comes up is one state that was written.
+#[tokio::test(start_paused = true)]
+async fn with_a_restart_in_between() {
+    for seed in 300..340 {
+        println!("seed {seed}");
+        let mut model = Model {
+            desk: Desk::new(terms(1 << 30, Commit::Background)),
+            draw: Draw::new(seed),
+            truth: Vec::new(),
+            committed: None,
+            faults: false,
+        };
+        let writer = model.desk.open(KEY, How::Create).await.expect("opened");
+        for _ in 0..40 {
+            match model.draw.below(10) {
+                0..6 => model.write(&writer, false).await,
+                6..8 => model.write(&writer, true).await,
+                8 => model.cut(&writer).await,
+                _ => engine::settle().await,
+            }
+        }
+        writer.sync().await.expect("durable");
+        let truth = Bytes::copy_from_slice(&model.truth);
+        let copy = copy_of(&model.desk.spool);
+        let world = model.desk.world.clone();
+        model.desk.world.engine.close(engine::secs(5)).await;
+        drop(writer);
+        let mut restarted = world;
+        restarted.restart(engine::clock());
+        let again = Desk::over(restarted, copy, &terms(1 << 30, Commit::Background));
+        again.writers.settled().await;
+        same(&again.object(KEY).expect("there"), &truth);
+        until(|| again.bucket().uploads_under_way().is_empty()).await;
+    }
+}
