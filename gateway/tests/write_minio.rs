@@ -160,3 +160,59 @@ async fn an_object_larger_than_the_spool_is_written_in_order() {
     let uploads = world.source.origin.writing().uploads(&key("large")).await;
     assert_eq!(uploads, Ok(vec![]));
 }
+
+/// How long 1 GiB takes, against the same bytes sent bare: as many parts of the same size at once.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement: run it alone, in release, with --nocapture"]
+async fn how_fast_it_is_beside_bare_parts() {
+    const SIZE: u64 = 1 << 30;
+    const BARE: u64 = 16 << 20;
+    let server = Minio::start().await;
+    let settings = server.settings("media");
+    bucket::Bucket::create(&settings).await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let terms = tidegate::engine::upload::Settings::new(spool.path().to_owned());
+    let (_engine, source, writers) = writers::start_with(terms, &settings).await;
+    let bytes = sample(1, SIZE);
+    let origin = source.origin.writing();
+    for round in 0..5 {
+        let began = std::time::Instant::now();
+        let upload = origin.begin(&key("bare"), Vec::new()).await.expect("begun");
+        let parts = (0..SIZE / BARE).map(|index| {
+            let part = bytes.slice((index * BARE) as usize..((index + 1) * BARE) as usize);
+            let (number, upload) = (u32::try_from(index + 1).expect("few"), &upload);
+            async move {
+                let etag = origin.part(upload, number, part.into()).await;
+                (number, etag.expect("a part"))
+            }
+        });
+        let parts: Vec<_> = futures_util::stream::iter(parts)
+            .buffered(16)
+            .collect()
+            .await;
+        let done = origin
+            .complete(&upload, parts, tidegate::origin::Guard::None)
+            .await;
+        done.expect("completed");
+        let bare = began.elapsed();
+
+        let began = std::time::Instant::now();
+        let opened = writers
+            .open(&source, &key("written"), How::Create, Vec::new())
+            .await;
+        let writer = opened.expect("opened");
+        let mut offset = 0;
+        let mut rest = bytes.clone();
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(1 << 20));
+            let length = piece.len() as u64;
+            writer.write_at(offset, piece).await.expect("written");
+            offset += length;
+        }
+        let taken = began.elapsed();
+        writer.commit().await.expect("committed");
+        let written = began.elapsed();
+        let ratio = written.as_secs_f64() / bare.as_secs_f64();
+        println!("{round}: bare {bare:?}, written {written:?} (taken {taken:?}), {ratio:.2} times");
+    }
+}

@@ -21,6 +21,21 @@ pub(crate) async fn start(
     commit: Commit,
     settings: &origin::Settings,
 ) -> (Engine, Arc<Source>, Writers) {
+    let terms = Settings {
+        commit,
+        parts: PartSizes::new(PART),
+        size,
+        kept: 2 * PART,
+        ..Settings::new(spool.to_owned())
+    };
+    start_with(terms, settings).await
+}
+
+/// The same with terms of one's own.
+pub(crate) async fn start_with(
+    terms: Settings,
+    settings: &origin::Settings,
+) -> (Engine, Arc<Source>, Writers) {
     let origin = origin::connect(settings, &Metrics::default()).await;
     let source = Arc::new(Source {
         origin: origin.expect("valid settings"),
@@ -39,13 +54,6 @@ pub(crate) async fn start(
         runtime: None,
         origins: Vec::new(),
     });
-    let terms = Settings {
-        commit,
-        parts: PartSizes::new(PART),
-        size,
-        kept: 2 * PART,
-        ..Settings::new(spool.to_owned())
-    };
     let sources = std::slice::from_ref(&source);
     let writers = Writers::start(&engine, terms, sources).expect("a spool");
     (engine, source, writers)

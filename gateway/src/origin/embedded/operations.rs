@@ -32,7 +32,7 @@ macro_rules! operations {
                 's: 'f,
                 Self: 'f,
             {
-                let $this = &*self.0;
+                let $this = &self.0;
                 Box::pin($target(request))
             })*
         }
@@ -46,7 +46,7 @@ operations! {
     delete_object(DeleteObjectInput) -> DeleteObjectOutput: b => |r| b.delete(r);
     copy_object(CopyObjectInput) -> CopyObjectOutput: b => |r| b.copy(r);
     complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput:
-        b => |r| b.complete(r);
+        b => |r| b.clone().complete(r);
     create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput:
         b => |r| b.create(r);
     upload_part(UploadPartInput) -> UploadPartOutput: b => |r| b.part(r);

@@ -1,12 +1,12 @@
 //! Objects in parts, with what s3s-fs leaves open put right.
 //!
 //! As it comes (0.14.1), s3s-fs lists no uploads, ignores the conditions of a copied part and the
-//! checksums of parts, tells an unknown upload as `AccessDenied`, and completes only parts that are
-//! numbered without gaps.
+//! checksums of parts, tells an unknown upload as `AccessDenied`, completes only parts that are
+//! numbered without gaps, and loses an upload whose completion is cut off.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
@@ -75,7 +75,17 @@ impl Bucket {
         self.files().upload_part_copy(request).await
     }
 
+    /// To its end, also if the client leaves: s3s-fs forgets the upload first and puts its parts
+    /// together then, and a store that was left in between would have neither.
     pub(super) async fn complete(
+        self: Arc<Self>,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let completed = tokio::spawn(async move { self.complete_now(request).await });
+        completed.await.map_err(S3Error::internal_error)?
+    }
+
+    async fn complete_now(
         &self,
         mut request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
