@@ -246,6 +246,10 @@ async fn a_sequential_read_fetches_each_byte_once() {
     assert!(read == bytes, "the bytes differ");
     let fetched = store.bucket.bytes() as f64 / bytes.len() as f64;
     assert!(fetched <= 1.01, "{fetched}");
+    // The kernel asks for large pieces: root may tell it to.
+    let words = ["fuse_operations", "operation=\"read\""];
+    let reads = mounted.gateway.metric(&words).await;
+    assert!(reads <= 64 * 3, "{reads} reads for 64 MiB");
     mounted.gateway.stop().await;
 }
 

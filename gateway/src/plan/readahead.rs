@@ -37,9 +37,13 @@ const ROOMY: u64 = 4 << 20;
 /// Parts do not become smaller than this towards the end of what is read.
 const LAST_PARTS: u64 = 1 << 20;
 
-/// Reads that begin this close behind or before the expected place still belong to the sequence:
-/// players step back a little, and a kernel's reads arrive out of order.
+/// Reads that begin so little behind the expected place still belong to the sequence: a kernel's
+/// reads arrive out of order.
 const NEAR: u64 = 1 << 20;
+
+/// And so far before it, back to where the sequence began: players step back a little, and of the
+/// two reads of a mebibyte that a kernel has under way the first may end long after the second.
+const LATE: u64 = 4 << 20;
 
 /// A window holds what the reader takes in this time, so that a slow one holds little.
 const HORIZON: Duration = Duration::from_secs(4);
@@ -88,7 +92,7 @@ impl ReadAhead {
     /// Whether a read that begins at `start` continues this cursor's sequence.
     #[must_use]
     pub fn continues(&self, start: u64) -> bool {
-        start <= self.next + NEAR && start + NEAR >= self.next && start + NEAR >= self.began
+        start <= self.next + NEAR && start + LATE >= self.next && start + NEAR >= self.began
     }
 
     /// A reader took `range`. What does not continue the sequence begins a new one.
@@ -266,6 +270,26 @@ mod tests {
             (cursor.window(), cursor.position()),
             (0, 400 * MIB + 64 * KIB)
         );
+    }
+
+    /// Two reads of a mebibyte are under way at any time, and the second is always the sooner.
+    #[test]
+    fn reads_that_arrive_out_of_order_are_one_sequence() {
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        let mut clock = Duration::ZERO;
+        for pair in 0..20 {
+            let (first, second) = (pair * 2 * MIB, (pair * 2 + 1) * MIB);
+            assert!(cursor.continues(first) && cursor.continues(second));
+            for start in [second, first] {
+                let range = ByteRange {
+                    start,
+                    end: start + MIB,
+                };
+                play(&mut cursor, range, 1 << 30, &mut clock);
+            }
+        }
+        assert_eq!(cursor.position(), 40 * MIB);
+        assert!(cursor.window() >= 16 * MIB, "{}", cursor.window());
     }
 
     #[test]

@@ -32,7 +32,13 @@ enum Process {
 }
 
 /// The names of those that can be mounted.
-pub const NAMES: [&str; 4] = ["tidegate", "rclone", "mountpoint-s3", "geesefs"];
+pub const NAMES: [&str; 5] = [
+    "tidegate",
+    "rclone",
+    "rclone-full",
+    "mountpoint-s3",
+    "geesefs",
+];
 
 impl Mount {
     /// Mounts tidegate, `serve` with a `[[mount]]`, with what its home holds.
@@ -127,7 +133,9 @@ fn command(name: &str, path: &Path, cache: &Path, origin: &Origin) -> Result<Opt
     let endpoint = format!("http://{}", origin.addr);
     Ok(match name {
         "rclone" => find_program("TIDEGATE_RCLONE", &["rclone"])
-            .map(|program| rclone(&program, path, cache, origin)),
+            .map(|program| rclone(&program, path, cache, origin, &LONG_MEDIA)),
+        "rclone-full" => find_program("TIDEGATE_RCLONE", &["rclone"])
+            .map(|program| rclone(&program, path, cache, origin, &["--vfs-cache-mode=full"])),
         "mountpoint-s3" => find_program("TIDEGATE_MOUNT_S3", &["mount-s3"]).map(|program| {
             let mut command = Command::new(program);
             command.arg(&origin.bucket).arg(path);
@@ -146,19 +154,19 @@ fn command(name: &str, path: &Path, cache: &Path, origin: &Origin) -> Result<Opt
 }
 
 /// As its users set it for audiobooks, over 8 connections at once.
-fn rclone(program: &Path, path: &Path, cache: &Path, origin: &Origin) -> Command {
+const LONG_MEDIA: [&str; 5] = [
+    "--vfs-cache-mode=off",
+    "--vfs-read-chunk-streams=8",
+    "--vfs-read-chunk-size=64M",
+    "--vfs-read-ahead=64M",
+    "--vfs-read-chunk-size-limit=2G",
+];
+
+fn rclone(program: &Path, path: &Path, cache: &Path, origin: &Origin, how: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(["mount", &format!("origin:{}", origin.bucket)]);
-    command.arg(path).args([
-        "--read-only",
-        "--vfs-cache-mode=off",
-        "--vfs-read-chunk-streams=8",
-        "--vfs-read-chunk-size=64M",
-        "--vfs-read-ahead=64M",
-        "--vfs-read-chunk-size-limit=2G",
-        "--config=/dev/null",
-        "--log-level=ERROR",
-    ]);
+    command.arg(path).args(["--read-only"]).args(how);
+    command.args(["--config=/dev/null", "--log-level=ERROR"]);
     command.arg("--cache-dir").arg(cache);
     command
         .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")

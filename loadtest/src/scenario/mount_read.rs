@@ -201,12 +201,12 @@ async fn here_and_there(context: &Context, origin: &Origin, report: &mut Report)
     report.series(OURS, "random 4 KiB reads a second", &ours);
     let mut rows = vec![vec![OURS.to_owned(), shown(&ours)]];
     drop(mount);
-    for (name, _) in OTHERS {
+    // Each with its cache, where it has one.
+    for name in ["mountpoint-s3", "geesefs", "rclone-full"] {
         let Some(mount) = other(context, name, origin, report)? else {
             continue;
         };
-        // Each of them asks the bucket for every one.
-        let theirs = random_reads_of(&mount, pattern, READS / 100).await?;
+        let theirs = random_reads_of(&mount, pattern, READS / 20).await?;
         rows.push(vec![name.to_owned(), shown(&theirs)]);
         let ratio = median_ratio(&ours, &theirs).unwrap_or(f64::NAN);
         let figure = format!("random 4 KiB reads a second over {name}");
