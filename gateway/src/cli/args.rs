@@ -13,7 +13,7 @@ pub struct MountArgs {
     #[arg(value_name = "FOLDER")]
     pub path: PathBuf,
 
-    /// The path of the route to show [default: that of the [[mount]], else /]
+    /// The path of the route to show [default: that of the `[[mount]]`, else /]
     #[arg(long, value_name = "PATH")]
     pub route: Option<String>,
 
