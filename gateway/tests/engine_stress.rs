@@ -15,7 +15,7 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, RangeSpec};
+use tidegate::plan::{ByteRange, ETag, RangeSpec};
 use tidegate::store::fake::Faults;
 use tokio::time::timeout;
 
@@ -52,7 +52,7 @@ fn write(world: &World, history: &History, draw: &mut Draw, number: u64) {
         _ => MIB + draw.below(MIB),
     };
     let bytes = sample(number, size);
-    let tag = format!("\"{:032x}\"", xxhash_rust::xxh3::xxh3_128(&bytes));
+    let tag = ETag::of_bytes([&bytes[..]]).as_str().to_owned();
     history.lock().expect("no panic").insert(tag, bytes.clone());
     world.bucket.put(&format!("k{}", draw.below(KEYS)), bytes);
 }

@@ -24,7 +24,7 @@ use tidegate::engine::{Clock, Error, Open, Outcome, Reader};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
 use tidegate::plan::profile::DiskUse;
-use tidegate::plan::{ByteRange, Profile, RangeSpec};
+use tidegate::plan::{ByteRange, ETag, Profile, RangeSpec};
 use tidegate::store::fake::Faults;
 use tokio::time::Instant;
 
@@ -423,9 +423,7 @@ impl Model {
         let pasts = self.pasts.borrow();
         let possible: Vec<_> = pasts[key].since(since).flatten().collect();
         let version = object.version();
-        let tag_of = |bytes: &&&Bytes| {
-            format!("\"{:032x}\"", xxhash_rust::xxh3::xxh3_128(bytes)) == version.etag.as_str()
-        };
+        let tag_of = |bytes: &&&Bytes| ETag::of_bytes([&bytes[..]]) == version.etag;
         let Some(bytes) = possible.iter().find(tag_of) else {
             return Err(format!(
                 "{} is {:?} of {} bytes, none of the {} that it may be since {:?}",
