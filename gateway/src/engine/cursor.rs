@@ -14,7 +14,7 @@ use super::board::{Ahead, Wish};
 use super::fill::{Fill, Terms};
 use super::flight::{Bringer, Lease, Part};
 use crate::plan::ByteRange;
-use crate::plan::readahead::{Limits, ReadAhead};
+use crate::plan::readahead::{LATE, Limits, ReadAhead};
 use crate::plan::tiering;
 
 /// How long a cursor outlives its last reader: the pause that players make between two requests.
@@ -166,7 +166,11 @@ impl Cursor {
         let geometry = fill.core.geometry;
         let here = geometry.index(position);
         let size = fill.version.size;
-        let passed = |lease: &Lease| geometry.start(lease.part().chunks.end).min(size) <= position;
+        // What still flies may be wanted by a reader that comes late.
+        let passed = |lease: &Lease| {
+            let end = geometry.start(lease.part().chunks.end).min(size);
+            end <= position && (lease.part().has_landed() || end + LATE <= position)
+        };
         state.ahead.retain(|lease| !passed(lease));
         if state.readers == 0 {
             state.let_go_of_landed();

@@ -43,7 +43,7 @@ const NEAR: u64 = 1 << 20;
 
 /// And so far before it, back to where the sequence began: players step back a little, and of the
 /// two reads of a mebibyte that a kernel has under way the first may end long after the second.
-const LATE: u64 = 4 << 20;
+pub const LATE: u64 = 4 << 20;
 
 /// A window holds what the reader takes in this time, so that a slow one holds little.
 const HORIZON: Duration = Duration::from_secs(4);
