@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "shared by several test programs")]
 mod support;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -330,4 +331,37 @@ async fn a_cursor_at_the_end_of_an_object_holds_nothing_that_was_passed() {
     );
     same(&suffix.expect("read"), &bytes.slice((768 << 10) + 1..));
     same(&whole.expect("its turn comes"), &bytes);
+}
+
+/// A kernel's reads are readers of their own, one after the other or two at a time.
+#[tokio::test(start_paused = true)]
+async fn a_kernels_reads_are_as_fast_as_one_reader() {
+    let size = 192 * MIB;
+    let (world, _) = far(size, 20 * MIB, |_| {});
+    let since = Instant::now();
+    world.read(KEY).await.expect("read");
+    let one = since.elapsed();
+    for (depth, step) in [(1, MIB), (2, MIB), (1, 128 * KIB), (2, 128 * KIB)] {
+        let (world, _) = far(size, 20 * MIB, |_| {});
+        let since = Instant::now();
+        let object = world.get(KEY).await.expect("open");
+        let read = |n: u64| {
+            let object = object.clone();
+            let range = ByteRange::new(n * step, (n + 1) * step);
+            tokio::spawn(async move { collect(object.read_at(range)).await.map(drop) })
+        };
+        let mut under_way: VecDeque<_> = (0..depth).map(read).collect();
+        for next in depth.. {
+            let Some(first) = under_way.pop_front() else {
+                break;
+            };
+            first.await.expect("no panic").expect("read");
+            if next < size / step {
+                under_way.push_back(read(next));
+            }
+        }
+        let kernel = since.elapsed();
+        let slower = kernel.as_secs_f64() / one.as_secs_f64();
+        assert!(slower < 1.15, "{depth} of {step}: {slower}");
+    }
 }

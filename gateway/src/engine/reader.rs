@@ -173,7 +173,9 @@ impl Reader {
         let (Some(fill), at) = (fill, self.left.start) else {
             return;
         };
-        if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(at)) {
+        // By what was told last: what was read since may be far ahead of readers beside this one.
+        let told = self.told;
+        if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(told)) {
             cursor.leave(fill);
         }
         if self.cursor.is_none() {

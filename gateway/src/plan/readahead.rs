@@ -67,8 +67,9 @@ pub struct ReadAhead {
     /// Where the sequence began, and the byte after its farthest read.
     began: u64,
     next: u64,
-    /// Bytes of this sequence that were read.
+    /// Bytes of this sequence that were read, and that were passed over.
     run: u64,
+    holes: u64,
     /// Bytes a second that the reader takes, and when that was last reckoned. `None` before the
     /// second read.
     rate: Option<f64>,
@@ -84,6 +85,7 @@ impl ReadAhead {
             began: start,
             next: start,
             run: 0,
+            holes: 0,
             rate: None,
             last: now,
         }
@@ -100,7 +102,12 @@ impl ReadAhead {
         if !self.continues(range.start) {
             *self = Self::new(self.limits, range.start, now);
         }
-        let fresh = range.end.saturating_sub(self.next.max(range.start));
+        let ahead = range.end.saturating_sub(self.next.max(range.start));
+        // What comes late was passed over first; reading the same once more proves nothing.
+        let behind = self.next.min(range.end).saturating_sub(range.start);
+        let late = behind.min(self.holes);
+        self.holes = self.holes - late + range.start.saturating_sub(self.next);
+        let fresh = ahead + late;
         self.next = self.next.max(range.end);
         self.run += fresh;
         self.reckon(fresh, now);
@@ -289,7 +296,22 @@ mod tests {
             }
         }
         assert_eq!(cursor.position(), 40 * MIB);
-        assert!(cursor.window() >= 16 * MIB, "{}", cursor.window());
+        assert_eq!(cursor.window(), 40 * MIB);
+        let rate = cursor.rate().expect("it read");
+        assert!(rate > 0.9 * f64::from(1 << 30), "{rate}");
+    }
+
+    #[test]
+    fn reading_the_same_again_earns_nothing() {
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        let range = ByteRange {
+            start: 0,
+            end: 64 * KIB,
+        };
+        for n in 1..20 {
+            cursor.took(range, Duration::from_millis(n));
+        }
+        assert_eq!(cursor.window(), 0);
     }
 
     #[test]
