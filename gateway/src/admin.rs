@@ -9,6 +9,7 @@
 //! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
 //! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
 //! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
+//! | `GET /pending` | what is written through mounts and is not in the bucket yet, as JSON (see [`pending`]) |
 //! | `GET`, `PUT`, `DELETE /pins` | what is kept from eviction on disk (see [`pins`]) |
 //! | `GET /list` | a page of what lies below a path in the bucket; asks for the token |
 //! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
@@ -36,13 +37,14 @@ use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Writers};
 
 mod ask;
 pub mod auth;
 pub mod cache;
 pub mod control;
 mod listen;
+mod pending;
 pub mod pins;
 pub mod place;
 pub mod profile;
@@ -90,6 +92,8 @@ pub struct Admin {
     pub locate: Arc<dyn place::Locate>,
     /// What is asked about objects.
     pub engine: Engine,
+    /// What mounts write through, where one is writable.
+    pub writers: Option<Writers>,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// What a change must show; without one nothing can be changed.
@@ -123,6 +127,7 @@ impl Admin {
             )
             .route("/cache/disk", put(cache::disk).route_layer(changes.clone()))
             .route("/stat", get(stat::stat))
+            .route("/pending", get(pending::list))
             .route("/list", get(warm::list).route_layer(changes.clone()))
             .route(
                 "/warm",

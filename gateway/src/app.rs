@@ -18,6 +18,7 @@ mod profiles;
 mod routes;
 mod settings;
 mod tiers;
+mod writing;
 
 use std::future::Future;
 

@@ -38,6 +38,7 @@ mod route;
 mod schema;
 mod secret;
 mod shape;
+mod spool;
 mod state;
 mod value;
 
@@ -47,13 +48,14 @@ pub use cache::{Cache, Disk};
 pub use environment::Environment;
 pub use http::Http;
 pub use log::{Log, LogFormat};
-pub use mount::{Mount, Mtime, Umask};
+pub use mount::{CommitName, Mount, Mtime, Umask};
 pub use origin::Origin;
 pub use problem::{KeyPath, Place, Problem, Problems};
 pub use profile::{DiskUseName, Overlay};
 pub use route::{Cors, Route};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
+pub use spool::Spool;
 pub use state::State;
 
 /// The file that is read where none is named.
@@ -74,6 +76,9 @@ pub struct Config {
     pub cache: Cache,
     /// Metadata that outlives a restart: which version each key has, and what was purged.
     pub state: State,
+    /// What is written through mounts, until it is in the bucket. There is none without a mount that
+    /// is writable.
+    pub spool: Spool,
     /// A bucket behind the gateway.
     pub origin: Vec<Origin>,
     /// Which URLs are which objects, and how they are answered.
@@ -81,7 +86,7 @@ pub struct Config {
     /// The longest matching path wins; a route with a host goes before one without. Where there is
     /// no route, a single origin is served below `/`.
     pub route: Vec<Route>,
-    /// A route's objects as files in a folder (Linux, FUSE), on the same cache. Read-only.
+    /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
     /// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving
     /// HTTP.
@@ -124,6 +129,26 @@ impl Config {
     pub fn state_path(&self) -> Option<PathBuf> {
         let beside = || Some(self.cache.disk.first()?.path.join("state"));
         self.state.path.clone().or_else(beside)
+    }
+
+    /// Where files lie that are being written: `spool.path`, else beside the metadata, else where
+    /// this user's programs keep their state. `None`: there is no such place.
+    #[must_use]
+    pub fn spool_path(&self, env: &Environment) -> Option<PathBuf> {
+        let beside = || Some(self.state_path()?.parent()?.join("spool"));
+        let folder = |name: &str| env.get(name).filter(|text| !text.is_empty());
+        let of_user = || {
+            let state = folder("XDG_STATE_HOME").map(PathBuf::from);
+            let home = || Some(PathBuf::from(folder("HOME")?).join(".local/state"));
+            Some(state.or_else(home)?.join("tidegate/spool"))
+        };
+        let path = self.spool.path.clone();
+        path.or_else(|| match &self.state.path {
+            // A state folder is given to us whole; its parent may be anybody's.
+            Some(state) => Some(state.join("spool")),
+            None => beside(),
+        })
+        .or_else(of_user)
     }
 
     /// Whether there is something to serve.

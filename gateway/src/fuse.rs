@@ -8,7 +8,9 @@
 //!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     numbers and names of what the kernel knows
 //!             pages, names           dispatch   deadline  ├─ pages     which version's pages the kernel may keep
 //!                                                         ├─ folder    names, page by page
-//!                                                         └─ Engine    look_up, list, open, read_at
+//!                                                         ├─ slot      what is being written of a file, and by whom
+//!                                                         ├─ Engine    look_up, list, open, read_at
+//!                                                         └─ Writers   write_at, commit, rename, remove
 //! ```
 //!
 //! # The life of a read
@@ -18,6 +20,12 @@
 //! read through the handle is of that version. `read` asks the engine for the range. Where that lies
 //! in one chunk, the chunk's bytes go to the kernel without being copied first; else they are put
 //! together once.
+//!
+//! # The life of a write
+//!
+//! `open` for writing, or `create`, gives the handle a `Writer` of the engine: from then on everybody
+//! on this mount reads the draft (`files/draft`). `write` puts bytes into it (`files/write`), a
+//! `close` commits it. `files/change` is what happens to names.
 //!
 //! # Versions
 //!
@@ -40,8 +48,9 @@ mod nodes;
 mod pages;
 mod session;
 mod settings;
+mod slot;
 mod xattr;
 
 pub use metrics::Metrics;
 pub use session::{MountError, Mounted, mount};
-pub use settings::{Modified, Settings};
+pub use settings::{Modified, Settings, Writable};

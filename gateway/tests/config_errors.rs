@@ -597,7 +597,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `origin`, `route`, `mount`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `mount`, `profile`",
         ]
     );
 }
@@ -621,7 +621,9 @@ deadline = "0s"
 umask = "99"
 [[mount]]
 path = "/mnt/a"
-writable = true"#,
+shared = true
+[spool]
+size = "1MiB""#,
             &[
                 "t.toml:5:8: `mount[0].path`: `mnt` is no absolute path",
                 "t.toml:8:9: `mount[1].route`: there is no route `/books`",
@@ -629,7 +631,8 @@ writable = true"#,
                 "t.toml:10:12: `mount[1].deadline`: must not be zero",
                 "t.toml:11:9: `mount[1].umask`: `99` is no umask; write octal digits, such as \"022\"",
                 "t.toml:13:8: `mount[2].path`: the same folder as `mount[1]`",
-                "t.toml:14:1: `mount[2].writable`: there is no such key; there are `path`, `route`, `host`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
+                "t.toml:14:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
+                "t.toml:16:8: `spool.size`: must be from 64MiB to 1024TiB",
             ],
         ),
     ]);

@@ -57,13 +57,13 @@ async fn a_large_object_goes_up_while_it_is_written() {
     until(|| desk.bucket().count("part") == 20).await;
     assert_eq!(desk.object(KEY), None, "not before it is whole");
     same(&all(&writer).await, &bytes);
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &bytes);
     assert_eq!(desk.bucket().count("part"), 21, "no part twice");
     let heads = desk.bucket().heads();
     same(&desk.world.read(KEY).await.expect("read"), &bytes);
     assert_eq!(desk.bucket().heads(), heads, "its version is known");
-    writer.commit().await.expect("free");
+    writer.commit(Commit::Close).await.expect("free");
     assert_eq!(desk.bucket().count("complete"), 1);
 }
 
@@ -76,7 +76,7 @@ async fn what_is_written_again_is_sent_again() {
     until(|| desk.bucket().count("part") == 10).await;
     put(&writer, 3 * PART + 5, &"patch".into()).await;
     put(&writer, 0, &"head".into()).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     let truth = patched(&patched(&bytes, 3 * PART + 5, b"patch"), 0, b"head");
     same(&desk.object(KEY).expect("there"), &truth);
     assert_eq!(desk.bucket().count("part"), 12);
@@ -93,7 +93,7 @@ async fn a_changed_object_copies_what_is_untouched() {
     put(&writer, 20 * PART + 1, &"patch".into()).await;
     let end = writer.append("tail".into()).await.expect("appended");
     assert_eq!(end, 50 * PART + 10);
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     let truth = patched(&patched(&bytes, 20 * PART + 1, b"patch"), end, b"tail");
     same(&desk.object(KEY).expect("there"), &truth);
     let counts = ["part", "copy_part", "put"].map(|kind| desk.bucket().count(kind));
@@ -105,7 +105,7 @@ async fn a_changed_object_copies_what_is_untouched() {
     );
     // The handle goes on from what it has published.
     put(&writer, 0, &"again".into()).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(
         &desk.object(KEY).expect("there"),
         &patched(&truth, 0, b"again"),
@@ -125,10 +125,10 @@ async fn holes_are_zero_and_what_is_cut_is_gone() {
     truth[5 * PART as usize..5 * PART as usize + 100].copy_from_slice(&sample(1, PART)[..100]);
     let truth = Bytes::from(truth);
     same(&all(&writer).await, &truth);
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &truth);
     writer.truncate(0).await.expect("nothing");
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert_eq!(desk.object(KEY), Some(Bytes::new()));
     assert!(desk.bucket().uploads_under_way().is_empty());
 }
@@ -166,7 +166,10 @@ async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_ref
     let changing = desk.change(KEY).await;
     put(&changing, 0, &"mine".into()).await;
     desk.bucket().put(KEY, "theirs");
-    assert_eq!(changing.commit().await, Err(WriteError::Changed));
+    assert_eq!(
+        changing.commit(Commit::Close).await,
+        Err(WriteError::Changed)
+    );
     assert_eq!(desk.object(KEY), Some("theirs".into()));
     drop(changing);
     until(|| desk.bucket().uploads_under_way().is_empty()).await;
@@ -175,7 +178,10 @@ async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_ref
     let created = desk.create(KEY).await;
     put(&created, 0, &"mine".into()).await;
     desk.bucket().put(KEY, "theirs again");
-    created.commit().await.expect("the last one wins");
+    created
+        .commit(Commit::Close)
+        .await
+        .expect("the last one wins");
     assert_eq!(desk.object(KEY), Some("mine".into()));
 
     let new = desk
@@ -184,7 +190,7 @@ async fn the_last_of_two_that_create_wins_and_who_changes_another_version_is_ref
         .expect("there is none");
     put(&new, 0, &"mine".into()).await;
     desk.bucket().put("new", "theirs");
-    assert_eq!(new.commit().await, Err(WriteError::Changed));
+    assert_eq!(new.commit(Commit::Close).await, Err(WriteError::Changed));
     let missing = desk.open("none", How::Change).await;
     assert_eq!(missing.err(), Some(WriteError::Origin(Error::NotFound)));
 }
@@ -210,7 +216,7 @@ async fn a_full_spool_lets_go_of_what_was_sent() {
     put(&writer, 200 * PART, &"tail!".into()).await;
     let gone = writer.write_at(100 * PART + 1, "x".into()).await;
     assert!(matches!(gone, Err(WriteError::Gone(_))), "{gone:?}");
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     let truth = patched(&patched(&bytes, 5, b"head"), 200 * PART, b"tail!");
     same(&desk.object(KEY).expect("there"), &truth);
     drop(writer);
@@ -240,7 +246,7 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
         );
     }
     assert_eq!(desk.object(KEY), None);
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &truth);
     drop(writer);
     until(|| desk.bucket().keys() == [KEY]).await;
@@ -258,13 +264,13 @@ async fn an_answer_that_is_lost_is_found_out() {
         until(|| desk.bucket().count("part").is_multiple_of(3)).await;
         settle().await;
         desk.bucket().fail_next([Fault::LoseAnswer]);
-        writer.commit().await.expect("it is there");
+        writer.commit(Commit::Close).await.expect("it is there");
         same(&desk.object(key).expect("there"), &bytes);
     }
     let small = desk.open("c", How::CreateNew).await.expect("opened");
     put(&small, 0, &"small".into()).await;
     desk.bucket().fail_next([Fault::LoseAnswer]);
-    small.commit().await.expect("it is there");
+    small.commit(Commit::Close).await.expect("it is there");
     assert_eq!(desk.object("c"), Some("small".into()));
 }
 
@@ -278,7 +284,7 @@ async fn an_upload_that_somebody_gave_up_is_begun_anew() {
     let origin = &source(&desk).origin;
     let uploads = origin.writing().uploads(&valid(KEY)).await.expect("a list");
     origin.writing().abort(&uploads[0]).await.expect("gone");
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &bytes);
 }
 
@@ -292,12 +298,12 @@ async fn a_close_says_what_is_wrong_and_the_next_goes_on_from_there() {
     desk.bucket()
         .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
     put(&writer, 5000, &bytes.slice(5000..)).await;
-    let failed = writer.commit().await;
+    let failed = writer.commit(Commit::Close).await;
     assert_eq!(failed, Err(WriteError::Origin(Error::Unavailable)));
     desk.bucket().set_faults([]);
     engine::pass(engine::secs(40)).await;
     let sent = desk.bucket().arrived();
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &bytes);
     assert!(
         desk.bucket().arrived() - sent <= 5000,
@@ -402,7 +408,7 @@ async fn a_deleted_object_stays_deleted_and_a_renamed_one_goes_on_under_its_new_
     assert_eq!(desk.world.read("from").await, Err(Error::NotFound));
     assert_eq!(desk.world.read("deep/to").await, Ok("bytes".into()));
     put(&writer, 5, &" and more".into()).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert_eq!(desk.object("deep/to"), Some("bytes and more".into()));
     put(&writer, 0, &"never".into()).await;
     desk.writers
@@ -411,7 +417,10 @@ async fn a_deleted_object_stays_deleted_and_a_renamed_one_goes_on_under_its_new_
         .expect("deleted");
     assert_eq!(desk.world.read("deep/to").await, Err(Error::NotFound));
     put(&writer, 0, &"into the void".into()).await;
-    writer.commit().await.expect("of no consequence");
+    writer
+        .commit(Commit::Close)
+        .await
+        .expect("of no consequence");
     drop(writer);
     settle().await;
     assert!(desk.bucket().keys().is_empty());
@@ -445,7 +454,7 @@ async fn a_writer_that_finds_no_room_is_held_back_and_told_in_the_end() {
     // The origin comes back, and with it the room.
     desk.bucket().set_faults([]);
     put(&writer, at as u64, &bytes.slice(at..)).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), &bytes);
 }
 

@@ -70,8 +70,7 @@ async fn writes_until_it_is_killed() {
     };
     let variable = |name| std::env::var(name).expect("set");
     let settings = settings(&variable(ENDPOINT), &variable(SECRETS));
-    let (_engine, source, writers) =
-        start(Path::new(&spool), ROOM, Commit::Background, &settings).await;
+    let (_engine, source, writers) = start(Path::new(&spool), ROOM, &settings).await;
     let mut number: u64 = variable(FROM).parse().expect("a number");
     loop {
         let writer = writers
@@ -86,7 +85,7 @@ async fn writes_until_it_is_killed() {
             writer.write_at(offset, piece).await.expect("written");
             offset += length;
         }
-        writer.commit().await.expect("promised");
+        writer.commit(Commit::Background).await.expect("promised");
         println!("\nclosed {number}");
         number += 1;
     }
@@ -137,7 +136,7 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
         from = last + 2;
     }
     let settings = settings(&endpoint, &secrets);
-    let (engine, source, writers) = start(spool.path(), ROOM, Commit::Background, &settings).await;
+    let (engine, source, writers) = start(spool.path(), ROOM, &settings).await;
     writers.settled().await;
     for number in closed {
         let first = Open {

@@ -34,8 +34,7 @@ impl World {
         let settings = server.settings("media");
         bucket::Bucket::create(&settings).await;
         let spool = tempfile::tempdir().expect("a folder");
-        let (engine, source, writers) =
-            start(spool.path(), spool_size, Commit::Close, &settings).await;
+        let (engine, source, writers) = start(spool.path(), spool_size, &settings).await;
         Self {
             engine,
             source,
@@ -101,18 +100,18 @@ async fn an_object_is_created_changed_appended_to_cut_and_renamed() {
     let mut truth = Vec::new();
     put(&writer, &mut truth, 0, sample(1, 6 * PART + 100)).await;
     put(&writer, &mut truth, PART + 5, sample(2, 1000)).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("folder/a b").await == truth);
     drop(writer);
     let writer = world.open("folder/a b", How::Change).await;
     put(&writer, &mut truth, 4 * PART - 5, sample(3, 10)).await;
     let end = truth.len() as u64;
     put(&writer, &mut truth, end, sample(4, 50)).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("folder/a b").await == truth);
     writer.truncate(2 * PART + 7).await.expect("cut");
     truth.truncate(2 * PART as usize + 7);
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("folder/a b").await == truth);
     let (from, to) = (key("folder/a b"), key("c+d/ü"));
     world
@@ -144,7 +143,7 @@ async fn an_object_larger_than_the_spool_is_written_back_and_forth() {
         let end = truth.len().min(look.end as usize);
         assert!(read == truth[at as usize..end], "round {round}");
     }
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("large").await == truth);
 }
 
@@ -155,7 +154,7 @@ async fn an_object_larger_than_the_spool_is_written_in_order() {
     let mut truth = Vec::new();
     put(&writer, &mut truth, 0, sample(1, 40 * PART + 3)).await;
     put(&writer, &mut truth, 0, sample(2, 100)).await;
-    writer.commit().await.expect("committed");
+    writer.commit(Commit::Close).await.expect("committed");
     assert!(world.read("large").await == truth);
     let uploads = world.source.origin.writing().uploads(&key("large")).await;
     assert_eq!(uploads, Ok(vec![]));
@@ -210,7 +209,7 @@ async fn how_fast_it_is_beside_bare_parts() {
             offset += length;
         }
         let taken = began.elapsed();
-        writer.commit().await.expect("committed");
+        writer.commit(Commit::Close).await.expect("committed");
         let written = began.elapsed();
         let ratio = written.as_secs_f64() / bare.as_secs_f64();
         println!("{round}: bare {bare:?}, written {written:?} (taken {taken:?}), {ratio:.2} times");

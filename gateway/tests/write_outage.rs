@@ -61,7 +61,7 @@ async fn write(writers: &Writers, source: &Arc<Source>, number: u64, door: &Door
         .write_at(half as u64, bytes.slice(half..))
         .await
         .expect("written");
-    writer.commit().await.expect("promised");
+    writer.commit(Commit::Background).await.expect("promised");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,8 +72,7 @@ async fn closes_wait_for_nobody_and_everything_arrives_in_the_end() {
     let address = embedded.endpoint().replace("http://", "");
     let door = Door::to(address.parse().expect("an address")).await;
     let settings = behind(&door, &embedded).await;
-    let (_engine, source, writers) =
-        start(spool.path(), 1 << 30, Commit::Background, &settings).await;
+    let (_engine, source, writers) = start(spool.path(), 1 << 30, &settings).await;
     join_all((0..WRITERS).map(|number| write(&writers, &source, number, &door))).await;
     let pending = writers.pending();
     assert_eq!(pending.len() as u64, WRITERS, "{pending:?}");

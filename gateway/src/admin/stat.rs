@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Admin;
 use super::ask;
+use super::pending;
 use super::place::{self, Located};
 use crate::engine::Stat;
 use crate::engine::stat::Present;
@@ -42,6 +43,7 @@ fn shown(admin: &Admin, object: &Located, stat: Option<Stat>) -> Value {
         "known": stat.is_some(),
         "missing": matches!(stat, Some(Stat::Missing { .. })),
         "note": admin.engine.loaded().err(),
+        "pending": pending::of(admin, object),
     });
     let more = match stat {
         None => return value,

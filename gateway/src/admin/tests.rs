@@ -74,6 +74,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
         pins: pins.clone(),
         locate: Arc::new(bucket.clone()),
         engine: bucket.engine(),
+        writers: None,
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
         token: token.and_then(Token::new).map(Arc::new),
         draining: CancellationToken::new(),

@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::background::Background;
 use super::mounts::{self, Mounts};
 use super::routes::Origins;
-use super::{locate, pins, profiles, routes, settings, tiers};
+use super::{locate, pins, profiles, routes, settings, tiers, writing};
 use crate::admin::{self, Admin, EngineControl, Token};
 use crate::config::{Config, Environment};
-use crate::engine::{Budget, Engine, Parts};
+use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
 use crate::plan::{ByteSize, Listen, Timestamp};
 use crate::socket::Listener;
@@ -63,6 +63,8 @@ impl Sockets {
 pub struct Gateway {
     engine: Engine,
     mounts: Mounts,
+    /// What mounts write through, if one does.
+    writers: Option<Writers>,
     /// Stops the public listeners; the admin listener says so in `/readyz`.
     draining: CancellationToken,
     /// Stops the admin listener, after all else.
@@ -98,9 +100,9 @@ impl Gateway {
         let settings = settings::http(&config.http);
         let deadline = settings.drain;
         // Last of what can fail; by now there is something to close.
-        let mounts = mounts::start(config, &config.mount, &engine, &routes, &mut registry).await;
-        let mounts = match mounts {
-            Ok(mounts) => mounts,
+        let mounts = mounts::start(config, env, &config.mount, &engine, &routes, &mut registry);
+        let (mounts, writers) = match mounts.await {
+            Ok(started) => started,
             Err(error) => {
                 engine.close(deadline).await;
                 return Err(error);
@@ -128,6 +130,7 @@ impl Gateway {
             }),
             locate: locator,
             engine: engine.clone(),
+            writers: writers.clone(),
             metrics: Arc::new(move || exposition.render()),
             token,
             draining: draining.clone(),
@@ -140,6 +143,7 @@ impl Gateway {
         Ok(Self {
             engine,
             mounts,
+            writers,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
             private: tokio::spawn(admin::serve(sockets.admin, admin.router(), stop.clone())),
             draining,
@@ -149,13 +153,14 @@ impl Gateway {
         })
     }
 
-    /// Drains, writes out what is pending, and stops; within twice `http.drain`.
+    /// Drains, writes out what is pending, and stops; within three times `http.drain`.
     pub async fn stop(self) {
         self.draining.cancel();
         let (public, ()) = tokio::join!(self.public, self.mounts.stop());
         if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }
+        writing::settle(self.writers.as_ref(), self.deadline).await;
         self.engine.close(self.deadline).await;
         self.stop.cancel();
         if let Err(error) = self.private.await {

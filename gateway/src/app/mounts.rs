@@ -8,24 +8,28 @@ use prometheus_client::registry::Registry;
 
 use super::background::Background;
 use super::gateway::{self, Assembled};
+use super::writing;
 use crate::cli::MountArgs;
-use crate::config::{self, Config, Environment, Mtime};
-use crate::engine::Engine;
-use crate::fuse::{self, Modified, Mounted};
+use crate::config::{self, CommitName, Config, Environment, Mtime};
+use crate::engine::upload::Commit;
+use crate::engine::{Engine, Writers};
+use crate::fuse::{self, Modified, Mounted, Writable};
 use crate::http::Route;
 
 /// The mounts of a process.
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// Mounts them all, or none. `routes` are those of the configuration, in its order.
+/// Mounts them all, or none, and opens the spool if one of them is writable. `routes` are those of the configuration, in its order.
 pub(super) async fn start(
     config: &Config,
+    env: &Environment,
     mounts: &[config::Mount],
     engine: &Engine,
     routes: &[Route],
     registry: &mut Registry,
-) -> anyhow::Result<Mounts> {
+) -> anyhow::Result<(Mounts, Option<Writers>)> {
+    let writers = writing::start(config, env, mounts, engine, routes, registry).await?;
     let metrics = fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
@@ -36,7 +40,15 @@ pub(super) async fn start(
         let route = &routes[route];
         let settings = settings(mount, &route.settings.key_prefix);
         let (engine, source) = (engine.clone(), route.source.clone());
-        match fuse::mount(settings, engine, source, metrics.clone()).await {
+        let writable = writers.clone().filter(|_| mount.writable);
+        let writable = writable.map(|writers| Writable {
+            writers,
+            commit: match mount.commit {
+                CommitName::Close => Commit::Close,
+                CommitName::Background => Commit::Background,
+            },
+        });
+        match fuse::mount(settings, engine, source, writable, metrics.clone()).await {
             Ok(mounted) => all.0.push(mounted),
             Err(error) => {
                 all.stop().await;
@@ -44,7 +56,7 @@ pub(super) async fn start(
             }
         }
     }
-    Ok(all)
+    Ok((all, writers))
 }
 
 impl Mounts {
@@ -81,6 +93,7 @@ pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<config:
         mount.route.clone_from(route);
         mount.host = None;
     }
+    mount.writable |= args.writable;
     if args.host.is_some() {
         mount.host.clone_from(&args.host);
     }
@@ -101,6 +114,7 @@ fn same_folder(one: &Path, other: &Path) -> bool {
 pub(super) struct Alone {
     engine: Engine,
     mounted: Mounts,
+    writers: Option<Writers>,
     drain: Duration,
     _background: Background,
 }
@@ -119,10 +133,11 @@ impl Alone {
             ..
         } = gateway::assemble(config, env).await?;
         let drain = config.http.drain.into();
-        match start(config, &[mount], &engine, &routes, &mut registry).await {
-            Ok(mounted) => Ok(Self {
+        match start(config, env, &[mount], &engine, &routes, &mut registry).await {
+            Ok((mounted, writers)) => Ok(Self {
                 engine,
                 mounted,
+                writers,
                 drain,
                 _background: background,
             }),
@@ -143,6 +158,7 @@ impl Alone {
     /// Unmounts, and writes out what is pending.
     pub(super) async fn stop(self) {
         self.mounted.stop().await;
+        writing::settle(self.writers.as_ref(), self.drain).await;
         self.engine.close(self.drain).await;
     }
 }

@@ -3,9 +3,10 @@
 use anyhow::bail;
 use prometheus_client::registry::Registry;
 
+use super::writing;
 use crate::cli::MountArgs;
 use crate::config::{self, Config, Environment};
-use crate::engine::Engine;
+use crate::engine::{Engine, Writers};
 use crate::http::Route;
 
 const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
@@ -15,14 +16,19 @@ const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
 pub(super) struct Mounts;
 
 pub(super) async fn start(
-    _: &Config,
+    config: &Config,
+    env: &Environment,
     mounts: &[config::Mount],
-    _: &Engine,
-    _: &[Route],
-    _: &mut Registry,
-) -> anyhow::Result<Mounts> {
+    engine: &Engine,
+    routes: &[Route],
+    registry: &mut Registry,
+) -> anyhow::Result<(Mounts, Option<Writers>)> {
     match mounts {
-        [] => Ok(Mounts),
+        // Without mounts there is nobody who writes through a spool.
+        [] => Ok((
+            Mounts,
+            writing::start(config, env, mounts, engine, routes, registry).await?,
+        )),
         _ => bail!("`mount`: {NOT_BUILT_IN}"),
     }
 }

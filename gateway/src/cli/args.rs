@@ -20,6 +20,10 @@ pub struct MountArgs {
     /// That route's host, where it has one
     #[arg(long)]
     pub host: Option<String>,
+
+    /// Let files be written, also where the `[[mount]]` does not say so
+    #[arg(long)]
+    pub writable: bool,
 }
 
 /// How to run the demonstration.

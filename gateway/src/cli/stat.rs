@@ -69,6 +69,18 @@ impl std::fmt::Display for Shown<'_> {
         if let Some(note) = of["note"].as_str() {
             writeln!(f, "  note       {}", plain(note))?;
         }
+        if let Some(stage) = of["pending"]["stage"].as_str() {
+            let size = number(&of["pending"]["size"]);
+            write!(
+                f,
+                "  pending    {}: {size} bytes were written",
+                plain(stage)
+            )?;
+            match of["pending"]["trouble"].as_str() {
+                Some(trouble) => writeln!(f, " ({})", plain(trouble))?,
+                None => writeln!(f)?,
+            }
+        }
         if of["known"] == false {
             return writeln!(f, "  not cached: nothing is known of it");
         }
@@ -206,11 +218,18 @@ mod tests {
              \x20 100-199                  memory\n\
              \x20 200-299                  absent\n"
         );
-        let unknown = json!({ "key": "a", "origin": "media", "known": false });
+        let mut unknown = json!({ "key": "a", "origin": "media", "known": false });
         let said = Shown(&unknown).to_string();
         assert_eq!(
             said,
             "a (origin media)\n  not cached: nothing is known of it\n"
+        );
+        unknown["pending"] = json!({ "size": 7, "stage": "waiting", "trouble": "it is down" });
+        let said = Shown(&unknown).to_string();
+        assert_eq!(
+            said,
+            "a (origin media)\n  pending    waiting: 7 bytes were written (it is down)\n  \
+             not cached: nothing is known of it\n"
         );
     }
 }

@@ -12,7 +12,7 @@ use super::value::FromText;
 use super::{Config, Route};
 use crate::plan::Period;
 
-/// A route's objects as files in a folder (Linux, FUSE), on the same cache. Read-only.
+/// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///
 /// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving HTTP.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -27,6 +27,12 @@ pub struct Mount {
     /// That route's host, if it has one.
     #[schemars(extend("examples" = ["media.example.org"]))]
     pub host: Option<String>,
+    /// Whether files can be written; what is written lies in the spool until it is in the bucket.
+    pub writable: bool,
+    /// When a `close` returns: when the object is in the bucket, or when it is safe in the spool.
+    ///
+    /// With `background` it is sent on behind, and again after a restart or when the origin is back.
+    pub commit: CommitName,
     /// Who owns the files; left out: the user that tidegate runs as.
     #[schemars(extend("examples" = [1000]))]
     pub uid: Option<u32>,
@@ -44,7 +50,8 @@ pub struct Mount {
     pub mtime: Mtime,
     /// Threads that take the kernel's requests.
     pub threads: u32,
-    /// Every request of a program is answered by then, with an input/output error if need be.
+    /// Every request of a program is answered by then, with an input/output error if need be; one that
+    /// writes, when nothing has moved for so long.
     pub deadline: Period,
 }
 
@@ -55,6 +62,8 @@ impl Default for Mount {
             path: PathBuf::new(),
             route: "/".into(),
             host: None,
+            writable: false,
+            commit: CommitName::default(),
             uid: None,
             gid: None,
             umask: Umask(0o022),
@@ -64,6 +73,17 @@ impl Default for Mount {
             deadline: Period::secs(30),
         }
     }
+}
+
+/// When a close returns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitName {
+    /// When the object is in the bucket.
+    #[default]
+    Close,
+    /// When it is safe in the spool.
+    Background,
 }
 
 /// What a file's time is.

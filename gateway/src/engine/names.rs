@@ -23,6 +23,7 @@ use crate::plan::folder::{self, Child};
 use crate::plan::{ETag, ObjectId, ObjectKey, Timestamp, Version};
 use crate::store::{Entry as Known, Record};
 
+mod own;
 mod table;
 
 pub(super) use table::Table;
@@ -147,7 +148,15 @@ impl Engine {
         match &seen {
             Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, *fresh)),
             Some((Meaning::Missing, fresh)) => return Ok(lasting(Entry::Missing, *fresh)),
-            _ => {}
+            Some(_) => {}
+            None => {
+                // All of a folder is known that this process made; but for what is at hand.
+                let made = self.core.names.is_missing(asked, path);
+                if let Some(left) = made.filter(|_| !self.knows(source, &key)) {
+                    let fresh = left.min(asked.negative_ttl);
+                    return Ok(lasting(Entry::Missing, fresh));
+                }
+            }
         }
         let at_hand = Open {
             only_if_cached: true,

@@ -52,6 +52,7 @@ mod complete;
 mod error;
 mod gather;
 mod hidden;
+mod look;
 mod metrics;
 mod put_in;
 mod queue;
@@ -64,6 +65,7 @@ mod writer;
 mod writing;
 
 pub use error::WriteError;
+pub use look::Drafted;
 pub use queue::{Pending, Stage};
 pub use writer::Writer;
 
@@ -77,8 +79,6 @@ pub struct Settings {
     pub spool: PathBuf,
     /// The most that the spool takes.
     pub size: u64,
-    /// When a close returns.
-    pub commit: Commit,
     /// How objects are cut.
     pub parts: PartSizes,
     /// What of a draft never leaves the spool, at both ends.
@@ -94,7 +94,6 @@ impl Settings {
         Self {
             spool,
             size: 16 << 30,
-            commit: Commit::Close,
             parts: PartSizes::default(),
             kept: KEPT,
             patience: Duration::from_secs(60),

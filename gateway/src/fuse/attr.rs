@@ -3,16 +3,17 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 use super::settings::{Modified, Settings};
 use crate::engine::names::Facts;
+use crate::engine::upload::Drafted;
 
 /// What programs are advised to read at a time: the kernel's own step in a plain file system.
 const BLOCK: u32 = 128 << 10;
 
 /// Where rclone, s3fs and others keep a file's time, in seconds with a fraction.
-const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
+pub(super) const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
 
 /// A file's attributes.
 pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
@@ -23,6 +24,30 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
         blocks,
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
     }
+}
+
+/// The attributes of a file as it is being written.
+pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileAttr {
+    let kept = match settings.modified {
+        Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
+        Modified::Written => None,
+    };
+    let time = kept.unwrap_or_else(|| drafted.changed.into());
+    FileAttr {
+        size: drafted.size,
+        blocks: drafted.size.div_ceil(512),
+        ..plain(settings, ino, FileType::RegularFile, 0o666, time)
+    }
+}
+
+/// A time as others keep it.
+pub(super) fn kept(time: SystemTime) -> HeaderValue {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let text = match since.subsec_nanos() {
+        0 => since.as_secs().to_string(),
+        nanos => format!("{}.{nanos:09}", since.as_secs()),
+    };
+    HeaderValue::try_from(text).expect("digits are a header")
 }
 
 /// A folder's attributes. A bucket knows no time of its folders: it is the mount's.
@@ -93,5 +118,10 @@ mod tests {
             assert_eq!(at(bad), None, "{bad}");
         }
         assert_eq!(at("99999999999999999999"), None);
+        for (nanos, text) in [(0, "1700000000"), (1, "1700000000.000000001")] {
+            let time = UNIX_EPOCH + Duration::new(1_700_000_000, nanos);
+            assert_eq!(kept(time), text);
+            assert_eq!(seconds(text), Some(time));
+        }
     }
 }

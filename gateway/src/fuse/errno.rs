@@ -2,7 +2,7 @@
 
 use fuser::Errno;
 
-use crate::engine::Error;
+use crate::engine::{Error, WriteError};
 
 /// What a failure is to a program.
 pub(super) fn of(error: &Error) -> Errno {
@@ -27,4 +27,25 @@ pub(super) fn logged(error: &Error, key: &str) -> Errno {
         error => tracing::debug!(%error, key, "a file could not be had"),
     }
     of(error)
+}
+
+/// What a failure to write is to a program.
+pub(super) fn written(error: &WriteError, key: &str) -> Errno {
+    if *error != WriteError::Exists {
+        tracing::warn!(%error, key, "a file could not be written");
+    }
+    match error {
+        WriteError::Exists => Errno::EEXIST,
+        // The file that was opened is not there any more: another has taken its place.
+        WriteError::Changed => Errno::ESTALE,
+        WriteError::Full => Errno::ENOSPC,
+        WriteError::TooLarge => Errno::EFBIG,
+        WriteError::Origin(error) => of(error),
+        WriteError::Gone(_)
+        | WriteError::Spool(_)
+        | WriteError::Lost
+        | WriteError::Digest
+        | WriteError::Interrupted
+        | WriteError::Closing => Errno::EIO,
+    }
 }

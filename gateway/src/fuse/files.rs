@@ -13,16 +13,20 @@ use super::folder::Folder;
 use super::handles::Handles;
 use super::metrics::Metrics;
 use super::nodes::{Node, Nodes, ROOT};
-use super::settings::{Modified, Settings};
+use super::settings::{Modified, Settings, Writable};
 use super::{attr, errno, xattr};
-use crate::engine::names::{Entry, Facts};
+use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::{Engine, Object, Open, Scope, Source, Watch};
 use crate::plan::folder::{MAX_NAME, is_name};
 use crate::plan::{ObjectKey, OriginId};
 
+mod change;
+mod draft;
 mod open;
+mod write;
 
 use open::Handle;
+pub(super) use write::SetAttr;
 
 /// For how long the kernel may keep what an open handle holds a file to.
 const PINNED: Duration = Duration::from_secs(1);
@@ -44,6 +48,8 @@ pub(super) struct Files {
     pub(super) stop: CancellationToken,
     engine: Engine,
     source: Arc<Source>,
+    /// What it writes through, if it may.
+    writable: Option<Writable>,
     nodes: Nodes,
     open: Handles<Handle>,
     folders: Handles<Folder>,
@@ -59,6 +65,7 @@ impl Files {
         settings: Settings,
         engine: Engine,
         source: Arc<Source>,
+        writable: Option<Writable>,
         metrics: Metrics,
     ) -> Self {
         let nodes = Nodes::new(source.origin.id(), &settings.prefix);
@@ -68,6 +75,7 @@ impl Files {
             stop: CancellationToken::new(),
             engine,
             source,
+            writable,
             nodes,
             open: Handles::default(),
             folders: Handles::default(),
@@ -79,6 +87,23 @@ impl Files {
     /// Whom to tell, as soon as there is somebody.
     pub(super) fn attach(&self, kernel: Arc<dyn Kernel>) {
         let _ = self.kernel.set(kernel);
+    }
+
+    /// Whether it may be written to.
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable.is_some()
+    }
+
+    /// Ends at once when the mount goes; what is waited for is bounded by who does the work.
+    pub(super) async fn until_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.stop.cancelled() => Err(Errno::EIO),
+        }
     }
 
     /// Ends within the deadline, and at once when the mount goes.
@@ -97,15 +122,23 @@ impl Files {
 
     pub(super) async fn look_up(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
         let folder = self.folder_node(folder)?;
-        if name.len() > MAX_NAME {
-            return Err(Errno::ENAMETOOLONG);
-        }
-        let name = name.to_str().filter(|name| is_name(name));
-        let path = format!("{}{}", folder.key, name.ok_or(Errno::ENOENT)?);
-        let answer = self.engine.look_up(&self.source, &path, self.headers());
-        let answer = answer.await.map_err(|error| errno::logged(&error, &path))?;
+        let path = path_of(&folder, &name, Errno::ENOENT)?;
+        let answer = self.meaning(&path).await?;
         let shown = self.tell(folder.ino, &path, &answer.entry, answer.fresh);
         shown.ok_or(Errno::ENOENT)
+    }
+
+    /// What a path means, what is being written included.
+    async fn meaning(&self, path: &str) -> Result<Answer, Errno> {
+        if let Some(drafted) = self.drafted(path) {
+            return Ok(drafted);
+        }
+        let answer = self.engine.look_up(&self.source, path, self.headers());
+        let answer = answer.await.map_err(|error| errno::logged(&error, path))?;
+        match answer.entry {
+            Entry::Missing => Ok(self.drafted_below(path).unwrap_or(answer)),
+            _ => Ok(answer),
+        }
     }
 
     /// Whether attributes need more than a listing tells.
@@ -136,6 +169,9 @@ impl Files {
     }
 
     fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> Shown {
+        if let Some(shown) = self.show_draft(node) {
+            return shown;
+        }
         let (facts, fresh) = node.pages().show(facts, fresh);
         (attr::file(&self.settings, node.ino, &facts), fresh)
     }
@@ -158,15 +194,17 @@ impl Files {
             let attr = attr::folder(&self.settings, ino, self.mounted);
             return Ok((attr, self.source.profile.load().ttl));
         }
+        if let Some(shown) = self.show_draft(&node) {
+            return Ok(shown);
+        }
         // What is open must not depend on the origin.
         if let Some(pinned) = node.pages().pinned() {
             return Ok((attr::file(&self.settings, ino, pinned), PINNED));
         }
-        let answer = self
-            .engine
-            .look_up(&self.source, &node.key, self.headers())
-            .await
-            .map_err(|error| errno::logged(&error, &node.key))?;
+        if !node.is_linked() {
+            return Err(Errno::ESTALE);
+        }
+        let answer = self.meaning(&node.key()).await?;
         match answer.entry {
             Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
             Entry::Folder | Entry::Missing => Err(Errno::ENOENT),
@@ -175,7 +213,8 @@ impl Files {
 
     pub(super) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
         let node = self.folder_node(ino)?;
-        let folder = Folder::new(node, self.engine.clone(), self.source.clone());
+        let drafts = self.drafts_in(&node.key());
+        let folder = Folder::new(node, self.engine.clone(), self.source.clone(), drafts);
         Ok(self.folders.open(folder))
     }
 
@@ -194,7 +233,14 @@ impl Files {
         let (Some(name), false) = (name, node.is_folder) else {
             return Err(Errno::ENODATA);
         };
-        let object = self.object(&node, Open::default()).await?;
+        if name == xattr::PENDING {
+            return Ok(self.pending(&node));
+        }
+        let object = match self.object(&node, Open::default()).await {
+            // It is being written, and the bucket has never had it.
+            Err(Errno::ENOENT) => return Err(Errno::ENODATA),
+            object => object?,
+        };
         xattr::value(name, &object).ok_or(Errno::ENODATA)
     }
 
@@ -204,9 +250,9 @@ impl Files {
     }
 
     async fn object(&self, node: &Node, how: Open) -> Result<Object, Errno> {
-        let key = ObjectKey::new(&node.key).map_err(|_| Errno::ENOENT)?;
+        let key = key_of(node)?;
         let object = self.engine.open(&self.source, &key, how).await;
-        object.map_err(|error| errno::logged(&error, &node.key))
+        object.map_err(|error| errno::logged(&error, key.as_str()))
     }
 
     fn folder_node(&self, ino: u64) -> Result<Arc<Node>, Errno> {
@@ -227,12 +273,29 @@ impl Files {
 
     /// A folder's own attributes and its parent's number, for `.` and `..`.
     pub(super) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
-        [(folder.node.ino, "."), (folder.node.parent, "..")]
+        [(folder.node.ino, "."), (folder.node.parent(), "..")]
     }
 
     pub(super) fn folder_attr(&self, ino: u64) -> FileAttr {
         attr::folder(&self.settings, ino.max(ROOT), self.mounted)
     }
+}
+
+/// The path of a name in a folder; `odd` is the error of what can be no name.
+fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> {
+    if name.len() > MAX_NAME {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let name = name.to_str().filter(|name| is_name(name));
+    Ok(format!("{}{}", folder.key(), name.ok_or(odd)?))
+}
+
+/// The key of a file that still has a name.
+fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
+    if !node.is_linked() {
+        return Err(Errno::ESTALE);
+    }
+    ObjectKey::new(&node.key()).map_err(|_| Errno::ENOENT)
 }
 
 impl Watch for Files {
@@ -249,7 +312,7 @@ impl Watch for Files {
             let told = tokio::task::spawn_blocking(move || {
                 for node in nodes {
                     kernel.drop_pages(node.ino);
-                    kernel.drop_name(node.parent, node.name());
+                    kernel.drop_name(node.parent(), &node.name());
                 }
             });
             if tokio::time::timeout(self.settings.deadline, told)

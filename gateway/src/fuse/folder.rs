@@ -4,6 +4,7 @@
 //! they do. Memory holds two pages, and where each page began, so that a program can go back to any
 //! place that it was told.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(super) struct Folder {
     pub(super) node: Arc<Node>,
     engine: Engine,
     source: Arc<Source>,
+    /// What is being written in it, and was when it was opened.
+    drafts: Vec<(String, Entry)>,
     stream: Mutex<Stream>,
 }
 
@@ -29,6 +32,8 @@ struct Stream {
     begun: Vec<(u64, Option<Place>)>,
     page: Option<Arc<Names>>,
     ahead: Option<AbortOnDropHandle<Result<Page, Error>>>,
+    /// Names of drafts that the pages had.
+    met: HashSet<String>,
 }
 
 /// Consecutive names of a folder.
@@ -55,11 +60,18 @@ impl Names {
 }
 
 impl Folder {
-    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<Source>) -> Self {
+    /// `drafts`: names in it that the bucket may not have yet.
+    pub(super) fn new(
+        node: Arc<Node>,
+        engine: Engine,
+        source: Arc<Source>,
+        drafts: Vec<(String, Entry)>,
+    ) -> Self {
         Self {
             node,
             engine,
             source,
+            drafts,
             stream: Mutex::default(),
         }
     }
@@ -85,13 +97,14 @@ impl Folder {
         stream: &mut Stream,
         (first, place): (u64, Option<Place>),
     ) -> Result<(), Error> {
-        let page = match stream.ahead.take() {
+        let mut page = match stream.ahead.take() {
             Some(ahead) => ahead.await.unwrap_or(Err(Error::Unavailable))?,
             None => self.list(place.clone()).await?,
         };
         if stream.begun.last().is_none_or(|(last, _)| *last < first) {
             stream.begun.push((first, place));
         }
+        self.add_drafts(stream, &mut page);
         if let Some(next) = &page.next {
             let ahead = self.list(Some(next.clone()));
             stream.ahead = Some(AbortOnDropHandle::new(tokio::spawn(ahead)));
@@ -105,12 +118,28 @@ impl Folder {
         Ok(())
     }
 
+    /// Those that no page had come behind the last.
+    fn add_drafts(&self, stream: &mut Stream, page: &mut Page) {
+        if self.drafts.is_empty() {
+            return;
+        }
+        for (name, _) in &page.names {
+            if self.drafts.iter().any(|(draft, _)| draft == name) {
+                stream.met.insert(name.clone());
+            }
+        }
+        if page.next.is_none() {
+            let unmet = |(name, _): &&(String, Entry)| !stream.met.contains(name);
+            page.names.extend(self.drafts.iter().filter(unmet).cloned());
+        }
+    }
+
     fn list(
         &self,
         from: Option<Place>,
     ) -> impl Future<Output = Result<Page, Error>> + Send + 'static {
         let (engine, source, node) = (self.engine.clone(), self.source.clone(), self.node.clone());
-        async move { engine.list(&source, &node.key, from).await }
+        async move { engine.list(&source, &node.key(), from).await }
     }
 }
 

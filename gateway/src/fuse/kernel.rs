@@ -8,24 +8,30 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
 
 use fuser::{
-    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
 
-use super::files::{Files, Kernel};
+use super::files::{Files, Kernel, SetAttr};
 use super::metrics::Operation;
 
 mod listing;
+mod writing;
 
 use listing::{fill, fill_plus, names};
 
 /// Requests that the kernel may have under way on its own account, read-ahead most of all. Its
 /// default of 12 is less than a few readers keep busy.
 const BACKGROUND: u16 = 64;
+
+/// The most that one write carries: as much as the kernel sends at once.
+const MAX_WRITE: u32 = 1 << 20;
 
 /// Nodes are never used again for something else: a number is a key.
 const GENERATION: Generation = Generation(0);
@@ -47,7 +53,7 @@ impl Adapter {
         Self { files, runtime }
     }
 
-    /// Begins `work` here, goes on elsewhere if it has to wait, and replies.
+    /// Answers within the deadline.
     fn answer<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -55,11 +61,37 @@ impl Adapter {
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let files = self.files.clone();
-        let mut work = Box::pin(async move {
+        let work = async move {
             let done = files.bounded(work).await;
             files.metrics.done(operation, done.is_err());
             done
-        });
+        };
+        self.carry_out(work, reply);
+    }
+
+    /// Answers when `work` is done, which bounds itself, or when the mount goes.
+    fn answer_long<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        let files = self.files.clone();
+        let work = async move {
+            let done = files.until_stopped(work).await;
+            files.metrics.done(operation, done.is_err());
+            done
+        };
+        self.carry_out(work, reply);
+    }
+
+    /// Begins `work` here, goes on elsewhere if it has to wait, and replies.
+    fn carry_out<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+        reply: impl FnOnce(T) + Send + 'static,
+    ) {
+        let mut work = Box::pin(work);
         let _entered = self.runtime.enter();
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::as_mut(&mut work).poll(&mut cx) {
@@ -77,6 +109,12 @@ impl Filesystem for Adapter {
         if !self.files.headers() {
             // Only where a listing tells what `stat` shows.
             wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+        }
+        if self.files.is_writable() {
+            // A file that is opened to be replaced is never asked for; and no file here has rights
+            // that a write would have to take away.
+            wanted |= InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
+            let _ = config.set_max_write(MAX_WRITE);
         }
         // What an old kernel lacks it does without.
         let _ = config.add_capabilities(wanted & config.capabilities());
@@ -144,9 +182,135 @@ impl Filesystem for Adapter {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let _entered = self.runtime.enter();
-        self.files.close(handle.0);
+        let files = self.files.clone();
+        let work = async move { files.close(handle.0).await };
+        self.carry_out(work, |()| reply.ok());
+    }
+
+    fn create(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        _: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        self.created(parent, name, flags, reply);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.written(handle, offset, data, flags.0, reply);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.flushed(handle, reply);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.synced(handle, reply);
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // What was done to names is in the bucket by now.
         reply.ok();
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let set = SetAttr {
+            size,
+            modified: mtime.map(writing::time),
+            handle: handle.map(|handle| handle.0),
+        };
+        self.set(ino, set, reply);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        self.allocated(handle, (offset, length), mode, reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.unlinked(parent, name, reply);
+    }
+
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        self.folder_made(parent, name, reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.folder_removed(parent, name, reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.renamed((parent, name), (newparent, newname), flags, reply);
+    }
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: &[u8],
+        _: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EOPNOTSUPP);
+    }
+
+    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EOPNOTSUPP);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {

@@ -18,10 +18,37 @@ pub(super) enum Operation {
     Read,
     ReadDir,
     GetXattr,
+    Create,
+    Write,
+    Flush,
+    Fsync,
+    SetAttr,
+    Allocate,
+    Unlink,
+    MkDir,
+    RmDir,
+    Rename,
 }
 
 /// Every operation, in the order of their numbers.
-const WORDS: [&str; 6] = ["look_up", "getattr", "open", "read", "readdir", "getxattr"];
+const WORDS: [&str; 16] = [
+    "look_up",
+    "getattr",
+    "open",
+    "read",
+    "readdir",
+    "getxattr",
+    "create",
+    "write",
+    "flush",
+    "fsync",
+    "setattr",
+    "fallocate",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "rename",
+];
 
 type Labels = [(&'static str, &'static str); 2];
 

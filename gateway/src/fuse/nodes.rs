@@ -4,14 +4,18 @@
 //! that keep libraries know files by it. The key of a folder ends in `/`, so a file and a folder of
 //! one name have different numbers. Where two keys meet on one number, the later takes the next.
 //! The kernel counts how often it was told of a node, and says when it forgets.
+//!
+//! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that
+//! it has its new key's. A node whose file was removed lives on for those who hold it open.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::pages::Pages;
+use super::slot::Slot;
+use crate::engine::Writer;
 use crate::plan::OriginId;
 
 /// The number of the folder that is mounted (`FUSE_ROOT_ID`).
@@ -21,26 +25,66 @@ pub(super) const ROOT: u64 = 1;
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) ino: u64,
-    /// The folder it lies in; the root lies in itself.
-    pub(super) parent: u64,
-    /// An object's key; or what the keys of a folder begin with, empty or with a `/` at its end.
-    pub(super) key: Arc<str>,
     pub(super) is_folder: bool,
+    place: Mutex<Place>,
     pages: Mutex<Pages>,
-    /// Held by an open while it sees to the kernel's pages: one at a time.
+    slot: Mutex<Slot>,
+    /// Held by an open or a close while it sees to the kernel's pages: one at a time.
     pub(super) turn: tokio::sync::Mutex<()>,
+}
+
+/// Where a node is.
+#[derive(Debug, Clone)]
+struct Place {
+    /// The folder it lies in; the root lies in itself.
+    parent: u64,
+    /// An object's key; or what the keys of a folder begin with, empty or with a `/` at its end.
+    key: Arc<str>,
+    /// It was not removed since.
+    linked: bool,
 }
 
 impl Node {
     fn new(ino: u64, parent: u64, key: Arc<str>, is_folder: bool) -> Self {
         Self {
             ino,
-            parent,
-            key,
             is_folder,
+            place: Mutex::new(Place {
+                parent,
+                key,
+                linked: true,
+            }),
             pages: Mutex::default(),
+            slot: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    /// The object's key, or what the keys of the folder begin with. Of one that was removed, the
+    /// last.
+    pub(super) fn key(&self) -> Arc<str> {
+        self.place().key.clone()
+    }
+
+    /// The folder it lies in.
+    pub(super) fn parent(&self) -> u64 {
+        self.place().parent
+    }
+
+    /// Whether it still has a name.
+    pub(super) fn is_linked(&self) -> bool {
+        self.place().linked
+    }
+
+    fn is_at(&self, key: &str) -> bool {
+        let place = self.place();
+        place.linked && *place.key == *key
     }
 
     pub(super) fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -49,10 +93,23 @@ impl Node {
             .expect("no code panics while it holds this lock")
     }
 
+    pub(super) fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    /// The draft, as long as it is what everybody reads.
+    pub(super) fn draft(&self) -> Option<Arc<Writer>> {
+        let is_draft = self.pages().is_draft();
+        self.slot().writer().filter(|_| is_draft)
+    }
+
     /// The name in its folder.
-    pub(super) fn name(&self) -> &str {
-        let path = self.key.trim_end_matches('/');
-        path.rsplit('/').next().unwrap_or(path)
+    pub(super) fn name(&self) -> String {
+        let key = self.key();
+        let path = key.trim_end_matches('/');
+        path.rsplit('/').next().unwrap_or(path).to_owned()
     }
 }
 
@@ -61,8 +118,43 @@ impl Node {
 pub(super) struct Nodes {
     origin: OriginId,
     root: Arc<Node>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     /// With how often the kernel was told of each.
-    known: Mutex<HashMap<u64, (Arc<Node>, u64)>>,
+    nodes: HashMap<u64, (Arc<Node>, u64)>,
+    /// The numbers of those that have another than their key's: it was taken, or they were renamed.
+    elsewhere: HashMap<Arc<str>, u64>,
+}
+
+impl Known {
+    /// The number of the node of this key, whose own number is `first`.
+    fn at(&self, key: &str, first: u64) -> Option<u64> {
+        if let Some(ino) = self.elsewhere.get(key) {
+            return Some(*ino);
+        }
+        let (node, _) = self.nodes.get(&first)?;
+        node.is_at(key).then_some(first)
+    }
+
+    /// The first number from this one on that nobody has.
+    fn vacant(&self, mut ino: u64) -> u64 {
+        while self.nodes.contains_key(&ino) {
+            ino = next(ino);
+        }
+        ino
+    }
+
+    /// The node of this key has it no longer.
+    fn unlink(&mut self, key: &str, first: u64) -> Option<Arc<Node>> {
+        let ino = self.at(key, first)?;
+        self.elsewhere.remove(key);
+        let (node, _) = self.nodes.get(&ino)?;
+        node.place().linked = false;
+        Some(node.clone())
+    }
 }
 
 impl Nodes {
@@ -75,7 +167,7 @@ impl Nodes {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Node>, u64)>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known
             .lock()
             .expect("no code panics while it holds this lock")
@@ -85,55 +177,79 @@ impl Nodes {
         if ino == ROOT {
             return Some(self.root.clone());
         }
-        self.known().get(&ino).map(|(node, _)| node.clone())
+        self.known().nodes.get(&ino).map(|(node, _)| node.clone())
     }
 
     /// The node of a key, told to the kernel once more.
     pub(super) fn tell(&self, parent: u64, key: &str, is_folder: bool) -> Arc<Node> {
         let mut known = self.known();
-        let mut ino = self.number(key);
-        loop {
-            match known.entry(ino) {
-                Entry::Vacant(free) => {
-                    let node = Arc::new(Node::new(ino, parent, key.into(), is_folder));
-                    free.insert((node.clone(), 1));
-                    return node;
-                }
-                Entry::Occupied(mut taken) if *taken.get().0.key == *key => {
-                    taken.get_mut().1 += 1;
-                    return taken.get().0.clone();
-                }
-                Entry::Occupied(_) => ino = next(ino),
-            }
+        let first = self.number(key);
+        if let Some(ino) = known.at(key, first)
+            && let Some((node, told)) = known.nodes.get_mut(&ino)
+        {
+            *told += 1;
+            return node.clone();
         }
+        let ino = known.vacant(first);
+        let node = Arc::new(Node::new(ino, parent, key.into(), is_folder));
+        if ino != first {
+            known.elsewhere.insert(node.key(), ino);
+        }
+        known.nodes.insert(ino, (node.clone(), 1));
+        node
     }
 
     /// The number that a key has, or is going to have; the kernel is not told.
     pub(super) fn number_of(&self, key: &str) -> u64 {
         let known = self.known();
-        let mut ino = self.number(key);
-        while known.get(&ino).is_some_and(|(node, _)| *node.key != *key) {
-            ino = next(ino);
-        }
-        ino
+        let first = self.number(key);
+        known.at(key, first).unwrap_or_else(|| known.vacant(first))
     }
 
     /// The kernel forgets that it was told so often.
     pub(super) fn forget(&self, ino: u64, times: u64) {
         let mut known = self.known();
-        if let Entry::Occupied(mut entry) = known.entry(ino) {
-            let told = &mut entry.get_mut().1;
-            *told = told.saturating_sub(times);
-            if *told == 0 {
-                entry.remove();
+        let Some((node, told)) = known.nodes.get_mut(&ino) else {
+            return;
+        };
+        *told = told.saturating_sub(times);
+        if *told == 0 {
+            let key = node.key();
+            if known.elsewhere.get(&key) == Some(&ino) {
+                known.elsewhere.remove(&key);
             }
+            known.nodes.remove(&ino);
         }
+    }
+
+    /// The file or folder of this key is gone. The kernel may know its node for longer, and what
+    /// comes under the key later is another one.
+    pub(super) fn unlink(&self, key: &str) -> Option<Arc<Node>> {
+        self.known().unlink(key, self.number(key))
+    }
+
+    /// A file has another key, in this folder, and what was there is gone. It keeps its number.
+    pub(super) fn rename(&self, from: &str, to: &str, parent: u64) -> Option<Arc<Node>> {
+        let mut known = self.known();
+        known.unlink(to, self.number(to));
+        let node = known.unlink(from, self.number(from))?;
+        let key: Arc<str> = to.into();
+        *node.place() = Place {
+            parent,
+            key: key.clone(),
+            linked: true,
+        };
+        if self.number(to) != node.ino {
+            known.elsewhere.insert(key, node.ino);
+        }
+        Some(node)
     }
 
     /// Those whose keys are covered.
     pub(super) fn covered(&self, covers: impl Fn(&str) -> bool) -> Vec<Arc<Node>> {
         let known = self.known();
-        let nodes = known.values().filter(|(node, _)| covers(&node.key));
+        let nodes = known.nodes.values();
+        let nodes = nodes.filter(|(node, _)| node.is_linked() && covers(&node.key()));
         nodes.map(|(node, _)| node.clone()).collect()
     }
 
@@ -175,7 +291,7 @@ mod tests {
         let nodes = nodes();
         let number = nodes.number("p/a");
         let other = Arc::new(Node::new(number, ROOT, "p/b".into(), false));
-        nodes.known().insert(number, (other, 1));
+        nodes.known().nodes.insert(number, (other, 1));
         assert_eq!(nodes.number_of("p/a"), number + 1);
         assert_eq!(nodes.tell(ROOT, "p/a", false).ino, number + 1);
         assert_eq!((free(0), free(1), next(u64::MAX)), (2, 2, 2));
@@ -186,13 +302,47 @@ mod tests {
         let nodes = nodes();
         let ino = nodes.tell(ROOT, "p/f/a.txt", false).ino;
         let again = nodes.tell(ROOT, "p/f/a.txt", false);
-        assert_eq!((again.ino, again.name()), (ino, "a.txt"));
+        assert_eq!((again.ino, again.name().as_str()), (ino, "a.txt"));
         nodes.forget(ino, 1);
         assert!(nodes.get(ino).is_some());
         nodes.forget(ino, 1);
         assert!(nodes.get(ino).is_none());
         nodes.forget(ino, 1);
         nodes.forget(ROOT, 99);
-        assert_eq!(nodes.get(ROOT).expect("the root").key.as_ref(), "p/");
+        assert_eq!(nodes.get(ROOT).expect("the root").key().as_ref(), "p/");
+    }
+
+    #[test]
+    fn a_node_keeps_its_number_when_it_is_renamed() {
+        let nodes = nodes();
+        let old = nodes.tell(ROOT, "p/old", false);
+        let over = nodes.tell(ROOT, "p/new", false);
+        let renamed = nodes.rename("p/old", "p/new", 9).expect("known");
+        assert_eq!((renamed.ino, renamed.parent()), (old.ino, 9));
+        assert_eq!(&*old.key(), "p/new");
+        assert_eq!(nodes.tell(9, "p/new", false).ino, old.ino);
+        assert_eq!(nodes.number_of("p/new"), old.ino);
+        assert!(!over.is_linked() && nodes.get(over.ino).is_some());
+        // The old key's number is taken as long as the kernel knows the node.
+        let again = nodes.tell(ROOT, "p/old", false);
+        assert_eq!(again.ino, next(old.ino));
+        nodes.forget(old.ino, 2);
+        assert_eq!(nodes.number_of("p/old"), again.ino, "it has its number now");
+        nodes.forget(over.ino, 1);
+        assert_eq!(nodes.number_of("p/new"), nodes.number("p/new"));
+    }
+
+    #[test]
+    fn what_comes_after_a_removed_file_is_another() {
+        let nodes = nodes();
+        let old = nodes.tell(ROOT, "p/a", false);
+        assert_eq!(nodes.unlink("p/a").expect("known").ino, old.ino);
+        assert!(nodes.covered(|_| true).is_empty());
+        let new = nodes.tell(ROOT, "p/a", false);
+        assert_ne!(new.ino, old.ino);
+        nodes.forget(old.ino, 1);
+        assert_eq!(nodes.number_of("p/a"), new.ino);
+        nodes.forget(new.ino, 1);
+        assert!(nodes.known().elsewhere.is_empty());
     }
 }

@@ -9,6 +9,10 @@
 //! - A handle on another version meanwhile reads past the pages (`FOPEN_DIRECT_IO`).
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
+//! - While the file is written here, pages are of the *draft*, and so is every handle: what is
+//!   written goes through the pages. When that begins, pages of anything but the version that the
+//!   draft is based on are dropped. When it ends with a commit, they are of the version that was
+//!   committed, and stay.
 
 use std::time::Duration;
 
@@ -18,13 +22,29 @@ use crate::plan::{Timestamp, VersionId};
 /// What the kernel holds of one file. See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// The version that pages may be of.
-    of: Option<VersionId>,
+    /// What pages may be of.
+    of: Of,
     /// Handles that read through pages, all of them on `of`, and what it is.
     handles: u32,
     pinned: Option<Facts>,
     /// What the kernel was told last.
     told: Option<(u64, Option<Timestamp>)>,
+    /// The kernel itself has written what it holds, and knows that it knows no times.
+    written: bool,
+}
+
+/// What pages may be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Of {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// This version.
+    Version(VersionId),
+    /// What is being written.
+    Draft,
+    /// A draft that went its own way since.
+    Unknown,
 }
 
 /// How a handle is opened.
@@ -39,20 +59,70 @@ pub(super) enum Opening {
 }
 
 impl Pages {
-    /// A handle on version `id` is opened that would read through pages.
+    /// A handle on version `id` is opened that would read through pages. Not while there is a draft.
     pub(super) fn open(&mut self, id: VersionId, facts: &Facts) -> Opening {
-        if self.handles > 0 && self.of != Some(id) {
+        debug_assert!(!self.is_draft(), "such a handle follows the draft");
+        let same = self.of == Of::Version(id);
+        if self.handles > 0 && !same {
             return Opening::Direct;
         }
-        let same = self.of.is_none_or(|of| of == id);
-        let opening = match same && self.told == Some(told(facts)) {
-            true => Opening::Keep,
-            false => Opening::Drop,
+        let right = match self.told {
+            // Of a version that was written through these pages only the length can be wrong.
+            Some((size, _)) if same && self.written => size == facts.size,
+            known => (same || self.of == Of::Nothing) && known == Some(told(facts)),
         };
-        self.of = Some(id);
+        let opening = if right { Opening::Keep } else { Opening::Drop };
+        if self.of != Of::Version(id) {
+            self.written = false;
+        }
+        self.of = Of::Version(id);
         self.handles += 1;
         self.pinned = Some(facts.clone());
         opening
+    }
+
+    /// A handle is opened that follows the draft: what the kernel holds is right.
+    pub(super) fn follow(&mut self) {
+        self.handles += 1;
+    }
+
+    /// Somebody begins to write: from now on everybody reads the draft. Says whether the kernel must
+    /// drop its pages first, because they are not of `base`, the version that the draft begins as.
+    pub(super) fn begin(&mut self, base: Option<VersionId>) -> bool {
+        let stale = match self.of {
+            Of::Nothing | Of::Draft => false,
+            Of::Version(of) => base != Some(of),
+            Of::Unknown => true,
+        };
+        self.of = Of::Draft;
+        self.pinned = None;
+        stale
+    }
+
+    /// Nobody writes any more. What the draft was committed as, if it was; then pages are of that.
+    pub(super) fn settle(&mut self, committed: Option<(VersionId, Facts)>) {
+        let Some((id, facts)) = committed else {
+            self.of = Of::Unknown;
+            self.told = None;
+            return;
+        };
+        self.of = Of::Version(id);
+        self.told = Some(told(&facts));
+        self.written = true;
+        self.pinned = (self.handles > 0).then_some(facts);
+    }
+
+    /// A version has another name by now, and so another identity, with the same bytes.
+    pub(super) fn moved(&mut self, from: VersionId, to: VersionId) {
+        if self.of == Of::Version(from) {
+            self.of = Of::Version(to);
+            self.written = true;
+        }
+    }
+
+    /// Whether there is a draft.
+    pub(super) fn is_draft(&self) -> bool {
+        self.of == Of::Draft
     }
 
     /// A handle that was not opened [`Opening::Direct`] is closed.
@@ -71,6 +141,11 @@ impl Pages {
     /// The size that the kernel was told last.
     pub(super) fn size(&self) -> Option<u64> {
         self.told.map(|(size, _)| size)
+    }
+
+    /// The kernel is told the length of the draft.
+    pub(super) fn show_draft(&mut self, size: u64) {
+        self.told = Some((size, None));
     }
 
     /// What to tell the kernel of a file of which `facts` are known now, and for how long that
@@ -139,5 +214,55 @@ mod tests {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
         assert_eq!(pages.open(B, &facts(2)), Opening::Drop);
+    }
+
+    #[test]
+    fn what_was_written_stays_in_the_pages() {
+        let mut pages = Pages::default();
+        pages.show(&facts(1), LONG);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
+        assert!(!pages.begin(Some(A)), "they are of the base");
+        pages.follow();
+        assert!(pages.is_draft() && pages.pinned().is_none());
+        pages.show_draft(5);
+        pages.close();
+        pages.settle(Some((B, facts(5))));
+        assert_eq!(pages.pinned(), Some(&facts(5)), "the reader went along");
+        assert_eq!(pages.open(B, &facts(5)), Opening::Keep);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Direct);
+        pages.close();
+        pages.close();
+        // When it was written is known only now; the bytes are the same.
+        let dated = Facts {
+            modified: Some(Timestamp(9)),
+            ..facts(5)
+        };
+        assert_eq!(pages.open(B, &dated), Opening::Keep);
+        pages.close();
+        assert_eq!(pages.open(A, &facts(1)), Opening::Drop);
+    }
+
+    #[test]
+    fn a_draft_never_meets_pages_of_another_version() {
+        let mut pages = Pages::default();
+        assert!(!pages.begin(None), "there is nothing yet");
+        pages.settle(Some((A, facts(1))));
+        assert!(pages.begin(Some(B)), "it was changed elsewhere");
+        pages.settle(None);
+        assert!(pages.begin(Some(A)), "nobody knows what they are of");
+        pages.settle(None);
+        pages.show(&facts(1), LONG);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Drop);
+    }
+
+    #[test]
+    fn pages_keep_to_a_version_that_is_renamed() {
+        let mut pages = Pages::default();
+        pages.show(&facts(1), LONG);
+        pages.open(A, &facts(1));
+        pages.moved(A, B);
+        assert_eq!(pages.open(B, &facts(1)), Opening::Keep);
+        pages.moved(A, A);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Direct);
     }
 }

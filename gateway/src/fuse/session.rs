@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::files::Files;
 use super::kernel::{Adapter, Told};
 use super::metrics::Metrics;
-use super::settings::Settings;
+use super::settings::{Settings, Writable};
 use crate::engine::{Engine, Source, Watch};
 
 /// What the kernel reads ahead of a program, in KiB: one request of the largest size. Reading far
@@ -76,9 +76,10 @@ pub async fn mount(
     settings: Settings,
     engine: Engine,
     source: Arc<Source>,
+    writable: Option<Writable>,
     metrics: Metrics,
 ) -> Result<Mounted, MountError> {
-    let files = Files::new(settings, engine.clone(), source, metrics);
+    let files = Files::new(settings, engine.clone(), source, writable, metrics);
     let files = Arc::new(files);
     let (runtime, shared) = (Handle::current(), files.clone());
     let begun = tokio::task::spawn_blocking(move || begin(&shared, runtime));
@@ -100,7 +101,12 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         error,
     };
     let adapter = Adapter::new(files.clone(), runtime);
-    let session = Session::new(adapter, &path, &options(&files.settings)).map_err(refused)?;
+    let session = Session::new(
+        adapter,
+        &path,
+        &options(&files.settings, files.is_writable()),
+    )
+    .map_err(refused)?;
     files.attach(Arc::new(Told(session.notifier())));
     let (told, ended) = watch::channel(false);
     let run = move || {
@@ -123,10 +129,14 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
     })
 }
 
-fn options(settings: &Settings) -> Config {
+fn options(settings: &Settings, writable: bool) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::RO,
+        if writable {
+            MountOption::RW
+        } else {
+            MountOption::RO
+        },
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::NoAtime,

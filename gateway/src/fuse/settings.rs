@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::engine::Writers;
+use crate::engine::upload::Commit;
+
 /// Where a mount is, whose its files are, and how long it may take.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -34,4 +37,13 @@ pub enum Modified {
     Written,
     /// What rclone and others keep in the object's metadata (`x-amz-meta-mtime`), where it is there.
     Metadata,
+}
+
+/// What a mount writes through; without it a mount is read-only.
+#[derive(Debug, Clone)]
+pub struct Writable {
+    /// Everything that is written through this process.
+    pub writers: Writers,
+    /// When a close returns.
+    pub commit: Commit,
 }

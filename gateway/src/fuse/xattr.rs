@@ -4,8 +4,10 @@ use crate::engine::{Found, Object, Tier};
 use crate::plan::ByteRange;
 
 /// Every name, each with the NUL that `listxattr` wants behind it.
-pub(super) const NAMES: &str =
-    "user.tidegate.etag\0user.tidegate.version\0user.tidegate.content_type\0user.tidegate.cached\0";
+pub(super) const NAMES: &str = "user.tidegate.etag\0user.tidegate.version\0user.tidegate.content_type\0user.tidegate.cached\0user.tidegate.pending\0";
+
+/// What waits to be committed, and for what; `no` where nothing does.
+pub(super) const PENDING: &str = "user.tidegate.pending";
 
 /// Whether it is one of ours: others are answered without a look at the file.
 pub(super) fn is_ours(name: &str) -> bool {

@@ -20,6 +20,8 @@ pub(crate) const PART: u64 = 1000;
 pub(crate) struct Desk {
     pub(crate) world: World,
     pub(crate) writers: Writers,
+    /// When a close returns.
+    pub(crate) commit: Commit,
     pub(crate) spool: TempDir,
 }
 
@@ -45,7 +47,6 @@ impl Terms {
         Settings {
             // What the two files of a draft count for, beside the bytes in them.
             size: self.size + (8 << 10),
-            commit: self.commit,
             parts: PartSizes::new(self.part),
             kept: 2 * self.part,
             patience: Duration::from_secs(20),
@@ -70,6 +71,7 @@ impl Desk {
         let writers = Writers::start(&world.engine, settings, sources);
         Self {
             writers: writers.expect("a spool"),
+            commit: terms.commit,
             world,
             spool,
         }
@@ -101,7 +103,7 @@ impl Desk {
     pub(crate) async fn write(&self, key: &str, bytes: &Bytes) {
         let writer = self.create(key).await;
         put(&writer, 0, bytes).await;
-        writer.commit().await.expect("committed");
+        writer.commit(self.commit).await.expect("committed");
     }
 
     /// The object as it is in the bucket.

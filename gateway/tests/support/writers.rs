@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use tidegate::engine::upload::{Commit, Settings};
+use tidegate::engine::upload::Settings;
 use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
 use tidegate::origin::{self, Metrics};
 use tidegate::plan::{PartSizes, Profile, Timestamp};
@@ -18,11 +18,9 @@ pub(crate) const PART: u64 = 5 << 20;
 pub(crate) async fn start(
     spool: &Path,
     size: u64,
-    commit: Commit,
     settings: &origin::Settings,
 ) -> (Engine, Arc<Source>, Writers) {
     let terms = Settings {
-        commit,
         parts: PartSizes::new(PART),
         size,
         kept: 2 * PART,

@@ -3,17 +3,30 @@
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Mount};
 use super::Check;
+use crate::plan::ByteSize;
 
 /// More threads than this wait for each other.
 const MOST_THREADS: u32 = 64;
 
 impl Check<'_, '_> {
     pub(super) fn mounts(&mut self, config: &Config) {
+        let least = ByteSize(64 << 20);
+        let most = ByteSize(1 << 50);
+        self.size_within(
+            &KeyPath::of("spool", "size"),
+            config.spool.size,
+            least,
+            most,
+        );
         for (index, mount) in config.mount.iter().enumerate() {
             let path = KeyPath::nth("mount", index);
             self.place(config, &path, index);
             self.shows(config, &path, mount);
             self.not_zero(&path.key("deadline"), mount.deadline);
+            let commit = path.key("commit");
+            if self.document.has(&commit) && !mount.writable {
+                self.warn(&commit, "without `writable = true` nothing is committed");
+            }
             if mount.threads == 0 || mount.threads > MOST_THREADS {
                 let message = format!("must be from 1 to {MOST_THREADS}");
                 self.error(&path.key("threads"), message);

@@ -52,6 +52,9 @@ struct Generations {
     young: Names,
     old: Names,
     bytes: usize,
+    /// Folders that this process made, and when. All that is in one of them is known, as long as no
+    /// name has left the table: whatever is not, is missing.
+    made: HashMap<(OriginId, Arc<str>), Timestamp>,
 }
 
 impl Table {
@@ -94,6 +97,37 @@ impl Table {
         names.insert((asked.origin, path.into()), (meaning, asked.at));
     }
 
+    /// Remembers what this process itself has made of a name. Newer than whatever is being found out.
+    pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
+        let mut names = self.lock();
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        names.made.remove(&(origin, path.into()));
+        if !matches!(meaning, Meaning::Missing) {
+            names.forget_missing(origin, path);
+        }
+        names.insert((origin, path.into()), (meaning, at));
+    }
+
+    /// The same for a folder that was made just now, with nothing in it.
+    pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
+        self.note(origin, path, Meaning::Folder, at);
+        self.lock().made.insert((origin, path.into()), at);
+    }
+
+    /// Whether the path can only be missing, because all of its folder is known, and for how long
+    /// that holds. To be asked where [`Table::get`] knows nothing.
+    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
+        let (folder, _) = path.rsplit_once('/')?;
+        let mut names = self.lock();
+        let since = *names.made.get(&(asked.origin, folder.into()))?;
+        let left = asked.ttl.checked_sub(asked.at.since(since));
+        if left.is_none_or(|left| left.is_zero()) {
+            names.made.remove(&(asked.origin, folder.into()));
+            return None;
+        }
+        left
+    }
+
     /// Forgets what may no longer be true once the key is purged: itself, a folder of its name, and
     /// that a folder on its path is missing.
     pub(in crate::engine) fn purge_key(&self, origin: OriginId, key: &str) {
@@ -101,6 +135,7 @@ impl Table {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         names.remove(origin, key.trim_end_matches('/'));
         names.forget_missing(origin, key);
+        names.doubt(origin, key);
     }
 
     /// The same for every key that begins with `prefix`.
@@ -112,6 +147,8 @@ impl Table {
         names.young.retain(|(of, path), _| !covered(*of, path));
         names.old.retain(|(of, path), _| !covered(*of, path));
         names.forget_missing(origin, prefix);
+        names.doubt(origin, prefix);
+        names.made.retain(|(of, path), _| !covered(*of, path));
     }
 }
 
@@ -131,6 +168,8 @@ impl Generations {
         if self.bytes + bytes > GENERATION {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
+            // What leaves the table may have been in one of them.
+            self.made.clear();
         }
         self.old.remove(&key);
         if self.young.insert(key, found).is_none() {
@@ -142,6 +181,16 @@ impl Generations {
         let key = (origin, Arc::from(path));
         self.young.remove(&key);
         self.old.remove(&key);
+    }
+
+    /// Not all of the folders on the way to a key is known any more.
+    fn doubt(&mut self, origin: OriginId, key: &str) {
+        if self.made.is_empty() {
+            return;
+        }
+        for (at, _) in key.match_indices('/') {
+            self.made.remove(&(origin, Arc::from(&key[..at])));
+        }
     }
 
     fn forget_missing(&mut self, origin: OriginId, key: &str) {
@@ -203,6 +252,27 @@ mod tests {
         assert!(!has(&table, 1, "a/new"));
         table.purge_prefix(ORIGIN, "a/");
         assert!(!has(&table, 1, "a") && !has(&table, 1, "a/old") && has(&table, 1, "b"));
+    }
+
+    #[test]
+    fn all_of_a_folder_that_was_made_is_known() {
+        let table = Table::default();
+        let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
+        assert!(!missing(0, "f/a") && !missing(0, "top"));
+        table.note_made(ORIGIN, "f", Timestamp(0));
+        assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
+        table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
+        assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
+        assert!(!missing(100, "f/b"), "it is no longer fresh");
+        // Something was put there that the table was not told of.
+        for put in ["f/a/new", "f/b"] {
+            table.note_made(ORIGIN, "f", Timestamp(0));
+            table.purge_key(ORIGIN, put);
+            assert!(!missing(1, "f/c"), "{put}");
+        }
+        table.note_made(ORIGIN, "f", Timestamp(0));
+        table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
+        assert!(!missing(1, "f/c"));
     }
 
     #[test]

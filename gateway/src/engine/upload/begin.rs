@@ -88,6 +88,9 @@ async fn begin(
 }
 
 async fn exists(inner: &Inner, source: &Arc<Source>, id: &ObjectId) -> Result<bool, WriteError> {
+    if inner.engine.is_known_missing(source, &id.key) {
+        return Ok(false);
+    }
     // What is remembered does: the bucket is asked once more when it is committed.
     match inner.engine.open(source, &id.key, Open::default()).await {
         Ok(_) => Ok(true),

@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::commit::supersede;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
+use crate::engine::names::Facts;
 use crate::engine::{Error, Source};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, Payload};
@@ -37,8 +38,10 @@ impl Writers {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let made = origin.put(key, Headers::new(), empty, Guard::None).await;
-        supersede(&self.0, &id(source, key), None).await;
+        let id = id(source, key);
+        supersede(&self.0, &id, None).await;
         made?;
+        self.0.core.folder_made(&id);
         Ok(())
     }
 
@@ -71,7 +74,7 @@ impl Writers {
         let version = source.origin.head(from).await.map_err(Error::from)?;
         let copied = copy(source, &version, from, to).await?;
         self.0.give_up(&new).await;
-        supersede(&self.0, &new, None).await;
+        self.0.appeared(source, &new, &copied).await;
         if let Some(writing) = &open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
@@ -89,6 +92,18 @@ impl Inner {
         if let Some(writing) = writing {
             let _alone = writing.gate.write().await;
             writing.abandon();
+        }
+    }
+
+    /// There is a new version of the key, which was not written from here: the bucket is asked.
+    async fn appeared(&self, source: &Source, id: &ObjectId, etag: &ETag) {
+        let found = source.origin.head(&id.key).await.ok();
+        let found = found.filter(|version| version.etag == *etag).map(Arc::new);
+        supersede(self, id, found.clone()).await;
+        match found {
+            Some(version) => self.core.name_written(id, Facts::of(&version)),
+            // Somebody was faster, or it cannot be asked: whoever wants to know asks anew.
+            None => self.core.names.purge_key(id.origin, id.key.as_str()),
         }
     }
 
@@ -127,6 +142,7 @@ fn id(source: &Source, key: &ObjectKey) -> ObjectId {
 /// From now on everybody here knows that there is no such object.
 async fn missing(inner: &Inner, id: &ObjectId) {
     supersede(inner, id, None).await;
+    inner.core.name_removed(id);
     let since = inner.core.now();
     inner.core.meta.put(id, Entry::Missing { since });
 }

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
+use crate::engine::names::Facts;
 use crate::engine::resolve;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Upload};
@@ -99,6 +100,9 @@ impl Writing {
             let state = self.state();
             (state.draft.size(), state.guard_now())
         };
+        if let Some(published) = self.set_headers(size, &guard).await? {
+            return Ok(published);
+        }
         if size <= self.inner.settings.parts.first() {
             return self.put_whole(size, guard).await;
         }
@@ -194,7 +198,10 @@ impl Writing {
                 let _stream = self.inner.streams.acquire().await;
                 let origin = self.source.origin.writing();
                 match origin.copy_part(upload, number, source, range).await {
-                    Ok(etag) => Ok((number, etag)),
+                    Ok(etag) => {
+                        self.progress.send_replace(());
+                        Ok((number, etag))
+                    }
                     Err(OriginError::NoSuchUpload) => {
                         self.lost(upload);
                         Err(WriteError::Lost)
@@ -223,6 +230,7 @@ impl Writing {
         let version = Arc::new(published.version);
         let known = published.confirmed.then(|| version.clone());
         supersede(&self.inner, &id, known).await;
+        self.inner.core.name_written(&id, self.facts(&version));
         let (before, file) = {
             let mut state = self.state();
             let file = self.drop_file(&mut state);
@@ -247,6 +255,20 @@ impl Writing {
         }
         self.drop_hidden(before);
         Ok(())
+    }
+}
+
+impl Writing {
+    /// What is known of a version that was just written. When the bucket says that was is not asked;
+    /// it is about now.
+    fn facts(&self, version: &Arc<Version>) -> Facts {
+        let now = self.inner.core.now();
+        let modified = version.last_modified.or(Some(now));
+        Facts {
+            modified,
+            version: None,
+            ..Facts::of(version)
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::writing::Writing;
 use crate::engine::Error;
 use crate::origin::write::MAX_COPY;
 use crate::origin::{CopySource, Guard, OriginError, Upload};
-use crate::plan::{ETag, ObjectKey, Version};
+use crate::plan::upload::From;
+use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 
 impl Writing {
     /// Makes the object out of its parts, and looks whether it is the one that it should be.
@@ -99,6 +100,44 @@ impl Writing {
             None => version.etag.as_str().ends_with(&format!("-{parts}\"")),
         };
         (alike && version.size == size).then_some(version)
+    }
+
+    /// Where nothing but headers was changed, a copy of the object onto itself has them.
+    pub(super) async fn set_headers(
+        &self,
+        size: u64,
+        guard: &Guard,
+    ) -> Result<Option<Published>, WriteError> {
+        let (version, headers) = {
+            let state = self.state();
+            let all = state.draft.sources(ByteRange::new(0, size));
+            let untouched = matches!(all[..], [(range, From::Base)] if range.len() == size);
+            let base = state.base.as_ref().filter(|it| it.key == state.id.key);
+            let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
+            match (base, guard) {
+                (Some(base), Guard::Same(_)) if untouched => {
+                    (base.version.clone(), state.headers.clone())
+                }
+                _ => return Ok(None),
+            }
+        };
+        let key = self.id().key;
+        let source = CopySource {
+            key: key.clone(),
+            etag: version.etag.clone(),
+        };
+        let origin = self.source.origin.writing();
+        let written = origin.copy(source, &key, Some(headers.clone())).await?;
+        Ok(Some(Published {
+            version: Version {
+                etag: written.etag,
+                version_id: written.version_id,
+                last_modified: None,
+                headers,
+                size,
+            },
+            confirmed: false,
+        }))
     }
 
     /// Headers that were set after the upload was begun: a copy of the object onto itself has them.

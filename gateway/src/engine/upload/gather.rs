@@ -80,7 +80,7 @@ impl Writing {
     }
 
     /// The base, opened on exactly its version.
-    async fn object(&self, base: &Pinned) -> Object {
+    pub(super) async fn object(&self, base: &Pinned) -> Object {
         let engine = &self.inner.engine;
         let id = ObjectId {
             origin: self.source.origin.id(),

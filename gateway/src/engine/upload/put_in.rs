@@ -113,7 +113,7 @@ impl Writing {
         space.give(growth.saturating_sub(grown));
         space.take(grown.saturating_sub(growth));
         state.unnoted.insert(range);
-        state.touched();
+        state.touched(self.inner.core.now());
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Writing {
             state.note_written();
             let freed = state.draft.truncate(size)?;
             state.records.push(Record::Cut { size });
-            state.touched();
+            state.touched(self.inner.core.now());
             freed
         };
         let file = self.file().await?;

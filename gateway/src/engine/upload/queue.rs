@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::writing::Writing;
+use super::writing::{State, Writing};
 use super::{WriteError, Writers};
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
@@ -90,15 +90,22 @@ impl Writers {
     }
 }
 
-impl Writing {
-    fn pending(&self) -> Pending {
-        let state = self.state();
-        let stage = match (&state.trouble, state.queued) {
+impl State {
+    /// What it waits for.
+    pub(super) fn stage(&self) -> Stage {
+        match (&self.trouble, self.queued) {
             (Some(error), _) if !error.is_passing() => Stage::Refused,
             (Some(_), true) => Stage::Waiting,
             (None, true) => Stage::Sending,
             (_, false) => Stage::Open,
-        };
+        }
+    }
+}
+
+impl Writing {
+    fn pending(&self) -> Pending {
+        let state = self.state();
+        let stage = state.stage();
         Pending {
             id: state.id.clone(),
             size: state.draft.size(),

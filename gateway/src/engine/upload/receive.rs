@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::WriteError;
 use crate::engine::budget::{Budget, Charge};
 use crate::engine::core::Core;
-use crate::engine::{Engine, Source, resolve};
+use crate::engine::{Engine, Scope, Source, resolve};
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Origin, OriginError, Payload, Upload, Written};
 use crate::plan::digest::Digests;
@@ -97,13 +97,14 @@ impl Engine {
         if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
             return Err(WriteError::TooLarge);
         }
-        let (core, origin) = (self.core.clone(), source.origin.clone());
+        let (engine, origin) = (self.clone(), source.origin.clone());
         let (tell, told) = oneshot::channel();
         // To its end, also if nobody waits for the answer any more.
         self.core.spawn(async move {
-            let result = Receiving::run(&core, &origin, &id.key, incoming, body).await;
+            let core = &engine.core;
+            let result = Receiving::run(core, &origin, &id.key, incoming, body).await;
             // Also after an error: it may have been written all the same.
-            forget(&core, &id);
+            engine.forget(&id).await;
             drop(tell.send(result));
         });
         told.await.unwrap_or(Err(WriteError::Closing))
@@ -142,8 +143,14 @@ impl Engine {
             key: key.clone(),
         };
         let deleted = source.origin.writing().delete(key).await;
-        forget(&self.core, &id);
+        self.forget(&id).await;
         Ok(deleted?)
+    }
+
+    /// Nothing that was begun before brings an old version back, and nobody keeps one.
+    async fn forget(&self, id: &ObjectId) {
+        forget(&self.core, id);
+        self.tell(id.origin, &Scope::Key(id.key.clone())).await;
     }
 }
 
@@ -151,6 +158,7 @@ impl Engine {
 fn forget(core: &Core, id: &ObjectId) {
     resolve::supersede(core, |other| other == id);
     core.meta.remove(id);
+    core.names.purge_key(id.origin, id.key.as_str());
     // Once more, for those that looked at the old entry in between.
     resolve::supersede(core, |other| other == id);
 }

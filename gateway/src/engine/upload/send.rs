@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::writing::Writing;
 use super::{STREAMS, WriteError};
-use crate::engine::spool::file::FRAME;
+use crate::engine::spool::file::{FRAME, SpoolFile};
 use crate::engine::spool::journal::Record;
+use crate::origin::payload::Frames;
 use crate::origin::write::Headers;
 use crate::origin::{OriginError, Payload, Upload};
 use crate::plan::retry::Backoff;
 use crate::plan::upload::{Job, When};
-use crate::plan::{ETag, ObjectKey};
+use crate::plan::{ByteRange, ETag, ObjectKey};
 
 /// How long sending ahead pauses after a failure, which the origin's own retries did not mend.
 const PAUSE: Backoff = Backoff {
@@ -62,7 +64,7 @@ impl Writing {
         let upload = self.upload().await?;
         let range = job.range;
         let crc64 = file.blocking(move |file| file.crc64(range)).await?;
-        let payload = Payload::read(range.len(), crc64, Arc::new(move || file.frames(range)));
+        let payload = Payload::read(range.len(), crc64, self.frames(file, range));
         let origin = &self.source.origin;
         let sent = origin.writing().part(&upload, job.index + 1, payload).await;
         match sent {
@@ -73,6 +75,16 @@ impl Writing {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The bytes of a part; each piece that is taken of them is progress.
+    fn frames(self: &Arc<Self>, file: Arc<SpoolFile>, range: ByteRange) -> Frames {
+        let writing = self.clone();
+        Arc::new(move || {
+            let writing = writing.clone();
+            let frames = file.frames(range);
+            Box::pin(frames.inspect(move |_| writing.progress.send_replace(())))
+        })
     }
 
     async fn sent(self: &Arc<Self>, job: &Job, sent: Result<(ETag, u64), WriteError>) {
@@ -141,14 +153,10 @@ impl Writing {
     }
 
     /// Brings bytes of the base into the spool, beside those that were written.
-    async fn fill(
-        self: &Arc<Self>,
-        job: &Job,
-        gap: crate::plan::ByteRange,
-    ) -> Result<(), WriteError> {
+    async fn fill(self: &Arc<Self>, job: &Job, gap: ByteRange) -> Result<(), WriteError> {
         let mut at = gap.start;
         while at < gap.end {
-            let piece = crate::plan::ByteRange::new(at, gap.end.min(at + FRAME));
+            let piece = ByteRange::new(at, gap.end.min(at + FRAME));
             let bytes = self.base_bytes(piece).await?;
             let file = self.file().await?;
             let _page = self.page.write().await;

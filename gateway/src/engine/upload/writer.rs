@@ -20,7 +20,7 @@ use crate::plan::{ByteRange, ObjectKey, Version};
 /// does a process that ends without a word.
 #[derive(Debug)]
 pub struct Writer {
-    writing: Arc<Writing>,
+    pub(super) writing: Arc<Writing>,
 }
 
 impl Writer {
@@ -156,11 +156,11 @@ impl Writer {
     ///
     /// # Errors
     /// Why it could not be: the object in the bucket is the one that was there before.
-    pub async fn commit(&self) -> Result<(), WriteError> {
+    pub async fn commit(&self, commit: Commit) -> Result<(), WriteError> {
         if !self.is_dirty() {
             return Ok(());
         }
-        match self.writing.inner.settings.commit {
+        match commit {
             Commit::Close => self.publish().await,
             Commit::Background => self.writing.close_behind().await,
         }
@@ -182,7 +182,7 @@ impl Writer {
         state.headers.push((name, value));
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
-        state.touched();
+        state.touched(self.writing.inner.core.now());
     }
 
     /// What was there before counts no more: who commits last wins.
@@ -192,7 +192,7 @@ impl Writer {
         state.headers = headers;
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));
-        state.touched();
+        state.touched(self.writing.inner.core.now());
     }
 }
 

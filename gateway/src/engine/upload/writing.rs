@@ -21,7 +21,7 @@ use crate::engine::spool::journal::{Base, Begin, GuardWord, Record};
 use crate::origin::write::Headers;
 use crate::origin::{CopySource, Guard, Upload};
 use crate::plan::upload::Draft;
-use crate::plan::{ETag, Extents, ObjectId, ObjectKey, Version};
+use crate::plan::{ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
 /// See the module's head.
 pub(super) struct Writing {
@@ -34,7 +34,7 @@ pub(super) struct Writing {
     journal: AsyncMutex<()>,
     /// Held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
-    /// Changes whenever a part was sent, or could not be.
+    /// Changes whenever a piece of a part is on its way, a part was sent or copied, or could not be.
     pub(super) progress: watch::Sender<()>,
 }
 
@@ -56,6 +56,8 @@ pub(super) struct State {
     pub(super) unnoted: Extents,
     /// What the journal is to be told.
     pub(super) records: Vec<Record>,
+    /// When it was written to last; before that, when it was opened.
+    pub(super) changed: Timestamp,
     /// It differs from what is in the bucket.
     pub(super) dirty: bool,
     /// A `fsync` or `close` has promised it.
@@ -132,6 +134,7 @@ impl State {
             file: None,
             unnoted: Extents::default(),
             records: Vec::new(),
+            changed: inner.core.now(),
             dirty: false,
             promised: false,
             handles: 0,
@@ -149,8 +152,9 @@ impl State {
     }
 
     /// Something was written: what was being completed is another object.
-    pub(super) fn touched(&mut self) {
+    pub(super) fn touched(&mut self, now: Timestamp) {
         self.dirty = true;
+        self.changed = now;
         self.completing = None;
     }
 

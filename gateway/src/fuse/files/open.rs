@@ -1,30 +1,65 @@
-//! Open files: which version each is on, whose pages the kernel may use for it, and its bytes.
+//! Open files: which version each is on, or whether it follows what is being written, whose pages the
+//! kernel may use for it, and its bytes.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use futures_util::StreamExt as _;
+use rustix::fs::OFlags;
 
 use super::super::errno;
 use super::super::nodes::Node;
 use super::super::pages::Opening;
-use super::Files;
+use super::draft::Share;
+use super::write::{Pen, has};
+use super::{Files, key_of};
 use crate::engine::names::Facts;
-use crate::engine::{Object, Open};
+use crate::engine::{Object, Open, Writer};
 use crate::plan::{ByteRange, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one a chunk
 /// does. What only looks at beginnings, as a library's scan does, costs a chunk a file.
 const WHOLE: u64 = 1 << 20;
 
-/// A file, held open on one version.
+/// A file, held open: on one version, or on what is being written.
 #[derive(Debug)]
 pub(super) struct Handle {
-    node: Arc<Node>,
-    object: Object,
+    pub(super) share: Share,
+    /// `None`: it follows the draft to its end.
+    object: Option<Object>,
+    /// What it writes with, if it may.
+    pub(super) pen: Option<Pen>,
     /// It reads through the kernel's pages.
     _paged: Option<Paged>,
+}
+
+impl Handle {
+    /// A handle that follows a draft, and may write.
+    pub(super) fn new(
+        node: &Arc<Node>,
+        object: Option<Object>,
+        pen: Option<Pen>,
+        paged: bool,
+        share: Share,
+    ) -> Self {
+        let paged = paged.then(|| {
+            node.pages().follow();
+            Paged(node.clone())
+        });
+        Self {
+            share,
+            object,
+            pen,
+            _paged: paged,
+        }
+    }
+
+    /// The draft that it reads, if it does.
+    pub(super) fn draft(&self) -> Option<Arc<Writer>> {
+        let held = self.share.node.slot().followed(self.share.born);
+        held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
+    }
 }
 
 /// The right to read a node's pages, until it is dropped.
@@ -63,8 +98,11 @@ impl Files {
         flags: OpenFlags,
     ) -> Result<(u64, FopenFlags), Errno> {
         let node = self.file_node(ino)?;
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return Err(Errno::EROFS);
+        if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
+            return self.open_to_write(&node, flags).await;
+        }
+        if let Some(handle) = self.open_to_follow(&node, flags).await? {
+            return Ok((handle, FopenFlags::FOPEN_KEEP_CACHE));
         }
         let size = node.pages().size();
         let first = match size {
@@ -78,24 +116,61 @@ impl Files {
             ..Open::default()
         };
         let object = self.object(&node, how).await?;
-        let past_pages = flags.0 & i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+        let _turn = node.turn.lock().await;
+        let past_pages = has(flags.0, OFlags::DIRECT);
+        let follows = node.pages().is_draft();
         let (paged, reply) = match past_pages {
-            0 => self.see_to_pages(&node, &object).await,
-            _ => (None, FopenFlags::FOPEN_DIRECT_IO),
+            true => (None, FopenFlags::FOPEN_DIRECT_IO),
+            // Somebody began to write since.
+            false if follows => {
+                node.pages().follow();
+                (Some(Paged(node.clone())), FopenFlags::FOPEN_KEEP_CACHE)
+            }
+            false => self.see_to_pages(&node, &object).await,
         };
         self.metrics.handles.inc();
         let handle = self.open.open(Handle {
-            node,
-            object,
+            share: Share::new(&node, false, follows),
+            object: Some(object),
+            pen: None,
             _paged: paged,
         });
         Ok((handle, reply))
     }
 
+    /// Opens a file on what is being written, if something is, or waits to be committed.
+    async fn open_to_follow(
+        &self,
+        node: &Arc<Node>,
+        flags: OpenFlags,
+    ) -> Result<Option<u64>, Errno> {
+        let Some(writable) = &self.writable else {
+            return Ok(None);
+        };
+        let _turn = node.turn.lock().await;
+        self.settle(node, 0).await;
+        let share = if node.pages().is_draft() {
+            Share::new(node, false, true)
+        } else {
+            let key = key_of(node)?;
+            let writers = &writable.writers;
+            let pending = writers.look(&self.source, &key);
+            let Some(writer) = pending.and_then(|_| writers.find(&self.source, &key)) else {
+                return Ok(None);
+            };
+            self.begin(node, &Arc::new(writer), false).await
+        };
+        self.metrics.handles.inc();
+        let paged = !has(flags.0, OFlags::DIRECT);
+        Ok(Some(
+            self.open.open(Handle::new(node, None, None, paged, share)),
+        ))
+    }
+
     /// Sees to it that the kernel's pages are of this version, or that the handle does not use them.
+    /// The turn is held.
     async fn see_to_pages(&self, node: &Arc<Node>, object: &Object) -> (Option<Paged>, FopenFlags) {
         let facts = Facts::of(object.version());
-        let _turn = node.turn.lock().await;
         let opening = node.pages().open(object.id(), &facts);
         if opening == Opening::Direct {
             return (None, FopenFlags::FOPEN_DIRECT_IO);
@@ -110,7 +185,14 @@ impl Files {
         (Some(paged), flags)
     }
 
-    async fn drop_pages(&self, ino: u64) -> bool {
+    /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
+    pub(super) fn drop_pages_later(&self, ino: u64) {
+        if let Some(kernel) = self.kernel.get().cloned() {
+            tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
+        }
+    }
+
+    pub(super) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
         };
@@ -119,9 +201,19 @@ impl Files {
         told.await.unwrap_or(false)
     }
 
-    pub(in crate::fuse) fn close(&self, handle: u64) {
-        if self.open.close(handle).is_some() {
-            self.metrics.handles.dec();
+    /// The last descriptor of a handle is closed. What was written and not committed is committed
+    /// in the background.
+    pub(in crate::fuse) async fn close(&self, handle: u64) {
+        let Some(handle) = self.open.close(handle) else {
+            return;
+        };
+        self.metrics.handles.dec();
+        if self.is_writable() {
+            let node = handle.share.node.clone();
+            let _turn = node.turn.lock().await;
+            let leaving = u32::from(handle.pen.is_some());
+            self.settle(&node, leaving).await;
+            drop(handle);
         }
     }
 
@@ -133,17 +225,24 @@ impl Files {
         size: u32,
     ) -> Result<Data, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
-        let end = offset
-            .saturating_add(u64::from(size))
-            .min(handle.object.version().size);
+        let end = offset.saturating_add(u64::from(size));
+        if let Some(writer) = handle.draft() {
+            let read = writer.read_at(ByteRange::new(offset, end)).await;
+            let read = read.map_err(|error| errno::written(&error, writer.key().as_str()));
+            return Ok(Data::Shared(read?));
+        }
+        let object = handle.object.as_ref().ok_or(Errno::EBADF)?;
+        let moved = handle.share.node.slot().successor(object.id());
+        let object = moved.as_ref().unwrap_or(object);
+        let end = end.min(object.version().size);
         if offset >= end {
             return Ok(Data::Shared(Bytes::new()));
         }
-        let mut reader = handle.object.read_at(ByteRange::new(offset, end));
+        let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
         let mut joined = Vec::new();
         while let Some(piece) = reader.next().await {
-            let piece = piece.map_err(|error| errno::logged(&error, &handle.node.key))?;
+            let piece = piece.map_err(|error| errno::logged(&error, &handle.share.node.key()))?;
             if piece.len() == whole {
                 return Ok(Data::Shared(piece));
             }

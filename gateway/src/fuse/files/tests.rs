@@ -9,11 +9,14 @@ use prometheus_client::registry::Registry;
 
 use super::open::Data;
 use super::*;
-use crate::engine::{Budget, Parts};
+use crate::engine::upload::{self, Commit};
+use crate::engine::{Budget, Parts, Writers};
 use crate::origin::fake::Fault;
 use crate::origin::{FakeOrigin, OriginError};
 use crate::plan::{Geometry, Profile, Timestamp};
 use crate::store;
+
+mod writing;
 
 /// Remembers what it was told.
 #[derive(Debug, Default)]
@@ -39,6 +42,7 @@ impl Kernel for Ear {
 }
 
 struct World {
+    _spool: Option<tempfile::TempDir>,
     bucket: FakeOrigin,
     engine: Engine,
     source: Arc<Source>,
@@ -52,6 +56,15 @@ impl World {
     }
 
     fn with(profile: Profile, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::build(profile, change, false)
+    }
+
+    /// One that may be written to.
+    fn writable() -> Self {
+        Self::build(Profile::web(), |_| {}, true)
+    }
+
+    fn build(profile: Profile, change: impl FnOnce(&mut Settings), writable: bool) -> Self {
         let bucket = FakeOrigin::new();
         let source = Arc::new(Source {
             origin: Arc::new(bucket.clone()),
@@ -80,12 +93,28 @@ impl World {
             deadline: Duration::from_secs(30),
         };
         change(&mut settings);
-        let files = Files::new(settings, engine.clone(), source.clone(), Metrics::default());
+        let spool = writable.then(|| tempfile::tempdir().expect("a folder"));
+        let writable = spool.as_ref().map(|spool| {
+            let terms = upload::Settings::new(spool.path().to_owned());
+            let sources = std::slice::from_ref(&source);
+            Writable {
+                writers: Writers::start(&engine, terms, sources).expect("a spool"),
+                commit: Commit::Close,
+            }
+        });
+        let files = Files::new(
+            settings,
+            engine.clone(),
+            source.clone(),
+            writable,
+            Metrics::default(),
+        );
         let (files, ear) = (Arc::new(files), Arc::new(Ear::default()));
         files.attach(ear.clone());
         let watcher: Arc<dyn Watch> = files.clone();
         engine.watch(Arc::downgrade(&watcher));
         Self {
+            _spool: spool,
             bucket,
             engine,
             source,
@@ -173,7 +202,7 @@ async fn reads_end_where_the_file_does() {
     // What lies in one chunk is handed on as it is.
     let inside = world.files.read(handle, 100, 1000).await.expect("read");
     assert!(matches!(inside, Data::Shared(_)));
-    world.files.close(handle);
+    world.files.close(handle).await;
     let closed = world.files.read(handle, 0, 1).await.map(drop);
     assert_eq!(closed, Err(Errno::EBADF));
 }
@@ -205,9 +234,9 @@ async fn an_open_file_stays_on_its_version() {
     assert_eq!(attr.size, 3);
     assert_eq!(world.ear.heard(), [] as [String; 0]);
 
-    world.files.close(old);
+    world.files.close(old).await;
     assert_eq!(world.walk("file").await.size, 5);
-    world.files.close(new);
+    world.files.close(new).await;
     let (third, flags) = world.open(ino).await;
     assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
     assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
@@ -397,7 +426,7 @@ async fn a_scan_starts_no_read_ahead() {
         let (file, _) = world.open(ino).await;
         let read = world.files.read(file, 0, 64 << 10).await.expect("read");
         assert_eq!(read.as_ref().len(), 64 << 10);
-        world.files.close(file);
+        world.files.close(file).await;
     }
     // One request a file, of one chunk.
     assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));

@@ -17,7 +17,7 @@ const DOTS: u64 = 2;
 pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
     let folder = files.folder(handle)?;
     let names = folder.at(offset.saturating_sub(DOTS)).await;
-    names.map_err(|error| errno::logged(&error, &folder.node.key))
+    names.map_err(|error| errno::logged(&error, &folder.node.key()))
 }
 
 /// Each entry carries the offset of the one behind it.
@@ -38,13 +38,14 @@ pub(super) fn fill(
             return reply.ok();
         }
     }
+    let key = folder.node.key();
     for (name, entry) in names.from(at - DOTS) {
         let is_folder = *entry == Entry::Folder;
         let kind = match is_folder {
             true => FileType::Directory,
             false => FileType::RegularFile,
         };
-        let ino = files.number_of(&format!("{}{name}", folder.node.key), is_folder);
+        let ino = files.number_of(&format!("{key}{name}"), is_folder);
         at += 1;
         if reply.add(INodeNo(ino), at, kind, name) {
             break;
@@ -72,8 +73,9 @@ pub(super) fn fill_plus(
             return reply.ok();
         }
     }
+    let key = folder.node.key();
     for (name, entry) in names.from(at - DOTS) {
-        let path = format!("{}{name}", folder.node.key);
+        let path = format!("{key}{name}");
         let told = files.tell(folder.node.ino, &path, entry, names.fresh);
         let Some((attr, fresh)) = told else { continue };
         at += 1;

@@ -1,0 +1,70 @@
+//! `GET /pending`: what is written through mounts and is not in the bucket yet, as JSON.
+//!
+//! `stage` says what an object waits for: `open` (somebody has it open), `sending`, `waiting` (it will
+//! be tried again), `refused` (somebody else changed the object; a person has to decide). Sizes are in
+//! bytes.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::Admin;
+use super::ask;
+use super::place::Located;
+use crate::engine::upload::Pending;
+use crate::plan::ObjectId;
+
+/// The endpoint.
+pub(super) async fn list(State(admin): State<Admin>) -> Response {
+    let Some(writers) = &admin.writers else {
+        return ask::json(&json!({ "spool": null, "pending": [] }));
+    };
+    let (used, size) = writers.spooled();
+    let pending = writers.pending();
+    let pending = pending.iter().map(|one| {
+        json!({
+            "origin": admin.locate.origin(one.id.origin),
+            "key": one.id.key.as_str(),
+            "size": one.size,
+            "spooled": one.spooled,
+            "stage": one.stage.as_str(),
+            "trouble": one.trouble.as_ref().map(ToString::to_string),
+        })
+    });
+    ask::json(&json!({
+        "spool": { "used": used, "size": size },
+        "pending": pending.collect::<Vec<_>>(),
+    }))
+}
+
+/// What is to be said of one object; `null` where nothing of it is pending.
+pub(super) fn of(admin: &Admin, object: &Located) -> Value {
+    let id = ObjectId {
+        origin: object.source.origin.id(),
+        key: object.key.clone(),
+    };
+    let pending = admin.writers.iter().flat_map(|writers| writers.pending());
+    let found: Option<Pending> = pending.into_iter().find(|one| one.id == id);
+    found.map_or(Value::Null, |one| {
+        json!({
+            "size": one.size,
+            "stage": one.stage.as_str(),
+            "trouble": one.trouble.as_ref().map(ToString::to_string),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{asked, running};
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_writable_mount_nothing_is_pending() {
+        let parts = running(None);
+        let (status, body) = asked(&parts.admin, "GET /pending", None, "").await;
+        assert_eq!(status, 200, "{body}");
+        let said: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(said, json!({ "pending": [], "spool": null }));
+    }
+}

@@ -1,0 +1,60 @@
+//! What is written through mounts: one spool for the process, if some mount is writable.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use prometheus_client::registry::Registry;
+
+use crate::config::{self, Config, Environment};
+use crate::engine::upload::Settings;
+use crate::engine::{Engine, Writers};
+use crate::http::Route;
+
+/// Opens the spool and takes up what an earlier process left in it; `None` where no mount is writable.
+/// `routes` are those of the configuration, in its order.
+pub(super) async fn start(
+    config: &Config,
+    env: &Environment,
+    mounts: &[config::Mount],
+    engine: &Engine,
+    routes: &[Route],
+    registry: &mut Registry,
+) -> anyhow::Result<Option<Writers>> {
+    let writable = mounts.iter().filter(|mount| mount.writable);
+    let Some(patience) = writable.clone().map(|mount| mount.deadline).min() else {
+        return Ok(None);
+    };
+    let sources = writable.filter_map(|mount| {
+        let route = config.route_of(mount)?;
+        Some(routes[route].source.clone())
+    });
+    let sources: Vec<_> = sources.collect();
+    let spool = config
+        .spool_path(env)
+        .context("there is no place for the spool; `spool.path` names one")?;
+    let settings = Settings {
+        size: config.spool.size.0,
+        patience: patience.into(),
+        ..Settings::new(spool)
+    };
+    let engine = engine.clone();
+    let opened = tokio::task::spawn_blocking(move || Writers::start(&engine, settings, &sources));
+    let writers = opened.await?.context("cannot open the spool")?;
+    writers.register(registry);
+    Ok(Some(writers))
+}
+
+/// Waits for what was closed and is not in the bucket yet; what is left goes on at the next start.
+pub(super) async fn settle(writers: Option<&Writers>, deadline: Duration) {
+    let Some(writers) = writers else { return };
+    if tokio::time::timeout(deadline, writers.settled())
+        .await
+        .is_err()
+    {
+        let pending = writers.pending().len();
+        tracing::warn!(
+            pending,
+            "not everything that was written is in the bucket; it goes on with the next start"
+        );
+    }
+}

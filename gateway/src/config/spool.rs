@@ -1,0 +1,29 @@
+//! `[spool]`: what is being written, until it is in the bucket.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::ByteSize;
+
+/// Where files lie that are written through mounts, until they are in the bucket.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spool {
+    /// A folder of its own, on a disk that keeps what it has; left out: `spool` beside the metadata,
+    /// or beside the first disk, or in `$XDG_STATE_HOME/tidegate` (`~/.local/state/tidegate`).
+    #[schemars(extend("examples" = ["/var/lib/tidegate/spool"]))]
+    pub path: Option<PathBuf>,
+    /// How much it may take; who writes faster than the bucket takes it waits for room.
+    pub size: ByteSize,
+}
+
+impl Default for Spool {
+    fn default() -> Self {
+        Self {
+            path: None,
+            size: ByteSize(16 << 30),
+        }
+    }
+}

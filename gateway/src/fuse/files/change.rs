@@ -1,0 +1,131 @@
+//! Names: making and removing folders, removing and renaming files.
+//!
+//! What changes the bucket goes on to its end, also if nobody waits for it any more.
+
+use std::ffi::OsString;
+
+use fuser::Errno;
+
+use super::super::errno;
+use super::{Files, Shown, path_of};
+use crate::engine::names::Entry;
+use crate::engine::{Object, Open, WriteError, Writers};
+use crate::plan::ObjectKey;
+
+impl Files {
+    fn writers(&self) -> Result<Writers, Errno> {
+        let writable = self.writable.as_ref();
+        writable
+            .map(|writable| writable.writers.clone())
+            .ok_or(Errno::EROFS)
+    }
+
+    /// A name in a folder, and its path.
+    fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
+        let folder = self.folder_node(folder)?;
+        Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
+    }
+
+    /// Removes a file.
+    pub(in crate::fuse) async fn unlink(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+        let (writers, source) = (self.writers()?, self.source.clone());
+        let (_, path) = self.place(folder, &name)?;
+        let key = key(&path)?;
+        let work = async move { writers.remove(&source, &key).await };
+        to_its_end(work, &path).await?;
+        self.nodes.unlink(&path);
+        Ok(())
+    }
+
+    /// Makes a folder.
+    pub(in crate::fuse) async fn mkdir(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
+        let (writers, source) = (self.writers()?, self.source.clone());
+        let (folder, path) = self.place(folder, &name)?;
+        if self.meaning(&path).await?.entry != Entry::Missing {
+            return Err(Errno::EEXIST);
+        }
+        let key = key(&format!("{path}/"))?;
+        let work = async move { writers.make_folder(&source, &key).await };
+        to_its_end(work, &path).await?;
+        let fresh = self.source.profile.load().ttl;
+        let shown = self.tell(folder, &path, &Entry::Folder, fresh);
+        shown.ok_or(Errno::EIO)
+    }
+
+    /// Removes a folder with nothing in it.
+    pub(in crate::fuse) async fn rmdir(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+        let (writers, source) = (self.writers()?, self.source.clone());
+        let (_, path) = self.place(folder, &name)?;
+        let prefix = format!("{path}/");
+        if !writers.below(&source, &prefix).is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        let empty = self.engine.is_empty(&source, &prefix).await;
+        if !empty.map_err(|error| errno::logged(&error, &prefix))? {
+            return Err(Errno::ENOTEMPTY);
+        }
+        let marker = key(&prefix)?;
+        let work = async move { writers.remove(&source, &marker).await };
+        to_its_end(work, &path).await?;
+        self.nodes.unlink(&prefix);
+        Ok(())
+    }
+
+    /// Renames a file. `keep`: not over another one.
+    pub(in crate::fuse) async fn rename(
+        &self,
+        from: (u64, OsString),
+        to: (u64, OsString),
+        keep: bool,
+    ) -> Result<(), Errno> {
+        let (writers, source) = (self.writers()?, self.source.clone());
+        let (_, from) = self.place(from.0, &from.1)?;
+        let (folder, to) = self.place(to.0, &to.1)?;
+        match self.bounded(self.meaning(&from)).await?.entry {
+            Entry::Missing => return Err(Errno::ENOENT),
+            // A bucket has no folders: it would be as many copies as there are files.
+            Entry::Folder => return Err(Errno::EXDEV),
+            Entry::File(_) => {}
+        }
+        if keep && self.bounded(self.meaning(&to)).await?.entry != Entry::Missing {
+            return Err(Errno::EEXIST);
+        }
+        let (old, new) = (key(&from)?, key(&to)?);
+        let before = self.at_hand(&old).await;
+        let target = new.clone();
+        let work = async move { writers.rename(&source, &old, &target).await };
+        to_its_end(work, &from).await?;
+        let Some(node) = self.nodes.rename(&from, &to, folder) else {
+            return Ok(());
+        };
+        if let (Some(before), Some(after)) = (before, self.at_hand(&new).await) {
+            node.pages().moved(before.id(), after.id());
+            node.slot().moved(before.id(), after);
+        }
+        Ok(())
+    }
+
+    /// The version that is known of a key. Asks nobody.
+    async fn at_hand(&self, key: &ObjectKey) -> Option<Object> {
+        let how = Open {
+            only_if_cached: true,
+            ..Open::default()
+        };
+        self.engine.open(&self.source, key, how).await.ok()
+    }
+}
+
+/// A path as a key. One that is too long for a bucket is too long.
+fn key(path: &str) -> Result<ObjectKey, Errno> {
+    ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
+}
+
+async fn to_its_end(
+    work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
+    path: &str,
+) -> Result<(), Errno> {
+    match tokio::spawn(work).await {
+        Ok(done) => done.map_err(|error| errno::written(&error, path)),
+        Err(_) => Err(Errno::EIO),
+    }
+}

@@ -1,0 +1,232 @@
+//! What is being written, as everybody on this mount sees it: when it begins, while it lasts, when it
+//! ends.
+//!
+//! The order matters. A draft is first held by its node, so that whatever is read from then on is of
+//! the draft, and then the kernel drops pages that are of something else. All of it, and the end, is
+//! done under the node's `turn`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::Errno;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+
+use super::super::nodes::Node;
+use super::super::{attr, errno};
+use super::{Files, PINNED, Shown, key_of};
+use crate::engine::Writer;
+use crate::engine::names::{Answer, Entry, Facts};
+use crate::engine::upload::{Drafted, How, Stage};
+
+use crate::plan::ObjectKey;
+
+/// An open handle's share in its node, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) node: Arc<Node>,
+    writes: bool,
+    pub(super) born: u64,
+}
+
+impl Share {
+    /// A handle is opened; `follows`: it reads the draft that is there.
+    pub(super) fn new(node: &Arc<Node>, writes: bool, follows: bool) -> Self {
+        let born = node.slot().enter(writes, follows);
+        Self {
+            node: node.clone(),
+            writes,
+            born,
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let writer = self.node.slot().leave(self.writes);
+        let mut pages = self.node.pages();
+        if writer.is_some() && pages.is_draft() {
+            pages.settle(None);
+        }
+    }
+}
+
+impl Files {
+    /// What a path is that is being written, or waits to be committed.
+    pub(super) fn drafted(&self, path: &str) -> Option<Answer> {
+        let writable = self.writable.as_ref()?;
+        let key = ObjectKey::new(path).ok()?;
+        let drafted = writable.writers.look(&self.source, &key)?;
+        Some(Answer {
+            entry: Entry::File(facts(&drafted)),
+            fresh: Duration::ZERO,
+        })
+    }
+
+    /// Whether something is being written below a path.
+    pub(super) fn drafted_below(&self, path: &str) -> Option<Answer> {
+        let writable = self.writable.as_ref()?;
+        let below = writable.writers.below(&self.source, &format!("{path}/"));
+        (!below.is_empty()).then_some(Answer {
+            entry: Entry::Folder,
+            fresh: PINNED,
+        })
+    }
+
+    /// The names in a folder of what is being written.
+    pub(super) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
+        let Some(writable) = &self.writable else {
+            return Vec::new();
+        };
+        let mut names: Vec<(String, Entry)> = Vec::new();
+        for (key, drafted) in writable.writers.below(&self.source, folder) {
+            let rest = &key.as_str()[folder.len()..];
+            let (name, entry) = match rest.split_once('/') {
+                Some((name, _)) => (name, Entry::Folder),
+                None => (rest, Entry::File(facts(&drafted))),
+            };
+            match names.iter_mut().find(|(known, _)| known == name) {
+                // Of a file and a folder of one name the folder wins.
+                Some(known) if entry == Entry::Folder => known.1 = entry,
+                Some(_) => {}
+                None => names.push((name.to_owned(), entry)),
+            }
+        }
+        names
+    }
+
+    /// What `stat` shows of a file that is being written.
+    pub(super) fn show_draft(&self, node: &Node) -> Option<Shown> {
+        let drafted = self.draft_of(node)?;
+        node.pages().show_draft(drafted.size);
+        let attr = attr::drafted(&self.settings, node.ino, &drafted);
+        Some((attr, Duration::ZERO))
+    }
+
+    pub(super) fn draft_of(&self, node: &Node) -> Option<Drafted> {
+        if let Some(writer) = node.draft() {
+            return Some(writer.look());
+        }
+        let writable = self.writable.as_ref()?;
+        if !node.is_linked() {
+            return node.slot().writer().map(|writer| writer.look());
+        }
+        // Another mount of this process writes it, while a version is held open here.
+        if node.pages().pinned().is_some() {
+            return None;
+        }
+        writable.writers.look(&self.source, &key_of(node).ok()?)
+    }
+
+    /// What a file waits for on its way into the bucket.
+    pub(super) fn pending(&self, node: &Node) -> String {
+        let drafted = self.draft_of(node).filter(|drafted| drafted.dirty);
+        let stage = drafted.map_or("no", |drafted| Stage::as_str(drafted.stage));
+        stage.to_owned()
+    }
+
+    /// A draft of a file, for a handle that writes. To be ended with [`Files::leave`].
+    pub(super) async fn enter(&self, node: &Arc<Node>, how: How) -> Result<Writing, Errno> {
+        let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
+        let key = key_of(node)?;
+        let opened = writable
+            .writers
+            .open(&self.source, &key, how, headers_of(&key));
+        let writer = opened
+            .await
+            .map_err(|error| errno::written(&error, key.as_str()))?;
+        let writer = Arc::new(writer);
+        let _turn = node.turn.lock().await;
+        let share = self.begin(node, &writer, true).await;
+        Ok(Writing { share, writer })
+    }
+
+    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held.
+    pub(super) async fn begin(
+        &self,
+        node: &Arc<Node>,
+        writer: &Arc<Writer>,
+        writes: bool,
+    ) -> Share {
+        let base = writer.base().await.map(|base| base.id());
+        let anew = !node.pages().is_draft();
+        let another = node.slot().hold(writer.clone(), anew);
+        let stale = node.pages().begin(base);
+        // Before anything is waited for: who gives up lets go of the draft.
+        let share = Share::new(node, writes, true);
+        if stale || (another && !anew) {
+            self.drop_pages(node.ino).await;
+        }
+        share
+    }
+
+    /// Where nobody writes any more and all was committed, pages are of what was committed. The turn
+    /// is held. `leaving`: handles that write, and are being closed.
+    pub(super) async fn settle(&self, node: &Node, leaving: u32) {
+        let Some(writer) = node.draft() else { return };
+        if node.slot().writers() > leaving || writer.is_dirty() {
+            return;
+        }
+        let base = writer.base().await;
+        let changed = writer.look().changed;
+        node.pages().settle(base.map(|base| {
+            let mut facts = Facts::of(base.version());
+            facts.modified = facts.modified.or(Some(changed));
+            (base.id(), facts)
+        }));
+    }
+
+    /// A handle that writes is closed.
+    pub(super) async fn leave(&self, writing: Writing) {
+        let node = writing.share.node.clone();
+        let _turn = node.turn.lock().await;
+        self.settle(&node, 1).await;
+        drop(writing);
+    }
+
+    /// Waits for a writer's work, as long as it makes progress: a byte on its way within the
+    /// deadline. Ends at once when the mount goes.
+    pub(super) async fn progressing<T>(
+        &self,
+        writer: &Writer,
+        work: impl Future<Output = Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        let mut progress = writer.progress();
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = self.stop.cancelled() => return Err(Errno::EIO),
+                moved = tokio::time::timeout(self.settings.deadline, progress.changed()) => {
+                    if moved.is_err() {
+                        return Err(Errno::EIO);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A handle's way to write.
+#[derive(Debug)]
+pub(super) struct Writing {
+    pub(super) share: Share,
+    pub(super) writer: Arc<Writer>,
+}
+
+fn facts(drafted: &Drafted) -> Facts {
+    Facts {
+        size: drafted.size,
+        modified: Some(drafted.changed),
+        etag: None,
+        version: None,
+    }
+}
+
+/// What a new object is stored with: its type, by its name.
+fn headers_of(key: &ObjectKey) -> Vec<(HeaderName, HeaderValue)> {
+    let guess = mime_guess::from_path(key.as_str()).first_raw();
+    let value = guess.map(HeaderValue::from_static);
+    let header = value.map(|value| (CONTENT_TYPE, value));
+    header.into_iter().collect()
+}

@@ -1,0 +1,161 @@
+//! What is written, as the mount sees it.
+
+use super::*;
+
+const WRITE: OpenFlags = OpenFlags(1);
+
+impl World {
+    async fn create(&self, name: &str) -> (u64, u64) {
+        let created = self.files.create(ROOT, name.into(), 0).await;
+        let ((attr, _), handle) = created.expect("created");
+        (attr.ino.0, handle)
+    }
+
+    async fn write(&self, handle: u64, offset: u64, bytes: &'static str) {
+        let written = self.files.write(handle, offset, bytes.into(), false).await;
+        assert_eq!(written, Ok(u32::try_from(bytes.len()).expect("short")));
+    }
+
+    async fn text(&self, handle: u64) -> String {
+        let read = self.read(handle).await.expect("read");
+        String::from_utf8(read).expect("text")
+    }
+
+    async fn done(&self, handle: u64) {
+        assert_eq!(self.files.flush(handle).await, Ok(()));
+        self.files.close(handle).await;
+    }
+
+    /// Everything that was asked of the bucket so far.
+    fn requests(&self) -> u64 {
+        let bucket = &self.bucket;
+        let writes = bucket.writes().len() as u64;
+        bucket.gets() + bucket.heads() + bucket.lists() + writes
+    }
+
+    fn stored(&self, key: &str) -> Option<Bytes> {
+        self.bucket.object(key).map(|(_, bytes)| bytes)
+    }
+}
+
+#[tokio::test]
+async fn everybody_reads_the_draft_and_then_what_was_committed() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "before");
+    world.ear.heard();
+    let (writer, _) = world.files.open(ino, WRITE).await.expect("it opens");
+    assert!(world.ear.heard().is_empty(), "the pages are of the base");
+    world.write(writer, 6, " and after").await;
+    assert_eq!(world.text(reader).await, "before and after");
+    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 16);
+    assert_eq!(world.stored("p/file").expect("there"), "before");
+    world.done(writer).await;
+    assert_eq!(world.stored("p/file").expect("there"), "before and after");
+    assert_eq!(world.text(reader).await, "before and after");
+    let (again, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
+    assert_eq!(world.text(again).await, "before and after");
+    assert!(world.ear.heard().is_empty(), "and nothing was dropped");
+}
+
+#[tokio::test]
+async fn a_version_from_elsewhere_has_its_pages_dropped_when_it_is_written_to() {
+    let world = World::writable();
+    world.bucket.put("p/file", "one");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    world.bucket.put("p/file", "another");
+    let (writer, _) = world.files.open(ino, WRITE).await.expect("it opens");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    assert_eq!(world.text(reader).await, "another");
+    world.files.close(writer).await;
+    world.files.close(reader).await;
+    assert_eq!(world.stored("p/file").expect("there"), "another");
+}
+
+#[tokio::test]
+async fn a_new_file_costs_a_request() {
+    let world = World::writable();
+    let made = world.files.mkdir(ROOT, "new".into()).await;
+    let folder = made.expect("made").0.ino.0;
+    let before = world.requests();
+    for name in ["a", "b"] {
+        assert_eq!(world.look(folder, name).await, Err(Errno::ENOENT));
+        let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("small");
+        let created = world.files.create(folder, name.into(), exclusive).await;
+        let (_, handle) = created.expect("created");
+        world.write(handle, 0, "12345").await;
+        world.done(handle).await;
+        assert_eq!(world.look(folder, name).await.expect("there").size, 5);
+        let again = world.files.create(folder, name.into(), exclusive).await;
+        assert_eq!(again.map(|(_, handle)| handle), Err(Errno::EEXIST));
+    }
+    assert_eq!(world.requests() - before, 2);
+    assert_eq!(world.stored("p/new/a").expect("there"), "12345");
+}
+
+#[tokio::test]
+async fn names_change_at_once() {
+    let world = World::writable();
+    let (ino, handle) = world.create("file").await;
+    world.write(handle, 0, "1").await;
+    let folder = world.files.mkdir(ROOT, "f".into()).await;
+    let folder = folder.expect("made").0.ino.0;
+    world.done(handle).await;
+    let rename = |from, to, keep| world.files.rename(from, to, keep);
+    let file = || (ROOT, OsString::from("file"));
+    let moved = || (folder, OsString::from("moved"));
+    assert_eq!(rename(file(), moved(), true).await, Ok(()));
+    assert_eq!(world.look(ROOT, "file").await, Err(Errno::ENOENT));
+    let there = world.look(folder, "moved").await.expect("there");
+    assert_eq!((there.ino.0, there.size), (ino, 1));
+    assert_eq!(world.stored("p/f/moved").expect("there"), "1");
+    let (_, other) = world.create("file").await;
+    world.write(other, 0, "22").await;
+    assert_eq!(rename(file(), moved(), true).await, Err(Errno::EEXIST));
+    let top = (ROOT, OsString::from("f"));
+    assert_eq!(rename(top, file(), false).await, Err(Errno::EXDEV));
+    assert_eq!(
+        world.files.rmdir(ROOT, "f".into()).await,
+        Err(Errno::ENOTEMPTY)
+    );
+    assert_eq!(rename(file(), moved(), false).await, Ok(()));
+    world.write(other, 2, "33").await;
+    world.done(other).await;
+    assert_eq!(world.stored("p/f/moved").expect("there"), "2233");
+    assert_eq!(world.stored("p/file"), None);
+    assert_eq!(world.files.unlink(folder, "moved".into()).await, Ok(()));
+    assert_eq!(world.look(folder, "moved").await, Err(Errno::ENOENT));
+    assert_eq!(world.files.rmdir(ROOT, "f".into()).await, Ok(()));
+    assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
+}
+
+#[tokio::test]
+async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
+    let world = World::writable();
+    let (_, handle) = world.create("empty").await;
+    assert_eq!(world.files.flush(handle).await, Ok(()));
+    assert_eq!(world.stored("p/empty"), None);
+    assert_eq!(world.look(ROOT, "empty").await.expect("there").size, 0);
+    world.files.close(handle).await;
+    let writers = &world.files.writable.as_ref().expect("writable").writers;
+    writers.settled().await;
+    assert_eq!(world.stored("p/empty").expect("there"), "");
+}
+
+#[tokio::test]
+async fn what_may_not_be_written_is_refused() {
+    let world = World::new();
+    world.bucket.put("p/file", "x");
+    let ino = world.walk("file").await.ino.0;
+    assert_eq!(world.files.open(ino, WRITE).await, Err(Errno::EROFS));
+    let created = world.files.create(ROOT, "new".into(), 0).await;
+    assert_eq!(created.map(|(_, handle)| handle), Err(Errno::EROFS));
+    assert_eq!(
+        world.files.unlink(ROOT, "file".into()).await,
+        Err(Errno::EROFS)
+    );
+}

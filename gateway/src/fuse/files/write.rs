@@ -1,0 +1,277 @@
+//! Bytes: creating, writing, making safe, cutting.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use fuser::{Errno, FopenFlags, OpenFlags};
+use rustix::fs::{FallocateFlags, OFlags};
+
+use super::super::nodes::Node;
+use super::super::settings::Modified;
+use super::super::{attr, errno};
+use super::draft::Writing;
+use super::open::Handle;
+use super::{Files, Shown, path_of};
+use crate::engine::names::Entry;
+use crate::engine::upload::How;
+use crate::engine::{WriteError, Writer};
+
+/// What a handle that writes has beside its share in the node.
+#[derive(Debug)]
+pub(super) struct Pen {
+    pub(super) writer: Arc<Writer>,
+    /// The time that the file was given is older than what was written last.
+    dated: AtomicBool,
+}
+
+/// What `setattr` is to change; mode and owner are accepted, and not kept.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::fuse) struct SetAttr {
+    pub(in crate::fuse) size: Option<u64>,
+    pub(in crate::fuse) modified: Option<SystemTime>,
+    pub(in crate::fuse) handle: Option<u64>,
+}
+
+/// Whether a flag of open(2) is set.
+pub(super) fn has(flags: i32, flag: OFlags) -> bool {
+    i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
+}
+
+impl Files {
+    /// Creates a file, or opens the one that is there, and opens it for writing.
+    pub(in crate::fuse) async fn create(
+        &self,
+        folder: u64,
+        name: OsString,
+        flags: i32,
+    ) -> Result<(Shown, u64), Errno> {
+        if !self.is_writable() {
+            return Err(Errno::EROFS);
+        }
+        let folder = self.folder_node(folder)?;
+        let path = path_of(&folder, &name, Errno::EINVAL)?;
+        let exclusive = has(flags, OFlags::EXCL);
+        let how = match self.meaning(&path).await?.entry {
+            Entry::Folder => return Err(Errno::EISDIR),
+            Entry::File(_) if exclusive => return Err(Errno::EEXIST),
+            Entry::File(_) if !has(flags, OFlags::TRUNC) => How::Change,
+            Entry::Missing if exclusive => How::CreateNew,
+            Entry::File(_) | Entry::Missing => How::Create,
+        };
+        let node = self.nodes.tell(folder.ino, &path, false);
+        match self.enter(&node, how).await {
+            Ok(writing) => {
+                let handle = self.open_writing(&node, writing);
+                let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
+                Ok((shown, handle))
+            }
+            Err(error) => {
+                self.nodes.forget(node.ino, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a file that is there for writing.
+    pub(super) async fn open_to_write(
+        &self,
+        node: &Arc<Node>,
+        flags: OpenFlags,
+    ) -> Result<(u64, FopenFlags), Errno> {
+        let how = match has(flags.0, OFlags::TRUNC) {
+            true => How::Create,
+            false => How::Change,
+        };
+        let writing = self.enter(node, how).await?;
+        // O_DIRECT goes past the pages by itself, and keeps them right.
+        let handle = self.open_writing(node, writing);
+        Ok((handle, FopenFlags::FOPEN_KEEP_CACHE))
+    }
+
+    fn open_writing(&self, node: &Arc<Node>, writing: Writing) -> u64 {
+        self.metrics.handles.inc();
+        let pen = Pen {
+            writer: writing.writer,
+            dated: AtomicBool::new(true),
+        };
+        self.open
+            .open(Handle::new(node, None, Some(pen), true, writing.share))
+    }
+
+    /// Writes at an offset; `append`: at the end, wherever that is by then.
+    pub(in crate::fuse) async fn write(
+        &self,
+        handle: u64,
+        offset: u64,
+        data: Bytes,
+        append: bool,
+    ) -> Result<u32, Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
+        let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+        let work = async {
+            self.date(pen).await;
+            let at = match append {
+                true => pen.writer.append(data).await,
+                false => pen.writer.write_at(offset, data).await.map(|()| offset),
+            };
+            at.map_err(|error| failed(&pen.writer, &error))
+        };
+        let at = self.progressing(&pen.writer, work).await?;
+        if at != offset {
+            // The kernel put the bytes where it thought that the end was. It holds those pages until
+            // it has its answer.
+            self.drop_pages_later(handle.share.node.ino);
+        }
+        Ok(length)
+    }
+
+    /// What is written to a file that was given a time has a later one.
+    async fn date(&self, pen: &Pen) {
+        if !pen.dated.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if pen.writer.look().header(&attr::KEPT).is_some() {
+            let now = attr::kept(SystemTime::now());
+            pen.writer.set_header(attr::KEPT, now).await;
+        }
+    }
+
+    /// A program closes one of its descriptors of a handle.
+    pub(in crate::fuse) async fn flush(&self, handle: u64) -> Result<(), Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let Some(pen) = &handle.pen else {
+            return Ok(());
+        };
+        // A shell duplicates a descriptor and closes the first before anything was written. The
+        // empty file is committed when the handle goes.
+        if !pen.writer.is_dirty() || pen.writer.look().blank {
+            return Ok(());
+        }
+        self.commit(&pen.writer).await
+    }
+
+    /// Publishes what was written, or has it published.
+    pub(super) async fn commit(&self, writer: &Writer) -> Result<(), Errno> {
+        let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
+        let commit = writable.commit;
+        let work = async {
+            let done = writer.commit(commit).await;
+            done.map_err(|error| failed(writer, &error))
+        };
+        self.progressing(writer, work).await
+    }
+
+    /// Makes what was written durable here.
+    pub(in crate::fuse) async fn fsync(&self, handle: u64) -> Result<(), Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let Some(writer) = handle.draft() else {
+            return Ok(());
+        };
+        let work = async {
+            let done = writer.sync().await;
+            done.map_err(|error| failed(&writer, &error))
+        };
+        self.progressing(&writer, work).await
+    }
+
+    /// Changes attributes, and says what they are then.
+    pub(in crate::fuse) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<Shown, Errno> {
+        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
+        if !self.is_writable() {
+            return Err(Errno::EROFS);
+        }
+        if let Some(size) = set.size {
+            let node = self.file_node(ino)?;
+            self.set_size(&node, size, set.handle).await?;
+        }
+        if let (Some(time), false) = (set.modified, node.is_folder) {
+            self.set_time(&node, time, set.handle).await?;
+        }
+        self.bounded(self.getattr(ino)).await
+    }
+
+    async fn set_size(
+        &self,
+        node: &Arc<Node>,
+        size: u64,
+        handle: Option<u64>,
+    ) -> Result<(), Errno> {
+        let handle = handle.and_then(|handle| self.open.get(handle));
+        if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
+            return self.cut(&pen.writer, size).await;
+        }
+        let how = if size == 0 { How::Create } else { How::Change };
+        let writing = self.bounded(self.enter(node, how)).await?;
+        let mut done = self.cut(&writing.writer, size).await;
+        if done.is_ok() {
+            done = self.commit(&writing.writer).await;
+        }
+        self.leave(writing).await;
+        done
+    }
+
+    async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
+        let work = async {
+            let done = writer.truncate(size).await;
+            done.map_err(|error| failed(writer, &error))
+        };
+        self.progressing(writer, work).await
+    }
+
+    /// Gives a file a time. It is kept in the object's metadata: of one that is being written in any
+    /// case, of another where such times are shown.
+    async fn set_time(
+        &self,
+        node: &Arc<Node>,
+        time: SystemTime,
+        handle: Option<u64>,
+    ) -> Result<(), Errno> {
+        let value = attr::kept(time);
+        let handle = handle.and_then(|handle| self.open.get(handle));
+        if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
+            pen.writer.set_header(attr::KEPT, value).await;
+            pen.dated.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
+            return Ok(());
+        }
+        let writing = self.bounded(self.enter(node, How::Change)).await?;
+        writing.writer.set_header(attr::KEPT, value).await;
+        let done = self.commit(&writing.writer).await;
+        self.leave(writing).await;
+        done
+    }
+
+    /// Grows a file, or only promises that it could (fallocate(2)): room is not set aside.
+    pub(in crate::fuse) async fn allocate(
+        &self,
+        handle: u64,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<(), Errno> {
+        let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
+        let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
+        let keep = i32::try_from(FallocateFlags::KEEP_SIZE.bits()).unwrap_or(1);
+        match mode {
+            0 => {}
+            mode if mode == keep => return Ok(()),
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
+        let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        match end > pen.writer.size() {
+            true => self.cut(&pen.writer, end).await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// The number of a failure, and a line in the log.
+fn failed(writer: &Writer, error: &WriteError) -> Errno {
+    errno::written(error, writer.key().as_str())
+}

@@ -1,0 +1,136 @@
+//! The requests that change something.
+
+use std::ffi::OsStr;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use fuser::{
+    Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty,
+    ReplyEntry, ReplyWrite, TimeOrNow,
+};
+use rustix::fs::OFlags;
+
+use super::super::files::SetAttr;
+use super::super::metrics::Operation;
+use super::{Adapter, GENERATION};
+
+fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
+    |done| match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// A time that was set, in the words of utimensat(2).
+pub(super) fn time(time: TimeOrNow) -> SystemTime {
+    match time {
+        TimeOrNow::SpecificTime(time) => time,
+        TimeOrNow::Now => SystemTime::now(),
+    }
+}
+
+impl Adapter {
+    pub(super) fn created(&self, parent: INodeNo, name: &OsStr, flags: i32, reply: ReplyCreate) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.create(parent.0, name, flags).await };
+        self.answer(Operation::Create, work, |done| match done {
+            Ok(((attr, fresh), handle)) => reply.created(
+                &fresh,
+                &attr,
+                GENERATION,
+                FileHandle(handle),
+                FopenFlags::FOPEN_KEEP_CACHE,
+            ),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    pub(super) fn written(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: i32,
+        reply: ReplyWrite,
+    ) {
+        let (files, data) = (self.files.clone(), Bytes::copy_from_slice(data));
+        let append = i32::try_from(OFlags::APPEND.bits()).is_ok_and(|bit| flags & bit != 0);
+        let work = async move { files.write(handle.0, offset, data, append).await };
+        self.answer_long(Operation::Write, work, |done| match done {
+            Ok(length) => reply.written(length),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    pub(super) fn flushed(&self, handle: FileHandle, reply: ReplyEmpty) {
+        let files = self.files.clone();
+        let work = async move { files.flush(handle.0).await };
+        self.answer_long(Operation::Flush, work, empty(reply));
+    }
+
+    pub(super) fn synced(&self, handle: FileHandle, reply: ReplyEmpty) {
+        let files = self.files.clone();
+        let work = async move { files.fsync(handle.0).await };
+        self.answer_long(Operation::Fsync, work, empty(reply));
+    }
+
+    pub(super) fn set(&self, ino: INodeNo, set: SetAttr, reply: ReplyAttr) {
+        let files = self.files.clone();
+        let work = async move { files.setattr(ino.0, set).await };
+        self.answer_long(Operation::SetAttr, work, |done| match done {
+            Ok((attr, fresh)) => reply.attr(&fresh, &attr),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    pub(super) fn allocated(
+        &self,
+        handle: FileHandle,
+        (offset, length): (u64, u64),
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let files = self.files.clone();
+        let work = async move { files.allocate(handle.0, offset, length, mode).await };
+        self.answer_long(Operation::Allocate, work, empty(reply));
+    }
+
+    pub(super) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.unlink(parent.0, name).await };
+        self.answer(Operation::Unlink, work, empty(reply));
+    }
+
+    pub(super) fn folder_made(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.mkdir(parent.0, name).await };
+        self.answer(Operation::MkDir, work, |done| match done {
+            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    pub(super) fn folder_removed(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (files, name) = (self.files.clone(), name.to_owned());
+        let work = async move { files.rmdir(parent.0, name).await };
+        self.answer(Operation::RmDir, work, empty(reply));
+    }
+
+    pub(super) fn renamed(
+        &self,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !RenameFlags::RENAME_NOREPLACE.contains(flags) {
+            return reply.error(Errno::EINVAL);
+        }
+        let files = self.files.clone();
+        let from = (from.0.0, from.1.to_owned());
+        let to = (to.0.0, to.1.to_owned());
+        let keep = !flags.is_empty();
+        let work = async move { files.rename(from, to, keep).await };
+        self.answer_long(Operation::Rename, work, empty(reply));
+    }
+}

@@ -1,0 +1,697 @@
+//! A real mount that is written to: programs and system calls, over a real MinIO. As root, with a
+//! /dev/fuse. Whatever is compared is compared byte by byte, in the mount and in the bucket.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidegate::origin;
+use tokio::time::{Instant, sleep, timeout};
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites delete and keep versions as well")]
+mod bucket;
+#[path = "support/door.rs"]
+mod door;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "the token is for a suite that purges")]
+mod mount;
+
+use bucket::Bucket;
+use door::Door;
+use minio::Minio;
+use mount::{Folder, Mounted, blocking, origin, run_in};
+
+const MIB: usize = 1 << 20;
+
+/// Bytes of a part of a draft: an object larger than this goes up in parts.
+const PART: usize = 16 * MIB;
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+fn sample(seed: usize, size: usize) -> Vec<u8> {
+    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ (seed * 7)) as u8;
+    (0..size).map(byte).collect()
+}
+
+/// A bucket, mounted to be written to.
+struct Desk {
+    mounted: Mounted,
+    bucket: Bucket,
+    _spool: TempDir,
+    _minio: Minio,
+}
+
+impl Desk {
+    /// `more`: further lines for the `[[mount]]`.
+    async fn start(more: &str) -> Self {
+        Self::with(more, "").await
+    }
+
+    /// `sections`: what comes behind.
+    async fn with(more: &str, sections: &str) -> Self {
+        let minio = Minio::start().await;
+        let settings = minio.settings("media");
+        let bucket = Bucket::create(&settings).await;
+        let spool = tempfile::tempdir().expect("a folder");
+        let lines = format!(
+            "writable = true\n{more}[spool]\npath = \"{}\"\n{sections}",
+            spool.path().display()
+        );
+        Self {
+            mounted: Mounted::start(&settings, &lines).await,
+            bucket,
+            _spool: spool,
+            _minio: minio,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.mounted.path(name)
+    }
+
+    async fn stored(&self, key: &str) -> Option<Vec<u8>> {
+        stored(&self.bucket, key).await
+    }
+
+    /// The file is this, in the mount, over HTTP and in the bucket.
+    async fn is(&self, key: &str, bytes: &[u8]) {
+        let path = self.path(key);
+        let read = blocking(move || std::fs::read(path)).await.expect("read");
+        assert!(read == bytes, "{key}: {} bytes in the mount", read.len());
+        let got = self.mounted.gateway.get(&format!("/{key}"), &[]).await;
+        assert_eq!(got.status, 200, "{key}");
+        assert!(got.body == bytes, "{key}: {} bytes by HTTP", got.body.len());
+        let stored = self.stored(key).await.expect("in the bucket");
+        assert!(
+            stored == bytes,
+            "{key}: {} bytes in the bucket",
+            stored.len()
+        );
+    }
+
+    async fn requests(&self) -> u64 {
+        let words = ["tidegate_origin_requests_total{"];
+        self.mounted.gateway.metric(&words).await
+    }
+
+    async fn stop(self) {
+        self.mounted.gateway.stop().await;
+    }
+}
+
+async fn stored(bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
+    let Bucket::S3 { client, name } = bucket else {
+        panic!("a real one");
+    };
+    let got = client.get_object().bucket(name).key(key).send().await;
+    let body = got.ok()?.body.collect().await.expect("a body");
+    Some(body.into_bytes().to_vec())
+}
+
+fn read_all(file: &mut File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).expect("a file");
+    file.read_to_end(&mut bytes).expect("read");
+    bytes
+}
+
+fn edit(path: &Path) -> File {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).open(path).expect("it opens")
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < LONG, "{what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_write_what_the_bucket_then_has() {
+    let desk = Desk::start("").await;
+    let local = tempfile::tempdir().expect("a folder");
+    let from = |name: &str| local.path().join(name).to_str().expect("text").to_owned();
+    for (name, size) in [
+        ("small", 10),
+        ("chunks", 700_000),
+        ("parts", 2 * PART + 4711),
+    ] {
+        let bytes = sample(size, size);
+        std::fs::write(from(name), &bytes).expect("written");
+        desk.mounted.says(&["cp", &from(name), "."]).await;
+        desk.is(name, &bytes).await;
+    }
+    let parts = sample(2 * PART + 4711, 2 * PART + 4711);
+    let dd = format!("if={}", from("parts"));
+    desk.mounted.says(&["dd", &dd, "of=dd", "bs=1M"]).await;
+    desk.is("dd", &parts).await;
+    desk.mounted
+        .says(&["dd", &dd, "of=direct", "bs=1M", "oflag=direct", "count=20"])
+        .await;
+    desk.is("direct", &parts[..20 * MIB]).await;
+    desk.mounted
+        .says(&[
+            "sh",
+            "-c",
+            "echo one > log && echo two >> log && printf 3 >> log",
+        ])
+        .await;
+    desk.is("log", b"one\ntwo\n3").await;
+    desk.mounted.says(&["touch", "empty"]).await;
+    until("the empty file is there", async || {
+        desk.stored("empty").await.is_some()
+    })
+    .await;
+    desk.is("empty", b"").await;
+    for (line, why) in [
+        (&["ln", "-s", "log", "link"][..], "not permitted"),
+        (&["ln", "log", "link"], "not permitted"),
+        (&["mkfifo", "pipe"], "not permitted"),
+        (
+            &["setfattr", "-n", "user.x", "-v", "1", "log"],
+            "not supported",
+        ),
+    ] {
+        let refused = desk.mounted.run(line).await;
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(why), "{said}");
+    }
+    desk.mounted.says(&["chmod", "600", "log"]).await;
+    desk.mounted.says(&["rm", "log"]).await;
+    assert!(!desk.path("log").exists());
+    assert_eq!(desk.stored("log").await, None);
+    assert_eq!(desk.mounted.gateway.get("/log", &[]).await.status, 404);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_changed_in_its_middle_appended_to_and_cut() {
+    let desk = Desk::start("").await;
+    let mut truth = sample(1, 3 * PART);
+    desk.bucket.put("object", truth.clone()).await;
+    let path = desk.path("object");
+    let (there, before) = (path.clone(), truth.clone());
+    blocking(move || assert!(std::fs::read(there).expect("read") == before)).await;
+
+    let (there, patch) = (path.clone(), sample(9, 100_000));
+    truth[PART + 5..PART + 5 + patch.len()].copy_from_slice(&patch);
+    let now = truth.clone();
+    blocking(move || {
+        let mut file = edit(&there);
+        file.write_all_at(&patch, PART as u64 + 5).expect("written");
+        assert!(read_all(&mut file) == now, "before the close");
+        let mut other = File::open(&there).expect("it opens");
+        assert!(read_all(&mut other) == now, "through another handle");
+    })
+    .await;
+    desk.is("object", &truth).await;
+
+    let there = path.clone();
+    truth.extend(sample(3, 12_345));
+    let tail = sample(3, 12_345);
+    blocking(move || {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(there)
+            .expect("it opens");
+        file.write_all(&tail).expect("written");
+    })
+    .await;
+    desk.is("object", &truth).await;
+
+    for size in [2 * PART + 7, PART - 1, 100, 5000, PART + 1] {
+        let there = path.clone();
+        truth.resize(size, 0);
+        blocking(move || {
+            let file = edit(&there);
+            file.set_len(size as u64).expect("cut");
+            assert_eq!(file.metadata().expect("open").len(), size as u64);
+        })
+        .await;
+        desk.is("object", &truth).await;
+    }
+    // Without a handle, down and up.
+    for (size, text) in [(10, "10"), (300_000, "300000"), (0, "0")] {
+        desk.mounted.says(&["truncate", "-s", text, "object"]).await;
+        truth.resize(size, 0);
+        if size > 0 {
+            desk.is("object", &truth).await;
+        }
+    }
+    until("the empty file is there", async || {
+        desk.stored("object").await.is_some_and(|it| it.is_empty())
+    })
+    .await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_writes_are_read_back_before_and_after_the_close() {
+    let desk = Desk::start("").await;
+    let path = desk.path("random");
+    let truth = blocking(move || {
+        let mut how = OpenOptions::new();
+        let file = how.read(true).write(true).create_new(true);
+        let file = file.open(&path).expect("created");
+        let again = File::open(&path).expect("opened while it is written");
+        let (mut truth, mut state) = (Vec::new(), 12_345_u64);
+        for round in 0..300 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (state >> 20) as usize % (PART + 3 * MIB);
+            let length = 1 + (state >> 50) as usize % 20_000;
+            let bytes = sample(round, length);
+            file.write_all_at(&bytes, at as u64).expect("written");
+            if truth.len() < at + length {
+                truth.resize(at + length, 0);
+            }
+            truth[at..at + length].copy_from_slice(&bytes);
+            let from = at.saturating_sub(5000);
+            let mut seen = vec![0; (at + length).min(truth.len()) - from];
+            let handle = if round % 2 == 0 { &file } else { &again };
+            handle.read_exact_at(&mut seen, from as u64).expect("read");
+            assert!(seen == truth[from..from + seen.len()], "round {round}");
+            let size = std::fs::metadata(&path).expect("there").len();
+            assert_eq!(size, truth.len() as u64, "round {round}");
+        }
+        truth
+    })
+    .await;
+    desk.is("random", &truth).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_goes_along_with_what_is_written() {
+    let desk = Desk::start("").await;
+    desk.bucket.put("file", sample(1, 300_000)).await;
+    let path = desk.path("file");
+    let after = blocking(move || {
+        let mut reader = File::open(&path).expect("it opens");
+        assert!(read_all(&mut reader) == sample(1, 300_000));
+        for (round, size) in [400_000, 100_000, 300_000].into_iter().enumerate() {
+            let bytes = sample(round + 2, size);
+            std::fs::write(&path, &bytes).expect("written");
+            assert!(read_all(&mut reader) == bytes, "round {round}");
+            assert_eq!(reader.metadata().expect("open").len(), size as u64);
+            assert!(
+                std::fs::read(&path).expect("read") == bytes,
+                "round {round}"
+            );
+        }
+        sample(4, 300_000)
+    })
+    .await;
+    desk.is("file", &after).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_stays_in_the_kernels_pages() {
+    let desk = Desk::start("").await;
+    let path = desk.path("file");
+    let reads = async || {
+        let words = ["fuse_operations", "operation=\"read\""];
+        desk.mounted.gateway.metric(&words).await
+    };
+    let (there, bytes) = (path.clone(), sample(1, 3 * MIB));
+    let written = bytes.clone();
+    blocking(move || std::fs::write(there, written).expect("written")).await;
+    let before = reads().await;
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == bytes);
+    assert_eq!(reads().await, before, "it had to be read again");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_and_names() {
+    let desk = Desk::start("").await;
+    desk.bucket.put("old/file", "old").await;
+    let root = desk.mounted.folder.path();
+    desk.mounted.says(&["mkdir", "-p", "a/b/c"]).await;
+    desk.mounted
+        .says(&["sh", "-c", "echo x > a/b/c/file"])
+        .await;
+    let said = desk.mounted.run(&["rmdir", "a/b/c"]).await;
+    assert!(String::from_utf8_lossy(&said.stderr).contains("not empty"));
+    assert_eq!(desk.mounted.says(&["ls", "a/b/c"]).await, "file\n");
+    desk.mounted.says(&["rm", "a/b/c/file"]).await;
+    desk.mounted.says(&["rmdir", "a/b/c"]).await;
+    assert!(!desk.path("a/b/c").exists() && desk.path("a/b").is_dir());
+    assert_eq!(desk.stored("a/b/c/").await, None);
+
+    // A file that is being written is in its folder.
+    let there = desk.path("a/b/new");
+    let open = blocking(move || {
+        let mut file = File::create(there).expect("created");
+        file.write_all(b"12345").expect("written");
+        file
+    })
+    .await;
+    let listed = desk.mounted.says(&["ls", "-l", "a/b"]).await;
+    assert!(listed.contains(" 5 ") && listed.contains("new"), "{listed}");
+    assert_eq!(desk.stored("a/b/new").await, None);
+    let busy = desk.mounted.run(&["rmdir", "a/b"]).await;
+    assert!(!busy.status.success());
+    blocking(move || drop(open)).await;
+    desk.is("a/b/new", b"12345").await;
+
+    // Renamed: the number stays, the bytes go along, what was there is gone.
+    let number = |name: &str| std::fs::metadata(root.join(name)).expect("there").ino();
+    let before = number("old/file");
+    desk.mounted.says(&["mv", "old/file", "a/moved"]).await;
+    assert_eq!(number("a/moved"), before);
+    desk.is("a/moved", b"old").await;
+    assert_eq!(desk.stored("old/file").await, None);
+    assert!(!desk.path("old/file").exists());
+    desk.mounted.says(&["mv", "a/b/new", "a/moved"]).await;
+    desk.is("a/moved", b"12345").await;
+    desk.mounted
+        .says(&["sh", "-c", "echo again > a/b/new"])
+        .await;
+    desk.is("a/b/new", b"again\n").await;
+    assert_ne!(number("a/b/new"), number("a/moved"));
+    let kept = rustix::fs::renameat_with(
+        rustix::fs::CWD,
+        desk.path("a/b/new"),
+        rustix::fs::CWD,
+        desk.path("a/moved"),
+        rustix::fs::RenameFlags::NOREPLACE,
+    );
+    assert_eq!(kept, Err(rustix::io::Errno::EXIST));
+
+    // A folder is copied, file by file.
+    let (from, to) = (desk.path("a"), desk.path("z"));
+    let refused = blocking(move || std::fs::rename(from, to)).await;
+    let refused = refused.expect_err("a bucket has no folders");
+    assert_eq!(refused.kind(), ErrorKind::CrossesDevices);
+    desk.mounted.says(&["mv", "a", "z"]).await;
+    assert!(!desk.path("a").exists());
+    desk.is("z/moved", b"12345").await;
+    desk.is("z/b/new", b"again\n").await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_goes_on_after_a_rename_and_a_removal() {
+    let desk = Desk::start("").await;
+    let bytes = sample(1, 5 * MIB);
+    desk.bucket.put("file", bytes.clone()).await;
+    desk.bucket.put("other", sample(2, MIB)).await;
+    let (from, to, other) = (desk.path("file"), desk.path("moved"), desk.path("other"));
+    blocking(move || {
+        let mut file = File::open(&from).expect("it opens");
+        let mut start = [0; 10];
+        file.read_exact_at(&mut start, 0).expect("read");
+        std::fs::rename(&from, &to).expect("renamed");
+        assert!(
+            read_all(&mut file) == bytes,
+            "what was not read yet is there"
+        );
+        let mut gone = File::open(&other).expect("it opens");
+        assert!(read_all(&mut gone) == sample(2, MIB));
+        std::fs::remove_file(&other).expect("removed");
+        std::fs::write(&other, b"another").expect("written");
+        assert!(read_all(&mut gone) == sample(2, MIB), "it is another file");
+        assert_eq!(std::fs::read(&other).expect("read"), b"another");
+    })
+    .await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_files_in_a_new_folder_cost_a_request_each() {
+    const FILES: u64 = 100;
+    let desk = Desk::start("").await;
+    let folder = desk.path("new");
+    let made = folder.clone();
+    blocking(move || std::fs::create_dir(made).expect("made")).await;
+    let before = desk.requests().await;
+    blocking(move || {
+        for n in 0..FILES {
+            let mut how = OpenOptions::new();
+            let how = how.write(true).create_new(n % 2 == 0).create(true);
+            let mut file = how.open(folder.join(n.to_string())).expect("created");
+            file.write_all(&sample(n as usize, 8000)).expect("written");
+        }
+    })
+    .await;
+    assert_eq!(desk.requests().await - before, FILES);
+    for n in 0..FILES {
+        desk.is(&format!("new/{n}"), &sample(n as usize, 8000))
+            .await;
+    }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rsync_finds_nothing_to_do_the_second_time_and_tar_unpacks() {
+    let desk = Desk::start("mtime = \"metadata\"\n").await;
+    let local = tempfile::tempdir().expect("a folder");
+    let tree = local.path().join("tree");
+    for n in 0..30 {
+        let file = tree.join(format!("{}/{n}", n % 4));
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(&file, sample(n, n * 1000)).expect("written");
+        let time = std::time::UNIX_EPOCH + Duration::new(1_600_000_000 + n as u64, 123_456_789);
+        let file = File::options().write(true).open(file).expect("it opens");
+        file.set_modified(time).expect("dated");
+    }
+    let from = format!("{}/", tree.display());
+    let rsync = [
+        "rsync",
+        "-a",
+        "--no-perms",
+        "--itemize-changes",
+        &from,
+        "copy/",
+    ];
+    let first = desk.mounted.says(&rsync).await;
+    assert!(first.contains(">f"), "{first}");
+    let same = ["diff", "-r", &from, "copy"];
+    desk.mounted.says(&same).await;
+    let second = desk.mounted.says(&rsync).await;
+    assert!(!second.contains(">f"), "{second}");
+    let tar = local.path().join("tree.tar");
+    let packed = run_in(local.path(), &["tar", "-cf", "tree.tar", "-C", "tree", "."]).await;
+    assert!(packed.status.success(), "{packed:?}");
+    desk.mounted.says(&["mkdir", "unpacked"]).await;
+    let tar = tar.to_str().expect("text");
+    desk.mounted
+        .says(&["tar", "-xf", tar, "-C", "unpacked"])
+        .await;
+    desk.mounted.says(&["diff", "-r", &from, "unpacked"]).await;
+    let dated = desk
+        .mounted
+        .says(&["stat", "-c", "%.Y", "unpacked/0/4"])
+        .await;
+    assert!(dated.starts_with("1600000004.123"), "{dated}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fsync_publishes_nothing_and_close_says_what_is_pending() {
+    let desk = Desk::start("").await;
+    let path = desk.path("file");
+    let file = blocking(move || {
+        let mut file = File::create(path).expect("created");
+        file.write_all(b"safe").expect("written");
+        file.sync_all().expect("synced");
+        file
+    })
+    .await;
+    assert_eq!(desk.stored("file").await, None);
+    let pending = desk.mounted.gateway.look("/pending").await.text();
+    assert!(pending.contains(r#""key":"file""#), "{pending}");
+    assert!(pending.contains(r#""stage":"open""#), "{pending}");
+    let line = [
+        "getfattr",
+        "--only-values",
+        "-n",
+        "user.tidegate.pending",
+        "file",
+    ];
+    assert_eq!(desk.mounted.says(&line).await, "open");
+    blocking(move || drop(file)).await;
+    desk.is("file", b"safe").await;
+    assert_eq!(desk.mounted.says(&line).await, "no");
+    desk.stop().await;
+}
+
+/// A MinIO behind a door.
+async fn behind_a_door() -> (Minio, Bucket, Door, origin::Settings) {
+    let minio = Minio::start().await;
+    let mut settings = minio.settings("media");
+    let bucket = Bucket::create(&settings).await;
+    let endpoint = settings.endpoint.clone().expect("an endpoint");
+    let address = endpoint.replace("http://", "");
+    let door = Door::to(address.parse().expect("an address")).await;
+    settings.endpoint = Some(format!("http://{}", door.address()));
+    (minio, bucket, door, settings)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_background_a_close_waits_for_no_origin() {
+    let (_minio, bucket, door, settings) = behind_a_door().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let lines = format!(
+        "writable = true\ncommit = \"background\"\n[spool]\npath = \"{}\"\n",
+        spool.path().display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    mounted.says(&["mkdir", "f"]).await;
+    door.shut();
+    let large = sample(7, PART + 4711);
+    let (path, bytes) = (mounted.path("f/large"), large.clone());
+    blocking(move || std::fs::write(path, bytes).expect("closed")).await;
+    let path = mounted.path("f/large");
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == large, "what waits can be read");
+    assert_eq!(mounted.says(&["ls", "f"]).await, "large\n");
+    let pending = mounted.gateway.look("/pending").await.text();
+    assert!(pending.contains("f/large"), "{pending}");
+    door.open();
+    until("it arrives", async || {
+        stored(&bucket, "f/large")
+            .await
+            .is_some_and(|it| it == large)
+    })
+    .await;
+    let path = mounted.path("f/large");
+    let read = blocking(move || std::fs::read(path).expect("read")).await;
+    assert!(read == large, "and as before when it is there");
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_fails_in_time_when_the_origin_is_dead() {
+    let (_minio, bucket, door, settings) = behind_a_door().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let lines = format!(
+        "writable = true\ndeadline = \"3s\"\n[spool]\npath = \"{}\"\n",
+        spool.path().join("spool").display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    mounted.says(&["mkdir", "f"]).await;
+    let (local, bytes) = (spool.path().join("local"), sample(1, PART + MIB));
+    std::fs::write(&local, &bytes).expect("written");
+    door.shut();
+    let begun = Instant::now();
+    let line = ["cp", local.to_str().expect("text"), "f/file"];
+    let closed = timeout(LONG, mounted.run(&line)).await.expect("in time");
+    let said = String::from_utf8_lossy(&closed.stderr).into_owned();
+    assert!(!closed.status.success(), "nobody was there");
+    assert!(said.contains("failed to close"), "{said}");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    door.open();
+    // It was not promised, and is tried all the same.
+    until("it arrives", async || {
+        stored(&bucket, "f/file")
+            .await
+            .is_some_and(|it| it == bytes)
+    })
+    .await;
+    mounted.gateway.stop().await;
+}
+
+/// Mounts with the command, until it is killed.
+fn command(config: &Path, folder: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("mount").arg(folder).arg("--config").arg(config);
+    command.stdin(Stdio::null()).spawn().expect("tidegate")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_synced_is_whole_after_a_kill() {
+    let minio = Minio::start().await;
+    let settings = minio.settings("media");
+    let bucket = Bucket::create(&settings).await;
+    let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
+    let config = home.path().join("tidegate.toml");
+    let toml = format!(
+        "{}[[mount]]\npath = \"{}\"\nwritable = true\n[spool]\npath = \"{}\"\n",
+        origin(&settings),
+        folder.path().display(),
+        home.path().join("spool").display()
+    );
+    std::fs::write(&config, toml).expect("written");
+    let mounted = async || {
+        let path = folder.path();
+        until("it is mounted", async || {
+            let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
+            table.contains(path.to_str().expect("text"))
+        })
+        .await;
+    };
+    let mut first = command(&config, &folder.path());
+    mounted().await;
+    let (path, bytes) = (folder.path().join("file"), sample(3, PART + 12_345));
+    let written = bytes.clone();
+    let file = blocking(move || {
+        let mut file = File::create(path).expect("created");
+        file.write_all(&written).expect("written");
+        file.sync_all().expect("synced");
+        file
+    })
+    .await;
+    assert_eq!(stored(&bucket, "file").await, None);
+    first.kill().expect("killed");
+    first.wait().expect("gone");
+    drop(file);
+    let mut second = command(&config, &folder.path());
+    until("it is whole", async || {
+        stored(&bucket, "file").await.is_some_and(|it| it == bytes)
+    })
+    .await;
+    let path = folder.path().join("file");
+    until("it can be read", async || {
+        let (path, bytes) = (path.clone(), bytes.clone());
+        blocking(move || std::fs::read(path).is_ok_and(|it| it == bytes)).await
+    })
+    .await;
+    let pid = rustix::process::Pid::from_child(&second);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || second.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_in_over_http_is_seen_at_once() {
+    let more = "[[route]]\norigin = \"o\"\nwritable = true\nwrite_token = \"let-me-write\"\n";
+    let desk = Desk::with("", more).await;
+    let put = async |bytes: &str| {
+        let headers = [("authorization", "Bearer let-me-write")];
+        let method = http::Method::PUT;
+        gateway::send(
+            desk.mounted.gateway.http,
+            method,
+            "/f/file",
+            &headers,
+            bytes,
+        )
+        .await
+    };
+    assert!(!desk.path("f").exists());
+    assert_eq!(put("one").await.status, 201);
+    desk.is("f/file", b"one").await;
+    assert!(put("another one").await.status < 300);
+    desk.is("f/file", b"another one").await;
+    desk.stop().await;
+}
