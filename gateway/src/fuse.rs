@@ -46,6 +46,7 @@ mod kernel;
 mod metrics;
 mod nodes;
 mod pages;
+mod process;
 mod session;
 mod settings;
 mod slot;

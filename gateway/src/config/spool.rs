@@ -11,8 +11,10 @@ use crate::plan::ByteSize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spool {
-    /// A folder of its own, on a disk that keeps what it has; left out: `spool` beside the metadata,
-    /// or beside the first disk, or in `$XDG_STATE_HOME/tidegate` (`~/.local/state/tidegate`).
+    /// A folder of its own, on a disk that outlives a restart; left out: with the metadata.
+    ///
+    /// That is `spool` in `state.path`, else beside the first disk's `state`, else in
+    /// `$XDG_STATE_HOME/tidegate` (`~/.local/state/tidegate`).
     #[schemars(extend("examples" = ["/var/lib/tidegate/spool"]))]
     pub path: Option<PathBuf>,
     /// How much it may take; who writes faster than the bucket takes it waits for room.

@@ -144,9 +144,9 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let files = self.files.clone();
-        let work = async move { files.open(ino.0, flags).await };
+    fn open(&self, of: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let (files, thread) = (self.files.clone(), of.pid());
+        let work = async move { files.open(ino.0, flags, thread).await };
         self.answer(Operation::Open, work, |done| match done {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(errno) => reply.error(errno),
@@ -189,7 +189,7 @@ impl Filesystem for Adapter {
 
     fn create(
         &self,
-        _: &Request,
+        of: &Request,
         parent: INodeNo,
         name: &OsStr,
         _: u32,
@@ -197,12 +197,12 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.created(parent, name, flags, reply);
+        self.created((parent, name), flags, of.pid(), reply);
     }
 
     fn write(
         &self,
-        _: &Request,
+        of: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -212,11 +212,11 @@ impl Filesystem for Adapter {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.written(handle, offset, data, flags.0, reply);
+        self.written((handle, of.pid()), offset, data, flags.0, reply);
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.flushed(handle, reply);
+    fn flush(&self, of: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.flushed(handle, of.pid(), reply);
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {

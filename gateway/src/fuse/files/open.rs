@@ -91,15 +91,16 @@ impl AsRef<[u8]> for Data {
 }
 
 impl Files {
-    /// Opens a file on the version that it has now.
+    /// Opens a file on the version that it has now, or on what is being written; `thread` is who asks.
     pub(in crate::fuse) async fn open(
         &self,
         ino: u64,
         flags: OpenFlags,
+        thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let node = self.file_node(ino)?;
         if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
-            return self.open_to_write(&node, flags).await;
+            return self.open_to_write(&node, flags, thread).await;
         }
         if let Some(handle) = self.open_to_follow(&node, flags).await? {
             return Ok((handle, FopenFlags::FOPEN_KEEP_CACHE));

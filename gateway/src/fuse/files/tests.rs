@@ -140,7 +140,10 @@ impl World {
     }
 
     async fn open(&self, ino: u64) -> (u64, FopenFlags) {
-        self.files.open(ino, OpenFlags(0)).await.expect("it opens")
+        self.files
+            .open(ino, OpenFlags(0), 0)
+            .await
+            .expect("it opens")
     }
 
     async fn read(&self, handle: u64) -> Result<Vec<u8>, Errno> {
@@ -175,9 +178,9 @@ async fn paths_are_keys_and_stat_shows_what_the_config_says() {
     assert_eq!(world.look(ROOT, &long).await, Err(Errno::ENAMETOOLONG));
     assert_eq!(world.look(file.ino.0, "x").await, Err(Errno::ENOTDIR));
     assert_eq!(world.look(4711, "x").await, Err(Errno::ESTALE));
-    let opened = world.files.open(folder.ino.0, OpenFlags(0)).await;
+    let opened = world.files.open(folder.ino.0, OpenFlags(0), 0).await;
     assert_eq!(opened, Err(Errno::EISDIR));
-    let written = world.files.open(file.ino.0, OpenFlags(1)).await;
+    let written = world.files.open(file.ino.0, OpenFlags(1), 0).await;
     assert_eq!(written, Err(Errno::EROFS));
 }
 
@@ -244,7 +247,7 @@ async fn an_open_file_stays_on_its_version() {
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
     let (_, flags) = world
         .files
-        .open(ino, OpenFlags(direct))
+        .open(ino, OpenFlags(direct), 0)
         .await
         .expect("open");
     assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);

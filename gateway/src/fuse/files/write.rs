@@ -10,6 +10,7 @@ use fuser::{Errno, FopenFlags, OpenFlags};
 use rustix::fs::{FallocateFlags, OFlags};
 
 use super::super::nodes::Node;
+use super::super::process::Users;
 use super::super::settings::Modified;
 use super::super::{attr, errno};
 use super::draft::Writing;
@@ -25,6 +26,8 @@ pub(super) struct Pen {
     pub(super) writer: Arc<Writer>,
     /// The time that the file was given is older than what was written last.
     dated: AtomicBool,
+    /// Whose closes count.
+    users: Users,
 }
 
 /// What `setattr` is to change; mode and owner are accepted, and not kept.
@@ -47,6 +50,7 @@ impl Files {
         folder: u64,
         name: OsString,
         flags: i32,
+        thread: u32,
     ) -> Result<(Shown, u64), Errno> {
         if !self.is_writable() {
             return Err(Errno::EROFS);
@@ -64,7 +68,7 @@ impl Files {
         let node = self.nodes.tell(folder.ino, &path, false);
         match self.enter(&node, how).await {
             Ok(writing) => {
-                let handle = self.open_writing(&node, writing);
+                let handle = self.open_writing(&node, writing, thread);
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
                 Ok((shown, handle))
             }
@@ -80,6 +84,7 @@ impl Files {
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
+        thread: u32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let how = match has(flags.0, OFlags::TRUNC) {
             true => How::Create,
@@ -87,15 +92,18 @@ impl Files {
         };
         let writing = self.enter(node, how).await?;
         // O_DIRECT goes past the pages by itself, and keeps them right.
-        let handle = self.open_writing(node, writing);
+        let handle = self.open_writing(node, writing, thread);
         Ok((handle, FopenFlags::FOPEN_KEEP_CACHE))
     }
 
-    fn open_writing(&self, node: &Arc<Node>, writing: Writing) -> u64 {
+    fn open_writing(&self, node: &Arc<Node>, writing: Writing, thread: u32) -> u64 {
         self.metrics.handles.inc();
+        let users = Users::default();
+        users.add(thread);
         let pen = Pen {
             writer: writing.writer,
             dated: AtomicBool::new(true),
+            users,
         };
         self.open
             .open(Handle::new(node, None, Some(pen), true, writing.share))
@@ -104,13 +112,14 @@ impl Files {
     /// Writes at an offset; `append`: at the end, wherever that is by then.
     pub(in crate::fuse) async fn write(
         &self,
-        handle: u64,
+        (handle, thread): (u64, u32),
         offset: u64,
         data: Bytes,
         append: bool,
     ) -> Result<u32, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
+        pen.users.add(thread);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
             self.date(pen).await;
@@ -140,15 +149,15 @@ impl Files {
         }
     }
 
-    /// A program closes one of its descriptors of a handle.
-    pub(in crate::fuse) async fn flush(&self, handle: u64) -> Result<(), Errno> {
+    /// A process closes one of its descriptors of a handle.
+    pub(in crate::fuse) async fn flush(&self, handle: u64, thread: u32) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let Some(pen) = &handle.pen else {
             return Ok(());
         };
         // A shell duplicates a descriptor and closes the first before anything was written. The
         // empty file is committed when the handle goes.
-        if !pen.writer.is_dirty() || pen.writer.look().blank {
+        if !pen.writer.is_dirty() || pen.writer.look().blank || !pen.users.have(thread) {
             return Ok(());
         }
         self.commit(&pen.writer).await

@@ -30,9 +30,15 @@ pub(super) fn time(time: TimeOrNow) -> SystemTime {
 }
 
 impl Adapter {
-    pub(super) fn created(&self, parent: INodeNo, name: &OsStr, flags: i32, reply: ReplyCreate) {
+    pub(super) fn created(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        flags: i32,
+        thread: u32,
+        reply: ReplyCreate,
+    ) {
         let (files, name) = (self.files.clone(), name.to_owned());
-        let work = async move { files.create(parent.0, name, flags).await };
+        let work = async move { files.create(parent.0, name, flags, thread).await };
         self.answer(Operation::Create, work, |done| match done {
             Ok(((attr, fresh), handle)) => reply.created(
                 &fresh,
@@ -47,7 +53,7 @@ impl Adapter {
 
     pub(super) fn written(
         &self,
-        handle: FileHandle,
+        (handle, thread): (FileHandle, u32),
         offset: u64,
         data: &[u8],
         flags: i32,
@@ -55,16 +61,16 @@ impl Adapter {
     ) {
         let (files, data) = (self.files.clone(), Bytes::copy_from_slice(data));
         let append = i32::try_from(OFlags::APPEND.bits()).is_ok_and(|bit| flags & bit != 0);
-        let work = async move { files.write(handle.0, offset, data, append).await };
+        let work = async move { files.write((handle.0, thread), offset, data, append).await };
         self.answer_long(Operation::Write, work, |done| match done {
             Ok(length) => reply.written(length),
             Err(errno) => reply.error(errno),
         });
     }
 
-    pub(super) fn flushed(&self, handle: FileHandle, reply: ReplyEmpty) {
+    pub(super) fn flushed(&self, handle: FileHandle, thread: u32, reply: ReplyEmpty) {
         let files = self.files.clone();
-        let work = async move { files.flush(handle.0).await };
+        let work = async move { files.flush(handle.0, thread).await };
         self.answer_long(Operation::Flush, work, empty(reply));
     }
 

@@ -4,15 +4,21 @@ use super::*;
 
 const WRITE: OpenFlags = OpenFlags(1);
 
+/// Nobody can be told from anybody.
+const US: u32 = 0;
+
 impl World {
     async fn create(&self, name: &str) -> (u64, u64) {
-        let created = self.files.create(ROOT, name.into(), 0).await;
+        let created = self.files.create(ROOT, name.into(), 0, US).await;
         let ((attr, _), handle) = created.expect("created");
         (attr.ino.0, handle)
     }
 
     async fn write(&self, handle: u64, offset: u64, bytes: &'static str) {
-        let written = self.files.write(handle, offset, bytes.into(), false).await;
+        let written = self
+            .files
+            .write((handle, US), offset, bytes.into(), false)
+            .await;
         assert_eq!(written, Ok(u32::try_from(bytes.len()).expect("short")));
     }
 
@@ -22,7 +28,7 @@ impl World {
     }
 
     async fn done(&self, handle: u64) {
-        assert_eq!(self.files.flush(handle).await, Ok(()));
+        assert_eq!(self.files.flush(handle, US).await, Ok(()));
         self.files.close(handle).await;
     }
 
@@ -46,7 +52,7 @@ async fn everybody_reads_the_draft_and_then_what_was_committed() {
     let (reader, _) = world.open(ino).await;
     assert_eq!(world.text(reader).await, "before");
     world.ear.heard();
-    let (writer, _) = world.files.open(ino, WRITE).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
     assert!(world.ear.heard().is_empty(), "the pages are of the base");
     world.write(writer, 6, " and after").await;
     assert_eq!(world.text(reader).await, "before and after");
@@ -68,7 +74,7 @@ async fn a_version_from_elsewhere_has_its_pages_dropped_when_it_is_written_to() 
     let ino = world.walk("file").await.ino.0;
     let (reader, _) = world.open(ino).await;
     world.bucket.put("p/file", "another");
-    let (writer, _) = world.files.open(ino, WRITE).await.expect("it opens");
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
     assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
     assert_eq!(world.text(reader).await, "another");
     world.files.close(writer).await;
@@ -85,12 +91,12 @@ async fn a_new_file_costs_a_request() {
     for name in ["a", "b"] {
         assert_eq!(world.look(folder, name).await, Err(Errno::ENOENT));
         let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("small");
-        let created = world.files.create(folder, name.into(), exclusive).await;
+        let created = world.files.create(folder, name.into(), exclusive, US).await;
         let (_, handle) = created.expect("created");
         world.write(handle, 0, "12345").await;
         world.done(handle).await;
         assert_eq!(world.look(folder, name).await.expect("there").size, 5);
-        let again = world.files.create(folder, name.into(), exclusive).await;
+        let again = world.files.create(folder, name.into(), exclusive, US).await;
         assert_eq!(again.map(|(_, handle)| handle), Err(Errno::EEXIST));
     }
     assert_eq!(world.requests() - before, 2);
@@ -137,7 +143,7 @@ async fn names_change_at_once() {
 async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
     let world = World::writable();
     let (_, handle) = world.create("empty").await;
-    assert_eq!(world.files.flush(handle).await, Ok(()));
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
     assert_eq!(world.stored("p/empty"), None);
     assert_eq!(world.look(ROOT, "empty").await.expect("there").size, 0);
     world.files.close(handle).await;
@@ -147,12 +153,35 @@ async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
 }
 
 #[tokio::test]
+async fn only_who_writes_says_that_it_is_complete() {
+    let world = World::writable();
+    let (init, us) = (1, std::process::id());
+    let created = world.files.create(ROOT, "file".into(), 0, us).await;
+    let (_, handle) = created.expect("created");
+    let written = world.files.write((handle, us), 0, "half".into(), false);
+    assert_eq!(written.await, Ok(4));
+    assert_eq!(world.files.flush(handle, init).await, Ok(()));
+    assert_eq!(
+        world.stored("p/file"),
+        None,
+        "a child that has it by chance"
+    );
+    assert_eq!(world.files.flush(handle, us).await, Ok(()));
+    assert_eq!(world.stored("p/file").expect("there"), "half");
+    let written = world.files.write((handle, init), 4, " whole".into(), false);
+    assert_eq!(written.await, Ok(6));
+    assert_eq!(world.files.flush(handle, init).await, Ok(()));
+    assert_eq!(world.stored("p/file").expect("there"), "half whole");
+    world.files.close(handle).await;
+}
+
+#[tokio::test]
 async fn what_may_not_be_written_is_refused() {
     let world = World::new();
     world.bucket.put("p/file", "x");
     let ino = world.walk("file").await.ino.0;
-    assert_eq!(world.files.open(ino, WRITE).await, Err(Errno::EROFS));
-    let created = world.files.create(ROOT, "new".into(), 0).await;
+    assert_eq!(world.files.open(ino, WRITE, US).await, Err(Errno::EROFS));
+    let created = world.files.create(ROOT, "new".into(), 0, US).await;
     assert_eq!(created.map(|(_, handle)| handle), Err(Errno::EROFS));
     assert_eq!(
         world.files.unlink(ROOT, "file".into()).await,

@@ -1,0 +1,68 @@
+//! Which processes use a handle.
+//!
+//! A close reaches us once for each process that has a copy of the descriptor, and a child has a copy
+//! of all that its parent has open until it runs another program. Only a close by a process that
+//! opened the file, or wrote to it through this handle, says that what was written is complete.
+
+use std::sync::{Mutex, PoisonError};
+
+/// The processes that opened a handle, or wrote through it.
+#[derive(Debug, Default)]
+pub(super) struct Users(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// As the kernel names them: by thread.
+    threads: Vec<u32>,
+    processes: Vec<u32>,
+}
+
+impl Users {
+    /// This thread uses the handle.
+    pub(super) fn add(&self, thread: u32) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.threads.contains(&thread) {
+            return;
+        }
+        known.threads.push(thread);
+        let process = process_of(thread);
+        if !known.processes.contains(&process) {
+            known.processes.push(process);
+        }
+    }
+
+    /// Whether a thread is of one of them. One that cannot be told is.
+    pub(super) fn have(&self, thread: u32) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        thread == 0
+            || known.threads.contains(&thread)
+            || known.processes.contains(&process_of(thread))
+    }
+}
+
+/// The process of a thread (proc_pid_status(5)); of one that is gone, its own number.
+fn process_of(thread: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
+    let status = status.unwrap_or_default();
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|number| number.trim().parse().ok())
+        .unwrap_or(thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_any_of_its_threads() {
+        let (users, process) = (Users::default(), std::process::id());
+        let own = std::fs::read_link("/proc/thread-self").expect("a link");
+        let thread = own.file_name().and_then(|name| name.to_str());
+        let thread = thread.and_then(|name| name.parse().ok()).expect("a number");
+        assert_eq!(process_of(thread), process);
+        assert!(!users.have(process) && users.have(0));
+        users.add(thread);
+        assert!(users.have(process) && users.have(thread) && !users.have(1));
+    }
+}
