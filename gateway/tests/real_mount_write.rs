@@ -690,7 +690,7 @@ async fn what_comes_in_over_http_is_seen_at_once() {
         .await
     };
     assert!(!desk.path("f").exists());
-    assert_eq!(put("one").await.status, 201);
+    assert!(put("one").await.status < 300);
     desk.is("f/file", b"one").await;
     assert!(put("another one").await.status < 300);
     desk.is("f/file", b"another one").await;

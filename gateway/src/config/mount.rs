@@ -29,7 +29,7 @@ pub struct Mount {
     pub host: Option<String>,
     /// Whether files can be written; what is written lies in the spool until it is in the bucket.
     pub writable: bool,
-    /// When a `close` returns: when the object is in the bucket, or when it is safe in the spool.
+    /// When a `close` returns: once the object is in the bucket, or safe in the spool.
     ///
     /// With `background` it is sent on behind, and again after a restart or when the origin is back.
     pub commit: CommitName,
@@ -50,8 +50,9 @@ pub struct Mount {
     pub mtime: Mtime,
     /// Threads that take the kernel's requests.
     pub threads: u32,
-    /// Every request of a program is answered by then, with an input/output error if need be; one that
-    /// writes, when nothing has moved for so long.
+    /// Every request of a program is answered by then, with an input/output error if need be.
+    ///
+    /// One that writes, when nothing has moved for so long.
     pub deadline: Period,
 }
 

@@ -25,7 +25,7 @@ async fn says_which_bytes_are_where() {
     assert_eq!(
         nothing,
         json!({ "key": "a b", "origin": "media", "host": null, "known": false,
-                "missing": false, "note": null })
+                "missing": false, "note": null, "pending": null })
     );
     assert_eq!(
         t.bucket.origin.log().len(),
