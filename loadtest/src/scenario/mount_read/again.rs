@@ -1,0 +1,99 @@
+//! The second read, from a cache on disk and after a restart; the third, from the kernel's pages.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::{KEY, OURS, home, mounted};
+use crate::context::{Context, progress};
+use crate::file::{DD, sequence};
+use crate::measure::turns;
+use crate::pattern::Pattern;
+use crate::peers::Origin;
+use crate::peers::mounts::Mount;
+use crate::peers::tidegate::Home;
+use crate::peers::tidegate::home::settled;
+use crate::report::{Report, Target};
+use crate::slow_disk::drop_file_cache;
+use crate::ways::Ways;
+
+const SECOND: &str = "tidegate, restarted, second read from disk";
+const THIRD: &str = "tidegate, third read from the kernel's pages";
+const CACHE: &str = "mountpoint-s3-cache";
+const THEIRS: &str = "mountpoint-s3 --cache, second read";
+const LOCAL: &str = "local file, from the kernel's pages";
+
+/// Who reads in a round; that of tidegate is two reads, one after the other.
+const TURNS: [&str; 3] = [OURS, CACHE, LOCAL];
+
+pub(super) async fn run(
+    context: &Context,
+    origin: &Origin,
+    pattern: Pattern,
+    report: &mut Report,
+) -> Result<()> {
+    progress("again");
+    let home = filled(context, origin, pattern).await?;
+    // It empties its cache when it starts: its second read follows its first in one process.
+    let other = mounted(context, CACHE, origin, report).await?;
+    if let Some(mount) = &other {
+        sequence(mount.file(KEY), pattern, DD).await?;
+    }
+    let local = context.dir().join("local");
+    std::fs::write(&local, pattern.all())?;
+    let mut ways = Ways::new("MB/s");
+    for round in 0..context.options.rounds.unwrap_or(3) {
+        for name in turns(&TURNS, round) {
+            match (name, &other) {
+                (OURS, _) => ours(&home, pattern, &mut ways).await?,
+                (LOCAL, _) => from_pages(&local, pattern, &mut ways).await?,
+                (_, Some(mount)) => {
+                    drop_file_cache()?;
+                    let flow = sequence(mount.file(KEY), pattern, DD).await?;
+                    ways.add(THEIRS, flow.rate());
+                }
+                (_, None) => {}
+            }
+        }
+    }
+    std::fs::remove_file(local)?;
+    std::fs::remove_dir_all(&home.dir)?;
+    if let Some(ratio) = ways.ratio(SECOND, THEIRS) {
+        let figure = "second read from disk, restarted, over mountpoint-s3 --cache";
+        report.aim(figure, ratio, Target::AtLeast(1.0));
+    }
+    let ratio = ways.ratio(THIRD, LOCAL).unwrap_or(f64::NAN);
+    let figure = "third read, from pages, over a local file's";
+    report.aim(figure, ratio, Target::AtLeast(0.9));
+    ways.write(report, "a long object, again");
+    Ok(())
+}
+
+/// A gateway whose disk holds the object; it is stopped.
+async fn filled(context: &Context, origin: &Origin, pattern: Pattern) -> Result<Home> {
+    let home = home(context, origin)?;
+    let mib = (pattern.len + pattern.len / 8) / (1 << 20) + 64;
+    let disk = home.dir.join("disk");
+    let home = home.with_disk(disk, mib, 64);
+    let mount = Mount::tidegate(&home).await?;
+    sequence(mount.file(KEY), pattern, DD).await?;
+    settled(mount.gateway().context("it is ours")?).await?;
+    Ok(home)
+}
+
+async fn ours(home: &Home, pattern: Pattern, ways: &mut Ways) -> Result<()> {
+    drop_file_cache()?;
+    let mount = Mount::tidegate(home).await?;
+    for way in [SECOND, THIRD] {
+        let flow = sequence(mount.file(KEY), pattern, DD).await?;
+        ways.add(way, flow.rate());
+    }
+    Ok(())
+}
+
+async fn from_pages(local: &Path, pattern: Pattern, ways: &mut Ways) -> Result<()> {
+    sequence(local.to_owned(), pattern, DD).await?;
+    let flow = sequence(local.to_owned(), pattern, DD).await?;
+    ways.add(LOCAL, flow.rate());
+    Ok(())
+}
