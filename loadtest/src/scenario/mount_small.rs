@@ -52,10 +52,12 @@ pub async fn run(context: &Context) -> Result<Report> {
     let origin = context.origin_behind(cloud.addr());
     let (mut closed, mut written) = (Ways::new("s"), Ways::new("s"));
     let mut read = Ways::new("s");
+    let part = |way: &&&str| context.takes_part(way.split(',').next().unwrap_or(way));
+    let all: Vec<&str> = ALL.iter().filter(part).copied().collect();
     let rounds = context.options.rounds.unwrap_or(3);
     for round in 0..rounds {
         progress(format!("round {}/{rounds}", round + 1));
-        for way in turns(&ALL, round) {
+        for way in turns(&all, round) {
             let Some(mount) = mounted(context, way, Access::Writing, &origin, &mut report).await?
             else {
                 continue;

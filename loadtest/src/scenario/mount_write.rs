@@ -36,6 +36,9 @@ pub async fn run(context: &Context) -> Result<Report> {
     let origin = context.origin_behind(cloud.addr());
     let len = context.count(8000) * 1_000_000;
     let mut peak = long::run(context, &origin, len, &mut report).await?;
+    if !context.takes_part("tidegate") {
+        return Ok(report);
+    }
     peak = peak.max(image::run(context, &origin, len / 4, &mut report).await?);
     let mib = Settings::STREAM.memory_mib + Settings::STREAM.budget_mib + ELSE_MIB;
     let figure = format!("peak memory of tidegate, MiB (cache, budget and {ELSE_MIB} MiB)");
