@@ -78,13 +78,7 @@ pub(super) async fn run(
                 verified(context, source.pattern).await?;
             }
             if source.pattern.len == len {
-                let others = OTHERS.iter().filter_map(|way| took.get(way));
-                over_best.extend(
-                    others
-                        .copied()
-                        .reduce(f64::min)
-                        .map(|best| took[OURS] / best),
-                );
+                over_best.extend(over_the_best(&took));
             }
         }
     }
@@ -101,6 +95,12 @@ pub(super) async fn run(
     whole.write(report, &format!("{mb} MB written"));
     extrapolate(len as f64, quarter, whole, report);
     Ok(peak)
+}
+
+/// Our time over the shortest of the others' in one round.
+fn over_the_best(took: &BTreeMap<&str, f64>) -> Option<f64> {
+    let others = OTHERS.iter().filter_map(|way| took.get(way).copied());
+    Some(took.get(OURS)? / others.reduce(f64::min)?)
 }
 
 fn source(context: &Context, name: &str, pattern: Pattern) -> Result<Source> {
