@@ -23,6 +23,9 @@ const CACHE: &str = "mountpoint-s3-cache";
 const THEIRS: &str = "mountpoint-s3 --cache, second read";
 const LOCAL: &str = "local file, from the kernel's pages";
 
+/// The folder of the cache.
+const DISK: &str = "disk";
+
 /// Who reads in a round; that of tidegate is two reads, one after the other.
 const TURNS: [&str; 3] = [OURS, CACHE, LOCAL];
 
@@ -57,7 +60,7 @@ pub(super) async fn run(
         }
     }
     std::fs::remove_file(local)?;
-    std::fs::remove_dir_all(&home.dir)?;
+    std::fs::remove_dir_all(home.dir.join(DISK))?;
     if let Some(ratio) = ways.ratio(SECOND, THEIRS) {
         let figure = "second read from disk, restarted, over mountpoint-s3 --cache";
         report.aim(figure, ratio, Target::AtLeast(1.0));
@@ -73,7 +76,7 @@ pub(super) async fn run(
 async fn filled(context: &Context, origin: &Origin, pattern: Pattern) -> Result<Home> {
     let home = home(context, origin)?;
     let mib = (pattern.len + pattern.len / 8) / (1 << 20) + 64;
-    let disk = home.dir.join("disk");
+    let disk = home.dir.join(DISK);
     let home = home.with_disk(disk, mib, 64);
     let mount = Mount::tidegate(&home).await?;
     sequence(mount.file(KEY), pattern, DD).await?;
