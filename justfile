@@ -73,6 +73,10 @@ long-disk: release
     {{ loadtest }} run disk-first disk-published disk-second disk-two disk-start disk-zipf \
         disk-down disk-kill disk-flips disk-faults --report report
 
+# The mount beside other mounts (needs root; `loadtest/setup --mounts`)
+long-mounts: release
+    {{ loadtest }} run mount-read mount-write mount-small --report report
+
 # Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
 # every machine that runs `ci` gives
 disk-faults *args: release

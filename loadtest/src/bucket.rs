@@ -10,6 +10,8 @@ use aws_sdk_s3::error::DisplayErrorContext;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+pub mod parts;
+
 use crate::pattern::Pattern;
 use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
 
@@ -29,19 +31,8 @@ impl Bucket {
     /// # Errors
     /// If the server refuses.
     pub async fn create(addr: SocketAddr, name: &str) -> Result<Self> {
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("us-east-1"))
-            .endpoint_url(format!("http://{addr}"))
-            .force_path_style(true)
-            .credentials_provider(Credentials::new(
-                ACCESS_KEY, SECRET_KEY, None, None, "loadtest",
-            ))
-            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
         let bucket = Self {
-            client: Client::from_conf(config),
+            client: client(addr),
             name: name.to_owned(),
         };
         bucket
@@ -68,6 +59,15 @@ impl Bucket {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same bucket by way of what listens on `addr`.
+    #[must_use]
+    pub fn behind(&self, addr: SocketAddr) -> Self {
+        Self {
+            client: client(addr),
+            name: self.name.clone(),
+        }
     }
 
     /// Writes one object, over what stood there; gives its ETag.
@@ -103,6 +103,54 @@ impl Bucket {
             .try_for_each(async |_| Ok(()))
             .await
     }
+
+    /// The keys below a prefix, each with its size, in their order.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let ask = self.client.list_objects_v2().bucket(&self.name);
+        let mut pages = ask.prefix(prefix).into_paginator().send();
+        let mut found = vec![];
+        while let Some(page) = pages.next().await {
+            for object in page.map_err(plainly)?.contents.unwrap_or_default() {
+                let size = object.size.and_then(|size| u64::try_from(size).ok());
+                found.extend(object.key.zip(size));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Deletes all keys below a prefix.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn delete_all(&self, prefix: &str) -> Result<()> {
+        let found = self.list(prefix).await?;
+        stream::iter(found)
+            .map(|(key, _)| async move {
+                let delete = self.client.delete_object().bucket(&self.name).key(key);
+                delete.send().await.map_err(plainly)
+            })
+            .buffer_unordered(UPLOADS)
+            .try_for_each(async |_| Ok(()))
+            .await
+    }
+}
+
+fn client(addr: SocketAddr) -> Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .endpoint_url(format!("http://{addr}"))
+        .force_path_style(true)
+        .credentials_provider(Credentials::new(
+            ACCESS_KEY, SECRET_KEY, None, None, "loadtest",
+        ))
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    Client::from_conf(config)
 }
 
 /// The sdk's own texts say "service error" and keep the cause to themselves.

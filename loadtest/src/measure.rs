@@ -30,6 +30,16 @@ pub fn median_ratio(figures: &[f64], to: &[f64]) -> Option<f64> {
     median(&ratios)
 }
 
+/// The order of a round, counted from 0: each in its turn is the first, and the last.
+#[must_use]
+pub fn turns<T: Clone>(all: &[T], round: u32) -> Vec<T> {
+    let mut order = all.to_vec();
+    if !order.is_empty() {
+        order.rotate_left(round as usize % all.len());
+    }
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +49,13 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn each_is_first_in_its_turn() {
+        let firsts = (0..4).map(|round| turns(&["a", "b", "c"], round)[0]);
+        assert_eq!(firsts.collect::<Vec<_>>(), ["a", "b", "c", "a"]);
+        assert!(turns::<u8>(&[], 1).is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::child::Server;
 use crate::client::Connection;
 use crate::measure::{ProcessTree, Usage};
 
+pub mod aws;
 pub mod cloud;
 pub mod minio;
 pub mod mounts;

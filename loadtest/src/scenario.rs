@@ -18,6 +18,8 @@ pub mod herd;
 pub mod hot;
 pub mod mixed;
 pub mod mount_read;
+pub mod mount_small;
+pub mod mount_write;
 pub mod page;
 pub mod ranges;
 pub mod seek;
@@ -158,9 +160,21 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "mount-read",
-        about: "a mount: cold over HTTP and other mounts, small steps, from disk, from pages, at random (root)",
+        about: "a mount: look-ups, cold over HTTP and other mounts, small steps, from disk, from pages, at random (root)",
         count: "MB of the object (864)",
         run: |context| Box::pin(mount_read::run(context)),
+    },
+    Scenario {
+        name: "mount-write",
+        about: "a long file copied onto the mount over bare parts, aws s3 cp, mountpoint-s3; qemu-img (root)",
+        count: "MB of the file (8,000)",
+        run: |context| Box::pin(mount_write::run(context)),
+    },
+    Scenario {
+        name: "mount-small",
+        about: "files of 8 KiB copied onto mounts until all are in the bucket, read back by tar (root)",
+        count: "files (6,400)",
+        run: |context| Box::pin(mount_small::run(context)),
     },
     Scenario {
         name: "slow-clients",
@@ -194,7 +208,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "disk-second",
-        about: "second reads after a restart: slow disk over none, disk alone over fio, over rclone full (root)",
+        about: "second reads after a restart: slow disk over none, disk alone over fio, over mountpoint-s3, rclone (root)",
         count: "MB of the object (864)",
         run: |context| Box::pin(disk::second::run(context)),
     },

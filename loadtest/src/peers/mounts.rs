@@ -1,19 +1,35 @@
-//! Mounts: tidegate's own, and those that people mount buckets with today, each as its users tune it
-//! for long media. Every one is a process of its own, unmounted when it is dropped.
+//! Mounts: tidegate's own, and those that people mount buckets with today, each as its users tune it.
+//! Every one is a process of its own, unmounted when it is dropped.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::minio::{ACCESS_KEY, SECRET_KEY};
 use super::tidegate::{Home, Until};
 use super::{Origin, Peer};
-use crate::child::find_program;
+use crate::measure::{ProcessTree, Usage};
 use crate::slow_disk::need_root;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+mod other;
+
+pub use other::NAMES;
+
+/// How long one may take to mount, and to end once it is unmounted.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a mount is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is changed through it.
+    Reading,
+    /// Files are written too.
+    Writing,
+}
 
 /// A mounted bucket.
 #[derive(Debug)]
@@ -31,15 +47,6 @@ enum Process {
     Other(Child),
 }
 
-/// The names of those that can be mounted.
-pub const NAMES: [&str; 5] = [
-    "tidegate",
-    "rclone",
-    "rclone-full",
-    "mountpoint-s3",
-    "geesefs",
-];
-
 impl Mount {
     /// Mounts tidegate, `serve` with a `[[mount]]`, with what its home holds.
     ///
@@ -52,44 +59,46 @@ impl Mount {
         let mut home = home.clone();
         home.mount = Some(path.clone());
         let peer = home.start(Until::Ready).await?;
-        let config = peer.config().to_owned();
-        let process = Process::Tidegate(peer);
-        Ok(Self {
+        let mount = Self {
             path,
-            config,
-            process,
-        })
+            config: peer.config().to_owned(),
+            process: Process::Tidegate(peer),
+        };
+        mount.wait_until_there(Instant::now())?;
+        Ok(mount)
     }
 
-    /// Mounts another by name, with nothing cached; `None` where it is not installed.
+    /// Mounts another by name, with nothing cached; `None` where it is not installed. Nothing of
+    /// the bucket is looked at yet.
     ///
     /// # Errors
     /// If it is there and does not start, or there is none of this name.
-    pub fn other(name: &str, dir: &Path, origin: &Origin, key: &str) -> Result<Option<Self>> {
+    pub fn other(name: &str, access: Access, dir: &Path, origin: &Origin) -> Result<Option<Self>> {
         need_root("mounting")?;
         let (path, cache) = (dir.join("mount"), dir.join("cache"));
         std::fs::create_dir_all(&path)?;
         std::fs::create_dir_all(&cache)?;
-        let Some(mut command) = command(name, &path, &cache, origin)? else {
+        let Some(mut command) = other::command(name, access, &path, &cache, origin)? else {
             return Ok(None);
         };
         let config = format!("{command:?}").replace('"', "");
-        command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY);
-        command.env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
-        let out = std::fs::File::create(dir.join("mount.log"))?;
+        other::give_keys(&mut command, origin);
+        let log = dir.join("mount.log");
+        let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?);
         let child = command.stderr(out).spawn();
-        let mount = Self {
+        let mut mount = Self {
             config,
             process: Process::Other(child.with_context(|| format!("cannot start {name}"))?),
             path,
         };
         let since = Instant::now();
-        while !mount.file(key).is_file() {
-            if since.elapsed() > PATIENCE {
-                bail!("{name} shows no {key} after {PATIENCE:?}");
+        while !mount.is_there()? {
+            if mount.has_ended()? || since.elapsed() > PATIENCE {
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                bail!("{name} does not mount:\n{said}");
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(LOOK);
         }
         Ok(Some(mount))
     }
@@ -100,7 +109,7 @@ impl Mount {
         &self.config
     }
 
-    /// An object as a file.
+    /// An object as a file, or the objects below a prefix as a folder.
     #[must_use]
     pub fn file(&self, key: &str) -> PathBuf {
         self.path.join(key)
@@ -114,68 +123,62 @@ impl Mount {
             Process::Other(_) => None,
         }
     }
+
+    /// What its processes have used so far.
+    ///
+    /// # Errors
+    /// If it has died.
+    pub fn usage(&self) -> Result<Usage> {
+        match &self.process {
+            Process::Tidegate(peer) => peer.usage(),
+            Process::Other(child) => ProcessTree::new(child.id()).usage(),
+        }
+    }
+
+    fn wait_until_there(&self, since: Instant) -> Result<()> {
+        while !self.is_there()? {
+            if since.elapsed() > PATIENCE {
+                bail!("{} is no mount after {PATIENCE:?}", self.path.display());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// A mounted folder lies on another device than the one that it is in.
+    fn is_there(&self) -> Result<bool> {
+        let parent = self.path.parent().context("it lies in a folder")?;
+        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
+        // A mount that is just being made may answer with an error.
+        Ok(device(&self.path).is_ok_and(|own| device(parent).is_ok_and(|outer| own != outer)))
+    }
+
+    fn has_ended(&mut self) -> Result<bool> {
+        Ok(match &mut self.process {
+            Process::Tidegate(_) => false,
+            Process::Other(child) => child.try_wait()?.is_some(),
+        })
+    }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let Process::Other(child) = &mut self.process else {
+        if matches!(self.process, Process::Tidegate(_)) {
             return;
-        };
-        let unmounted = Command::new("umount").arg(&self.path).status();
-        if !unmounted.is_ok_and(|status| status.success()) {
-            let _ = child.kill();
         }
-        let _ = child.wait();
+        let unmount = |how: &[&str]| {
+            let status = Command::new("umount").args(how).arg(&self.path).status();
+            status.is_ok_and(|status| status.success())
+        };
+        // One that is still in use goes out of sight at least, and ends with its last user.
+        let _ = unmount(&[]) || unmount(&["-l"]);
+        let since = Instant::now();
+        while matches!(self.has_ended(), Ok(false)) && since.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK);
+        }
+        if let Process::Other(child) = &mut self.process {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
-}
-
-fn command(name: &str, path: &Path, cache: &Path, origin: &Origin) -> Result<Option<Command>> {
-    let endpoint = format!("http://{}", origin.addr);
-    Ok(match name {
-        "rclone" => find_program("TIDEGATE_RCLONE", &["rclone"])
-            .map(|program| rclone(&program, path, cache, origin, &LONG_MEDIA)),
-        "rclone-full" => find_program("TIDEGATE_RCLONE", &["rclone"])
-            .map(|program| rclone(&program, path, cache, origin, &["--vfs-cache-mode=full"])),
-        "mountpoint-s3" => find_program("TIDEGATE_MOUNT_S3", &["mount-s3"]).map(|program| {
-            let mut command = Command::new(program);
-            command.arg(&origin.bucket).arg(path);
-            command.args(["--force-path-style", "--read-only", "--foreground"]);
-            command.args(["--region=us-east-1", "--endpoint-url", &endpoint]);
-            command
-        }),
-        "geesefs" => find_program("TIDEGATE_GEESEFS", &["geesefs"]).map(|program| {
-            let mut command = Command::new(program);
-            command.args(["-f", "-o", "ro", "--endpoint", &endpoint]);
-            command.arg(&origin.bucket).arg(path);
-            command
-        }),
-        other => bail!("no mount `{other}`; there are {}", NAMES.join(", ")),
-    })
-}
-
-/// As its users set it for audiobooks, over 8 connections at once.
-const LONG_MEDIA: [&str; 5] = [
-    "--vfs-cache-mode=off",
-    "--vfs-read-chunk-streams=8",
-    "--vfs-read-chunk-size=64M",
-    "--vfs-read-ahead=64M",
-    "--vfs-read-chunk-size-limit=2G",
-];
-
-fn rclone(program: &Path, path: &Path, cache: &Path, origin: &Origin, how: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(["mount", &format!("origin:{}", origin.bucket)]);
-    command.arg(path).args(["--read-only"]).args(how);
-    command.args(["--config=/dev/null", "--log-level=ERROR"]);
-    command.arg("--cache-dir").arg(cache);
-    command
-        .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")
-        .env("RCLONE_CONFIG_ORIGIN_PROVIDER", "Minio")
-        .env(
-            "RCLONE_CONFIG_ORIGIN_ENDPOINT",
-            format!("http://{}", origin.addr),
-        )
-        .env("RCLONE_CONFIG_ORIGIN_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("RCLONE_CONFIG_ORIGIN_SECRET_ACCESS_KEY", SECRET_KEY);
-    command
 }

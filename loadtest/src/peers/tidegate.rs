@@ -12,7 +12,7 @@ use crate::client::Connection;
 
 pub mod home;
 
-pub use home::{Home, Until};
+pub use home::{Home, Until, Writing};
 
 /// What a scenario sets; all else stays as built in.
 #[derive(Debug, Clone, Copy)]

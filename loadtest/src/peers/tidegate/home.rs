@@ -29,6 +29,15 @@ pub struct Disk {
     pub min_free_mib: u64,
 }
 
+/// How files are written through a gateway's mount.
+#[derive(Debug, Clone, Copy)]
+pub struct Writing {
+    /// `commit`: `close`, or `background`.
+    pub commit: &'static str,
+    /// `spool.size`, in MiB.
+    pub spool_mib: u64,
+}
+
 /// Where a gateway lives, and how it is configured.
 #[derive(Debug, Clone)]
 pub struct Home {
@@ -46,6 +55,8 @@ pub struct Home {
     pub state: Option<PathBuf>,
     /// Where the bucket is mounted too.
     pub mount: Option<PathBuf>,
+    /// How that mount writes; else it only reads.
+    pub writing: Option<Writing>,
     /// The file by which it joins a [`Limit`].
     pub door: Option<PathBuf>,
 }
@@ -73,6 +84,7 @@ impl Home {
             chunk_kib: 256,
             state: None,
             mount: None,
+            writing: None,
             door: None,
         }
     }
@@ -85,6 +97,13 @@ impl Home {
             capacity_mib,
             min_free_mib,
         });
+        self
+    }
+
+    /// The same with a mount that writes.
+    #[must_use]
+    pub const fn writing(mut self, how: Writing) -> Self {
+        self.writing = Some(how);
         self
     }
 
@@ -150,7 +169,12 @@ impl Home {
             text += &format!("[state]\npath = {state:?}\n");
         }
         if let Some(mount) = &self.mount {
-            text += &format!("[[mount]]\npath = {mount:?}\n");
+            text += &format!("[[mount]]\npath = {mount:?}\nroute = \"/\"\n");
+        }
+        if let Some(Writing { commit, spool_mib }) = self.writing {
+            let spool = self.dir.join("spool");
+            text += &format!("writable = true\ncommit = \"{commit}\"\n");
+            text += &format!("[spool]\npath = {spool:?}\nsize = \"{spool_mib}MiB\"\n");
         }
         text
     }

@@ -5,19 +5,18 @@ use anyhow::{Result, ensure};
 
 use super::{KEY, Object, Rounds, STREAM, fill, long_object, new_dir, read, room_mib};
 use crate::context::{Context, progress};
+use crate::file::{DD, sequence};
 use crate::line::Line;
 use crate::pattern::Pattern;
 use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
+use crate::peers::mounts::{Access, Mount};
 use crate::peers::rclone::{self, Cache};
 use crate::peers::tidegate::{Home, Until};
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 
 mod fio;
-mod mountpoint;
-
-use mountpoint::Mount;
 
 const NONE: &str = "through the cloud, no disk";
 const SLOW: &str = "through the cloud, disk held to 10 MB/s";
@@ -175,7 +174,8 @@ async fn beside(
         drop(peer);
         if let Some(mount) = &mount {
             drop_file_cache()?;
-            ways.add_rate(MOUNTPOINT, mount.read(KEY, pattern).await?);
+            let flow = sequence(mount.file(KEY), pattern, DD).await?;
+            ways.add(MOUNTPOINT, &flow);
         }
     }
     Ok(())
@@ -188,15 +188,19 @@ async fn mounted(
     pattern: Pattern,
     report: &mut Report,
 ) -> Result<Option<Mount>> {
-    let Some(program) = mountpoint::find() else {
+    let found = Mount::other("mountpoint-s3-cache", Access::Reading, dir, origin)?;
+    let Some(mount) = found else {
         let note = "mountpoint-s3 --cache left out: there is no mount-s3 here";
         report.notes.push(note.to_owned());
         return Ok(None);
     };
-    let mount = Mount::start(&program, dir, origin, KEY)?;
     report.peer(MOUNTPOINT, mount.config());
-    let rate = mount.read(KEY, pattern).await?;
-    progress(format!("   mountpoint-s3, first read: {rate:.1} MB/s"));
+    // It empties its cache when it starts: the reads that are measured follow in one process.
+    let first = sequence(mount.file(KEY), pattern, DD).await?;
+    progress(format!(
+        "   mountpoint-s3, first read: {:.1} MB/s",
+        first.rate()
+    ));
     Ok(Some(mount))
 }
 

@@ -1,4 +1,4 @@
-//! Reading a file of a mount, every byte checked.
+//! Reading a file, such as one of a mount, every byte checked.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,21 +18,30 @@ const SLACK: Duration = Duration::from_millis(100);
 
 /// How a file is read from its beginning to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sequence {
+pub struct Sequence {
     /// Bytes of each read.
-    pub(super) step: usize,
+    pub step: usize,
     /// Bytes in a second; else as fast as they come.
-    pub(super) pace: Option<f64>,
+    pub pace: Option<f64>,
 }
 
 /// As `dd bs=1M` reads.
-pub(super) const DD: Sequence = Sequence {
+pub const DD: Sequence = Sequence {
     step: 1 << 20,
     pace: None,
 };
 
+/// In steps as small as a page, as careless programs read.
+pub const PAGES: Sequence = Sequence {
+    step: 4096,
+    pace: None,
+};
+
 /// Opens a file and reads all of it.
-pub(super) async fn sequence(path: PathBuf, pattern: Pattern, how: Sequence) -> Result<Flow> {
+///
+/// # Errors
+/// If it cannot be read, or a byte is wrong or missing.
+pub async fn sequence(path: PathBuf, pattern: Pattern, how: Sequence) -> Result<Flow> {
     tokio::task::spawn_blocking(move || read(&path, pattern, how)).await?
 }
 
@@ -60,19 +69,53 @@ fn read(path: &Path, pattern: Pattern, how: Sequence) -> Result<Flow> {
     Ok(flow)
 }
 
-/// Reads 4 KiB at random places of a file, one after the other; how many in a second.
-pub(super) async fn at_random(path: PathBuf, pattern: Pattern, reads: u64) -> Result<f64> {
+/// Reads 4 KiB at random places of a file, one after the other, `reads` times or for as long as
+/// `within`, whichever ends first; how many in a second.
+///
+/// # Errors
+/// If it cannot be read, or a byte is wrong.
+pub async fn at_random(
+    path: PathBuf,
+    pattern: Pattern,
+    reads: u64,
+    within: Duration,
+) -> Result<f64> {
     tokio::task::spawn_blocking(move || {
         let file = File::open(path)?;
         rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
         let (mut random, mut buffer) = (Random::new(pattern.seed), [0; 4096]);
-        let begun = Instant::now();
-        for _ in 0..reads {
+        let (begun, mut done) = (Instant::now(), 0);
+        while done < reads && begun.elapsed() < within {
             let at = random.below(pattern.len / 4096) * 4096;
             file.read_exact_at(&mut buffer, at)?;
             ensure!(pattern.matches(at, &buffer), "wrong bytes from {at} on");
+            done += 1;
         }
-        Ok(reads as f64 / begun.elapsed().as_secs_f64())
+        Ok(done as f64 / begun.elapsed().as_secs_f64())
     })
     .await?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_is_read_to_its_end_and_a_wrong_byte_is_found() {
+        let pattern = Pattern {
+            seed: 3,
+            len: 3_000_001,
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_owned();
+        std::fs::write(&path, pattern.all()).unwrap();
+        let flow = sequence(path.clone(), pattern, DD).await.unwrap();
+        assert_eq!(flow.bytes, pattern.len);
+        std::fs::write(&path, pattern.bytes(0, 3_000_000)).unwrap();
+        assert!(sequence(path.clone(), pattern, DD).await.is_err());
+        let mut wrong = pattern.all().to_vec();
+        wrong[2_000_000] ^= 1;
+        std::fs::write(&path, wrong).unwrap();
+        assert!(sequence(path, pattern, DD).await.is_err());
+    }
 }

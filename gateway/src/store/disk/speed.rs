@@ -1,0 +1,27 @@
+//! What was measured of a disk, kept for the next process: without it, the first reader after a
+//! restart would find out once more how slow the disk is.
+//!
+//! A hint and no more: written at an orderly end, without a sync, and believed only where it is whole
+//! and says what a disk can do. The reads that follow correct it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::plan::meter::Meter;
+
+/// The file's name, beside the lock.
+const NAME: &str = "speed";
+
+/// What the last process measured.
+pub(super) fn read(dir: &Path) -> Option<Meter> {
+    Meter::of_line(&fs::read_to_string(dir.join(NAME)).ok()?)
+}
+
+/// Leaves it for the next one. Blocks.
+pub(super) fn write(dir: &Path, meter: &Meter) {
+    if let Some(line) = meter.to_line()
+        && let Err(error) = fs::write(dir.join(NAME), line)
+    {
+        tracing::debug!(%error, "what was measured of a cache disk is not kept");
+    }
+}

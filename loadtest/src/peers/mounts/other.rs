@@ -1,0 +1,115 @@
+//! How the others are started.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use super::Access;
+use crate::child::find_program;
+use crate::peers::Origin;
+use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
+
+/// The names of those that can be mounted.
+pub const NAMES: [&str; 6] = [
+    "rclone",
+    "rclone-full",
+    "rclone-writes",
+    "mountpoint-s3",
+    "mountpoint-s3-cache",
+    "geesefs",
+];
+
+/// As its users set it for audiobooks, over 8 connections at once.
+const LONG_MEDIA: [&str; 5] = [
+    "--vfs-cache-mode=off",
+    "--vfs-read-chunk-streams=8",
+    "--vfs-read-chunk-size=64M",
+    "--vfs-read-ahead=64M",
+    "--vfs-read-chunk-size-limit=2G",
+];
+/// As its users set it for files that are written: several uploads at once, begun soon after the
+/// close and behind the writer's back; at 0 s it would be before the close returns.
+const WRITES: [&str; 3] = [
+    "--vfs-cache-mode=writes",
+    "--vfs-write-back=100ms",
+    "--transfers=16",
+];
+
+/// The command that mounts; `None` where the program is not installed.
+pub(super) fn command(
+    name: &str,
+    access: Access,
+    path: &Path,
+    cache: &Path,
+    origin: &Origin,
+) -> Result<Option<Command>> {
+    let rclone = |how: &[&str]| {
+        let program = find_program("TIDEGATE_RCLONE", &["rclone"])?;
+        let mut command = Command::new(program);
+        command.args(["mount", &format!("origin:{}", origin.bucket)]);
+        command.arg(path).args(read_only(access, &["--read-only"]));
+        command.args(how);
+        command.args(["--config=/dev/null", "--log-level=ERROR"]);
+        command.arg("--cache-dir").arg(cache);
+        Some(command)
+    };
+    Ok(match name {
+        "rclone" => rclone(&LONG_MEDIA),
+        "rclone-full" => rclone(&["--vfs-cache-mode=full"]),
+        "rclone-writes" => rclone(&WRITES),
+        "mountpoint-s3" => mountpoint(access, path, origin),
+        "mountpoint-s3-cache" => mountpoint(access, path, origin).map(|mut command| {
+            command.arg("--cache").arg(cache);
+            command
+        }),
+        "geesefs" => geesefs(access, path, origin),
+        other => bail!("no mount `{other}`; there are {}", NAMES.join(", ")),
+    })
+}
+
+fn read_only<'a>(access: Access, how: &'a [&'a str]) -> &'a [&'a str] {
+    match access {
+        Access::Reading => how,
+        Access::Writing => &[],
+    }
+}
+
+/// mountpoint-s3. It empties its cache when it starts: a second read has to follow the first in one
+/// process.
+fn mountpoint(access: Access, path: &Path, origin: &Origin) -> Option<Command> {
+    let mut command = Command::new(find_program("TIDEGATE_MOUNT_S3", &["mount-s3"])?);
+    command.arg(&origin.bucket).arg(path);
+    command.args(["--foreground", "--force-path-style", "--region=us-east-1"]);
+    command.arg(format!("--endpoint-url=http://{}", origin.addr));
+    command.args(match access {
+        Access::Reading => ["--read-only"].as_slice(),
+        Access::Writing => ["--allow-delete", "--allow-overwrite"].as_slice(),
+    });
+    Some(command)
+}
+
+fn geesefs(access: Access, path: &Path, origin: &Origin) -> Option<Command> {
+    let mut command = Command::new(find_program("TIDEGATE_GEESEFS", &["geesefs"])?);
+    command.args(["-f"]).args(read_only(access, &["-o", "ro"]));
+    command.arg(format!("--endpoint=http://{}", origin.addr));
+    command.arg("--region=us-east-1");
+    command.arg(&origin.bucket).arg(path);
+    Some(command)
+}
+
+/// Gives the keys, in the variables that each of them reads. None asks for others on the network.
+pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
+    command
+        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")
+        .env("RCLONE_CONFIG_ORIGIN_PROVIDER", "Minio")
+        .env(
+            "RCLONE_CONFIG_ORIGIN_ENDPOINT",
+            format!("http://{}", origin.addr),
+        )
+        .env("RCLONE_CONFIG_ORIGIN_ACCESS_KEY_ID", ACCESS_KEY)
+        .env("RCLONE_CONFIG_ORIGIN_SECRET_ACCESS_KEY", SECRET_KEY);
+}

@@ -1,0 +1,110 @@
+//! The second read, from a cache on disk and after a restart; the third, from the kernel's pages.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::{KEY, OURS, home, mounted};
+use crate::context::{Context, progress};
+use crate::file::{DD, sequence};
+use crate::measure::{median, turns};
+use crate::pattern::Pattern;
+use crate::peers::Origin;
+use crate::peers::mounts::Mount;
+use crate::peers::tidegate::Home;
+use crate::peers::tidegate::home::settled;
+use crate::report::{Report, Target};
+use crate::slow_disk::drop_file_cache;
+use crate::ways::Ways;
+
+const SECOND: &str = "tidegate, restarted, second read from disk";
+const THIRD: &str = "tidegate, third read from the kernel's pages";
+const CACHE: &str = "mountpoint-s3-cache";
+const THEIRS: &str = "mountpoint-s3 --cache, second read";
+const LOCAL: &str = "local file, from the kernel's pages";
+
+/// How often something is read from the kernel's pages in a round.
+const PASSES: u32 = 5;
+/// The folder of the cache.
+const DISK: &str = "disk";
+
+/// Who reads in a round; tidegate reads from disk and then from pages.
+const TURNS: [&str; 3] = [OURS, CACHE, LOCAL];
+
+pub(super) async fn run(
+    context: &Context,
+    origin: &Origin,
+    pattern: Pattern,
+    report: &mut Report,
+) -> Result<()> {
+    progress("again");
+    let home = filled(context, origin, pattern).await?;
+    // It empties its cache when it starts: its second read follows its first in one process.
+    let other = mounted(context, CACHE, origin, report).await?;
+    if let Some(mount) = &other {
+        sequence(mount.file(KEY), pattern, DD).await?;
+    }
+    let local = context.dir().join("local");
+    std::fs::write(&local, pattern.all())?;
+    let mut ways = Ways::new("MB/s");
+    for round in 0..context.options.rounds.unwrap_or(3) {
+        for name in turns(&TURNS, round) {
+            match (name, &other) {
+                (OURS, _) => ours(&home, pattern, &mut ways).await?,
+                (LOCAL, _) => {
+                    sequence(local.clone(), pattern, DD).await?;
+                    ways.add(LOCAL, from_pages(&local, pattern).await?);
+                }
+                (_, Some(mount)) => {
+                    drop_file_cache()?;
+                    let flow = sequence(mount.file(KEY), pattern, DD).await?;
+                    ways.add(THEIRS, flow.rate());
+                }
+                (_, None) => {}
+            }
+        }
+    }
+    std::fs::remove_file(local)?;
+    std::fs::remove_dir_all(home.dir.join(DISK))?;
+    if let Some(ratio) = ways.ratio(SECOND, THEIRS) {
+        let figure = "second read from disk, restarted, over mountpoint-s3 --cache";
+        report.aim(figure, ratio, Target::AtLeast(1.0));
+    }
+    let ratio = ways.ratio(THIRD, LOCAL).unwrap_or(f64::NAN);
+    let figure = "third read, from pages, over a local file's";
+    report.aim(figure, ratio, Target::AtLeast(0.9));
+    ways.write(report, "a long object, again");
+    Ok(())
+}
+
+/// A gateway whose disk holds the object; it is stopped.
+async fn filled(context: &Context, origin: &Origin, pattern: Pattern) -> Result<Home> {
+    let home = home(context, origin)?;
+    let mib = (pattern.len + pattern.len / 8) / (1 << 20) + 64;
+    let disk = home.dir.join(DISK);
+    let home = home.with_disk(disk, mib, 64);
+    let mount = Mount::tidegate(&home).await?;
+    sequence(mount.file(KEY), pattern, DD).await?;
+    settled(mount.gateway().context("it is ours")?).await?;
+    Ok(home)
+}
+
+async fn ours(home: &Home, pattern: Pattern, ways: &mut Ways) -> Result<()> {
+    drop_file_cache()?;
+    let mount = Mount::tidegate(home).await?;
+    let flow = sequence(mount.file(KEY), pattern, DD).await?;
+    ways.add(SECOND, flow.rate());
+    ways.add(THIRD, from_pages(&mount.file(KEY), pattern).await?);
+    Ok(())
+}
+
+/// The rate of a file that has just been read: the median of several reads, as one of them is over
+/// within a quarter of a second.
+async fn from_pages(path: &Path, pattern: Pattern) -> Result<f64> {
+    let mut rates = vec![];
+    for _ in 0..PASSES {
+        let flow = sequence(path.to_owned(), pattern, DD).await?;
+        rates.push(flow.rate());
+    }
+    Ok(median(&rates).unwrap_or(f64::NAN))
+}
