@@ -19,7 +19,7 @@ mod metrics;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -32,6 +32,7 @@ pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
 
+use crate::plan::meter::Estimate;
 use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 
 /// Both stores.
@@ -106,6 +107,26 @@ pub struct Held {
     pub pinned: bool,
 }
 
+/// A read of a disk that is going to be made; see [`ChunkStore::plan_read`].
+#[derive(Debug, Default)]
+pub struct Planned(Option<(Arc<AtomicU64>, u64)>);
+
+impl Planned {
+    /// Adds `bytes` to a count of them, until this is dropped.
+    pub(crate) fn take(count: &Arc<AtomicU64>, bytes: u64) -> Self {
+        count.fetch_add(bytes, Ordering::Relaxed);
+        Self(Some((count.clone(), bytes)))
+    }
+}
+
+impl Drop for Planned {
+    fn drop(&mut self) {
+        if let Some((count, bytes)) = &self.0 {
+            count.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Chunks by address, in tiers.
 ///
 /// `insert` never waits: what the disk tier cannot take at once it refuses, counted by reason.
@@ -157,15 +178,15 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
 
-    /// How long a read of the chunk from its disk would take if it began now, by what was measured
-    /// lately; zero where nothing was, or where the chunk waits to be written and is in memory
-    /// still. `None`: that disk cannot be asked now. Never blocks.
-    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration>;
+    /// What a read of the chunk from its disk would do if it began now, by what was measured lately;
+    /// no time where nothing was, or where the chunk waits to be written and is in memory still.
+    /// `None`: that disk cannot be asked now. Never blocks.
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate>;
 
-    /// How much longer than its estimate a read from the chunk's disk may take, by how much others
-    /// lately did.
-    fn disk_scatter(&self, _key: &ChunkKey) -> Duration {
-        Duration::ZERO
+    /// Counts a read of the chunk's disk that was decided on and has not begun, so that what is decided
+    /// next reckons with it. To be dropped when the read begins, or is not made after all.
+    fn plan_read(&self, _key: &ChunkKey, _len: usize) -> Planned {
+        Planned::default()
     }
 
     /// Bytes per second that the disks that can be asked gave lately, together; `None` while none

@@ -51,6 +51,9 @@ pub(super) struct Wish {
     pub(super) speed: f64,
     /// How many more requests may be started.
     pub(super) free: u32,
+    /// The first chunk that has not been offered to a disk: what lies on one before that, and does not
+    /// come, was passed while that disk could not be asked.
+    pub(super) on_disk: u32,
 }
 
 /// What became of the first chunk of a wish, and perhaps of those behind it.
@@ -85,7 +88,7 @@ impl Fill {
             return Boarded::Whole(bytes);
         }
         let lease = match self.disk(index) {
-            Some(disk) if self.is_sooner(disk, index) => {
+            Some(disk) if self.is_sooner(disk, index, until) => {
                 self.board_disk(&mut flights, index, until, terms)
             }
             disk => {
@@ -105,15 +108,16 @@ impl Fill {
             return None;
         }
         Some(Disk {
-            takes: chunks.disk_estimate(&key, self.chunk_len(index))?,
-            scatter: chunks.disk_scatter(&key),
+            read: chunks.disk_estimate(&key, self.chunk_len(index))?,
             rate: chunks.disk_rate().unwrap_or(f64::INFINITY),
         })
     }
 
-    fn is_sooner(&self, disk: Disk, index: u32) -> bool {
+    fn is_sooner(&self, disk: Disk, index: u32, until: u32) -> bool {
         let len = self.chunk_len(index) as u64;
-        tiering::awaited(disk.takes, self.pace.connection(), len) == Choice::Disk
+        let span = index..until.min(index.saturating_add(self.in_part(PART)));
+        let span = self.span_len(&span);
+        tiering::awaited(disk, self.pace.connection(), len, span) == Choice::Disk
     }
 
     /// Starts reading `index` and the next few chunks that lie on disk, each a flight of its own.
@@ -148,7 +152,11 @@ impl Fill {
     ) -> Lease {
         let part = Part::new(index..index + 1, Bringer::Disk, cursor);
         let (lease, fetch) = self.take_off(flights, part, 0, terms);
-        self.core.spawn(fetch.read_disk(charge));
+        let planned = self
+            .core
+            .chunks
+            .plan_read(&self.key(index), self.chunk_len(index));
+        self.core.spawn(fetch.read_disk(charge, planned));
         lease
     }
 
@@ -189,7 +197,11 @@ impl Fill {
                 Ahead::OnItsWay(flight.part.lease())
             };
         }
-        let is_cached = |index: &u32| self.core.chunks.locate(&self.key(*index)).is_some();
+        let is_cached = |index: &u32| match self.core.chunks.locate(&self.key(*index)) {
+            Some(Tier::Memory) => true,
+            Some(Tier::Disk) => *index >= wish.on_disk,
+            None => false,
+        };
         let cached = wish.chunks.clone().take_while(is_cached).count();
         if cached > 0 {
             return Ahead::Passed(first + u32::try_from(cached).unwrap_or(1));
@@ -198,7 +210,10 @@ impl Fill {
         if wish.free == 0 || whole > wish.chunks.end {
             return Ahead::Later;
         }
-        let run = self.run(&flights, first..whole, false);
+        let run = match first < wish.on_disk {
+            true => self.run(&flights, first..whole.min(wish.on_disk), true),
+            false => self.run(&flights, first..whole, false),
+        };
         self.start_ahead(&mut flights, run, terms, cursor)
     }
 

@@ -199,6 +199,7 @@ impl Cursor {
             position,
             speed,
             free: streams.saturating_sub(state.busy()),
+            on_disk: 0,
         };
         // The disks first: what they bring needs no stream.
         for bringer in [Bringer::Disk, Bringer::Origin] {
@@ -236,6 +237,7 @@ impl Cursor {
             }
         }
         *state.frontier(bringer) = frontier;
+        wish.on_disk = state.on_disk;
     }
 
     /// A reader leaves. The last one leaves the cursor behind, for who comes next. However many
@@ -305,11 +307,11 @@ impl State {
         }
         let takes_at_once = self.last_wait.is_some_and(|last| last.elapsed() < EAGER);
         let each = fill.pace.rate();
-        let all = each.map(|each| each * f64::from(self.plan.limits().streams));
+        let all = fill.pace.connection().rate * f64::from(self.plan.limits().streams);
         let disk = fill.core.chunks.disk_rate();
         (
             self.plan.streams(each, waited),
-            tiering::speed(self.plan.rate(), takes_at_once, disk, all),
+            tiering::speed(self.plan.rate(), takes_at_once, disk, Some(all)),
         )
     }
 

@@ -16,20 +16,26 @@ use super::fetch::{End, Fetch, unwanted};
 use super::pins;
 use crate::origin::Priority;
 use crate::plan::tiering;
-use crate::store::Tier;
+use crate::store::{Planned, Tier};
 
 /// One chunk in so many that are read from disk may be raced against the origin.
 const SHARE: u64 = 20;
 
 impl Fetch {
     /// Reads the part's one chunk from disk, and fetches it where the disk does not deliver.
-    pub(super) async fn read_disk(mut self, charge: Option<Charge>) {
+    pub(super) async fn read_disk(mut self, charge: Option<Charge>, planned: Planned) {
         let had_charge = charge.is_some();
         let result = async {
             self.pay_in_turn(charge).await?;
             let (core, key) = (self.fill.core.clone(), self.fill.key(self.next));
             let len = self.fill.chunk_len(self.next);
-            let late = tiering::late(core.chunks.disk_estimate(&key, len).unwrap_or_default());
+            drop(planned);
+            let late = tiering::late(
+                core.chunks
+                    .disk_estimate(&key, len)
+                    .unwrap_or_default()
+                    .takes,
+            );
             core.metrics.disk_reads.inc();
             let mut read = core.chunks.get(&key, len);
             let found = tokio::select! {

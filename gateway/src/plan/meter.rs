@@ -10,13 +10,17 @@
 
 use std::time::Duration;
 
-/// Weight of a new sample: the last eight or so decide, which follows a disk that begins to lag
-/// within a fraction of a second, and forgives a single hiccup.
+/// Weight of a sample that makes the disk slower: the last eight or so decide, which follows one that
+/// begins to lag within a fraction of a second.
 const WEIGHT: f64 = 1.0 / 8.0;
 
 /// Weight of a sample that says little: a read alone cannot show what the disk gives to many, so
 /// that it counts for little where it would make the disk slower.
 const FAINT: f64 = 1.0 / 64.0;
+
+/// Weight of a sample that makes the disk faster: a throttled disk answers a handful of reads at once
+/// after each pause, and who believes that stands in a queue.
+const SLOWLY: f64 = 1.0 / 32.0;
 
 /// What is left of the scatter after each read: half of it after some thirty.
 const FADE: f64 = 0.98;
@@ -24,6 +28,21 @@ const FADE: f64 = 0.98;
 /// The most that counts as scatter, in seconds; beyond it a disk has hung, which says nothing about
 /// its next read.
 const MOST: f64 = 0.4;
+
+/// How long the scatter takes to halve while nothing is read: a disk that was left aside for it is
+/// tried again, and one that is still so is found out by few reads.
+const HALF_LIFE: Duration = Duration::from_secs(10);
+
+/// What one more read of a disk is expected to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// How long it takes, behind all that the disk has to do already.
+    pub takes: Duration,
+    /// How much longer than that it may take, by how much others lately did.
+    pub scatter: Duration,
+    /// Nothing else is under way.
+    pub is_idle: bool,
+}
 
 /// What has been measured of one disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -51,10 +70,10 @@ impl Meter {
             self.scatter = (self.scatter * FADE).max(beyond.min(MOST));
         }
         self.pace = Some(self.pace.map_or(sample, |pace| {
-            let weight = if alone && sample > pace {
-                FAINT
-            } else {
-                WEIGHT
+            let weight = match sample > pace {
+                true if alone => FAINT,
+                true => WEIGHT,
+                false => SLOWLY,
             };
             pace + (sample - pace) * weight
         }));
@@ -82,6 +101,39 @@ impl Meter {
     #[must_use]
     pub fn scatter(&self) -> Duration {
         Duration::from_secs_f64(self.scatter.max(0.0))
+    }
+
+    /// Nothing was read for so long.
+    #[must_use]
+    pub fn after(mut self, idle: Duration) -> Self {
+        self.scatter *= 0.5f64.powf(idle.as_secs_f64() / HALF_LIFE.as_secs_f64());
+        self
+    }
+
+    /// As a line of text, for the next process on the same disk; `None` while nothing was measured.
+    #[must_use]
+    pub fn to_line(&self) -> Option<String> {
+        let (pace, latency) = (self.pace?, self.latency?);
+        Some(format!("{pace:e} {latency:e} {:e}\n", self.scatter))
+    }
+
+    /// What such a line says; `None` where it is none, or says what no disk does.
+    #[must_use]
+    pub fn of_line(line: &str) -> Option<Self> {
+        let figures = line.split_ascii_whitespace().map(str::parse::<f64>);
+        let figures: Result<Vec<_>, _> = figures.collect();
+        let [pace, latency, scatter] = figures.ok()?[..] else {
+            return None;
+        };
+        // From a terabyte a second to a byte, and within an hour.
+        let sound = (1e-12..=1.0).contains(&pace)
+            && (1e-6..=3600.0).contains(&latency)
+            && (0.0..=MOST).contains(&scatter);
+        sound.then_some(Self {
+            pace: Some(pace),
+            latency: Some(latency),
+            scatter,
+        })
     }
 
     /// Bytes per second that the disk gives; `None` while nothing was measured.
@@ -146,7 +198,7 @@ mod tests {
     fn reads_in_company_raise_the_rate_and_leave_the_latency() {
         let mut meter = Meter::default();
         meter.read(CHUNK, CHUNK, millis(4));
-        for _ in 0..40 {
+        for _ in 0..200 {
             meter.read(CHUNK, 8 * CHUNK, millis(8));
         }
         let eight = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
@@ -170,6 +222,28 @@ mod tests {
         assert!((millis(40)..millis(60)).contains(&meter.scatter()));
         meter.read(CHUNK, CHUNK, millis(30_000));
         assert_eq!(meter.scatter(), millis(400));
+        assert_eq!(meter.after(HALF_LIFE).scatter(), millis(200));
+    }
+
+    #[test]
+    fn what_was_measured_can_be_written_down() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.to_line(), None);
+        meter.read(CHUNK, CHUNK, millis(10));
+        meter.read(CHUNK, 4 * CHUNK, millis(90));
+        let line = meter.to_line().expect("measured");
+        assert_eq!(Meter::of_line(&line), Some(meter));
+        for bad in [
+            "",
+            "1 2",
+            "a b c",
+            "1e-9 0.1 0 0",
+            "NaN 0.1 0",
+            "1e-9 -1 0",
+            "1e-9 inf 0",
+        ] {
+            assert_eq!(Meter::of_line(bad), None, "{bad}");
+        }
     }
 
     #[test]
@@ -198,7 +272,7 @@ mod tests {
         }
         let rate = meter.rate().expect("measured");
         assert!(
-            (15e6..30e6).contains(&rate),
+            (10e6..30e6).contains(&rate),
             "half of it at 10 MB/s: {rate}"
         );
     }

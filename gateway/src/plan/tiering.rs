@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use super::meter::Estimate;
+
 /// The longest queue that reads ahead may build before a disk: who comes with a read that somebody
 /// waits for stands behind it.
 const QUEUE: Duration = Duration::from_millis(250);
@@ -29,6 +31,10 @@ const WORTH: f64 = 0.25;
 
 /// The smallest piece that is worth a request ahead; see `readahead`.
 const LEAST: u64 = 256 << 10;
+
+/// A disk that gives less than this share of what a reader takes does not help it: it is asked for
+/// one chunk at a time, which shows when it has become faster.
+const HELPS: f64 = 0.125;
 
 /// How much later than expected a disk's read is late.
 const LATE: u32 = 3;
@@ -71,7 +77,7 @@ impl Connection {
         if behind <= 0.0 {
             return u64::MAX;
         }
-        let start = disk.takes.as_secs_f64() - len as f64 / disk.rate;
+        let start = disk.read.takes.as_secs_f64() - len as f64 / disk.rate;
         let lead = start - self.first_byte.as_secs_f64();
         (lead.max(0.0) / behind) as u64
     }
@@ -86,10 +92,8 @@ impl Connection {
 /// What a disk would do with one more read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Disk {
-    /// How long it would take, behind all that the disk has to do already.
-    pub takes: Duration,
-    /// How much longer it may take than that.
-    pub scatter: Duration,
+    /// What that read is expected to do.
+    pub read: Estimate,
     /// Bytes a second that the disk yields.
     pub rate: f64,
 }
@@ -139,14 +143,23 @@ impl Outlook {
                 None => Choice::Later,
             };
         };
-        let has_room = disk.takes <= QUEUE;
-        if has_room && (disk.takes + disk.scatter <= slack || self.speed <= disk.rate) {
+        let Estimate {
+            takes,
+            scatter,
+            is_idle,
+        } = disk.read;
+        let helps = disk.rate >= HELPS * self.speed;
+        let has_room = takes <= QUEUE && (helps || is_idle);
+        if has_room && (takes + scatter <= slack || self.speed <= disk.rate) {
             return Choice::Disk;
         }
         match self.origin {
             Some(origin) if self.speed > disk.rate => {
                 let soonest = origin.takes(len);
-                if soonest < disk.takes || soonest <= slack {
+                if !helps {
+                    // Nearer than either brings it: what follows must not wait for that disk.
+                    Choice::Origin { most: u64::MAX }
+                } else if soonest < takes || soonest <= slack {
                     let most = origin.brings(slack).max(origin.brings_before(disk, len));
                     Choice::Origin {
                         most: most.max(LEAST),
@@ -163,10 +176,13 @@ impl Outlook {
     }
 }
 
-/// Who is to bring a chunk that a reader waits for.
+/// Who is to bring a chunk of `len` bytes that a reader waits for who goes on from there: by which of
+/// them it has all of `span` sooner.
 #[must_use]
-pub fn awaited(disk: Duration, origin: Connection, len: u64) -> Choice {
-    if disk <= origin.takes(len).max(SOON) {
+pub fn awaited(disk: Disk, origin: Connection, len: u64, span: u64) -> Choice {
+    let behind = span.saturating_sub(len) as f64 / disk.rate.max(1.0);
+    let by_disk = disk.read.takes + Duration::from_secs_f64(behind);
+    if by_disk <= origin.takes(span.max(len)).max(SOON) {
         Choice::Disk
     } else {
         Choice::Origin { most: u64::MAX }

@@ -33,6 +33,7 @@ mod queue;
 mod reader;
 mod refusal;
 mod segment;
+mod speed;
 mod threads;
 mod watch;
 mod writer;
@@ -59,8 +60,9 @@ use self::watch::Watch;
 use super::metrics::DiskMetrics;
 use super::pins::{PinId, SharedPins};
 use super::tiering::DiskContent;
-use super::{ChunkKey, DiskSettings, StoreError};
+use super::{ChunkKey, DiskSettings, Planned, StoreError};
 use crate::plan::Geometry;
+use crate::plan::meter::Estimate;
 
 pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};
@@ -108,7 +110,7 @@ impl Disk {
         let log = Arc::new(Log::new(settings, layout, files, metrics, pins));
         let mut watch = Watch::new(Arc::clone(&log), settings.late);
         watch.look(Instant::now());
-        let reader = Reader::new(&log, settings)?;
+        let reader = Reader::new(&log, settings, speed::read(&settings.path))?;
         let threads = Threads::start(&log, watch)
             .map_err(StoreError::io("start threads for", &settings.path))?;
         Ok(Self {
@@ -221,19 +223,22 @@ impl Disk {
         self.log.health.notes()
     }
 
-    /// How long a read of `len` bytes would take if it began now; `None`: the disk cannot be asked.
-    pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration> {
+    /// What a read of `len` bytes would do if it began now; `None`: the disk cannot be asked.
+    pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
         if self.log.queue.contains(key) {
-            return Some(Duration::ZERO);
+            return Some(Estimate::default());
         }
         let len = u64::try_from(len).unwrap_or(u64::MAX);
         let reads = self.log.health.reads();
         reads.then(|| self.reader.estimate(len))
     }
 
-    /// By how much reads lately missed their estimates.
-    pub(super) fn scatter(&self) -> Duration {
-        self.reader.scatter()
+    /// Counts a read that is going to be made; see [`crate::store::ChunkStore::plan_read`].
+    pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
+        if self.log.queue.contains(key) {
+            return Planned::default();
+        }
+        self.reader.plan(u64::try_from(len).unwrap_or(u64::MAX))
     }
 
     /// Bytes per second that the disk gave lately; `None`: it cannot be asked, or never was.
@@ -287,8 +292,15 @@ impl Disk {
     pub(super) async fn close(&self) {
         self.log.queue.end(Phase::Closing);
         self.log.drained.wait().await;
+        let (path, measured) = (self.path.clone(), self.reader.measured());
+        // A disk that hangs is not waited for, and what was measured of it can be measured again.
+        let written = tokio::task::spawn_blocking(move || speed::write(&path, &measured));
+        let _ = tokio::time::timeout(SOON, written).await;
     }
 }
+
+/// How long the end waits for what was measured to be written down.
+const SOON: Duration = Duration::from_secs(1);
 
 impl Drop for Disk {
     /// Without [`Disk::close`] before, what is queued is lost.

@@ -9,6 +9,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
+use crate::plan::meter::Estimate;
 
 /// What goes wrong. The default: nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,12 +166,15 @@ impl ChunkStore for FakeStore {
         Box::pin(self.find(key, len, true))
     }
 
-    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Duration> {
+    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Estimate> {
         let faults = self.lock().faults;
         let takes = faults
             .claims
             .map_or(Duration::from_millis(1), |(takes, _)| takes);
-        (!faults.demoted).then_some(takes)
+        (!faults.demoted).then_some(Estimate {
+            takes,
+            ..Estimate::default()
+        })
     }
 
     fn disk_rate(&self) -> Option<f64> {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -15,7 +14,8 @@ use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
-use super::{Admit, ChunkKey, ChunkStore, Held, Settings, StoreError, Tier};
+use super::{Admit, ChunkKey, ChunkStore, Held, Planned, Settings, StoreError, Tier};
+use crate::plan::meter::Estimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
@@ -177,15 +177,15 @@ impl ChunkStore for Tiers {
         }
     }
 
-    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Duration> {
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
         let disk = self.bays.of(key)?;
         disk.as_ref()?.estimate(key, len)
     }
 
-    fn disk_scatter(&self, key: &ChunkKey) -> Duration {
+    fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
         let disk = self.bays.of(key);
         let disk = disk.as_ref().and_then(|disk| disk.as_ref());
-        disk.map_or(Duration::ZERO, |disk| disk.scatter())
+        disk.map_or_else(Planned::default, |disk| disk.plan_read(key, len))
     }
 
     fn disk_rate(&self) -> Option<f64> {

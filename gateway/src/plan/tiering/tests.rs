@@ -97,8 +97,11 @@ impl Simulation {
             let queued = (self.disk.len() as u64 * CHUNK) as f64 - self.done;
             let takes = (queued + CHUNK as f64) / self.world.disk.max(1.0);
             let disk = Disk {
-                takes: Duration::from_secs_f64(takes),
-                scatter: Duration::ZERO,
+                read: Estimate {
+                    takes: Duration::from_secs_f64(takes),
+                    scatter: Duration::ZERO,
+                    is_idle: self.disk.is_empty(),
+                },
                 rate: self.world.disk,
             };
             let free = self.requests.len() < STREAMS;
@@ -266,9 +269,45 @@ fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
         first_byte: Duration::from_millis(20),
         rate: 20e6,
     };
-    let ask = |millis| awaited(Duration::from_millis(millis), origin, CHUNK);
-    assert_eq!(ask(1), Choice::Disk);
-    assert_eq!(ask(200), Choice::Origin { most: u64::MAX });
+    let ask = |millis, rate, span| {
+        let read = Estimate {
+            takes: Duration::from_millis(millis),
+            ..Estimate::default()
+        };
+        awaited(Disk { read, rate }, origin, CHUNK, span)
+    };
+    assert_eq!(ask(1, 100e6, CHUNK), Choice::Disk);
+    assert_eq!(ask(200, 100e6, CHUNK), Choice::Origin { most: u64::MAX });
+    // A chunk comes sooner from a slow disk, and what follows does not.
+    assert_eq!(ask(26, 10e6, CHUNK), Choice::Disk);
+    assert_eq!(ask(26, 10e6, 32 * CHUNK), Choice::Origin { most: u64::MAX });
+    assert_eq!(ask(26, 80e6, 32 * CHUNK), Choice::Disk);
+}
+
+#[test]
+fn a_disk_that_does_not_help_is_asked_for_one_chunk_at_a_time_where_that_is_early_enough() {
+    let outlook = |distance, is_idle, scatter| Outlook {
+        distance,
+        speed: 300e6,
+        disk: Some(Disk {
+            read: Estimate {
+                takes: Duration::from_millis(26),
+                scatter: Duration::from_millis(scatter),
+                is_idle,
+            },
+            rate: 10e6,
+        }),
+        origin: Some(Connection {
+            first_byte: Duration::from_millis(20),
+            rate: 20e6,
+        }),
+    };
+    let origin = Choice::Origin { most: u64::MAX };
+    assert_eq!(outlook(64 << 20, true, 0).choose(CHUNK), Choice::Disk);
+    assert_eq!(outlook(64 << 20, false, 0).choose(CHUNK), origin);
+    assert_eq!(outlook(64 << 20, true, 300).choose(CHUNK), origin);
+    // Near as it is, neither is in time: what follows does not wait for that disk either.
+    assert_eq!(outlook(1 << 20, true, 0).choose(CHUNK), origin);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <path>/lock                          held while a process uses the directory
+//! <path>/speed                         what was measured of the disk, in one line
 //! <path>/log-v2-<chunk>/NNNNNNNN.data    chunks, one after the other
 //! <path>/log-v2-<chunk>/NNNNNNNN.index   where in it which chunk is
 //! ```

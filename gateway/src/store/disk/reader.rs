@@ -18,8 +18,8 @@ use super::Patience;
 use super::entry::Place;
 use super::log::Log;
 use super::refusal::Fault;
-use crate::plan::meter::Meter;
-use crate::store::{ChunkKey, DiskSettings, StoreError};
+use crate::plan::meter::{Estimate, Meter};
+use crate::store::{ChunkKey, DiskSettings, Planned, StoreError};
 
 /// What a disk is believed to read in a second while nothing was measured: an old hard disk under
 /// load. The first reads after a start must not count as late on a slow disk.
@@ -43,19 +43,35 @@ pub(super) struct Reader {
     shared: Arc<Shared>,
 }
 
+/// What was measured, and when the last read was.
+#[derive(Debug, Default)]
+struct Measured {
+    meter: Meter,
+    last: Option<Instant>,
+}
+
 /// What reads leave behind when they end.
 #[derive(Debug, Default)]
 struct Shared {
-    meter: Mutex<Meter>,
+    meter: Mutex<Measured>,
     /// Bytes that were asked for and are not there yet.
     under_way: AtomicU64,
+    /// Bytes that are going to be asked for.
+    planned: Arc<AtomicU64>,
     /// Reads that nobody waits for any more, and that hold their place still.
     hung: AtomicI64,
 }
 
 impl Reader {
-    /// Reads of `log`.
-    pub(super) fn new(log: &Arc<Log>, settings: &DiskSettings) -> Result<Self, StoreError> {
+    /// Reads of `log`, on a disk of which so much is known from earlier.
+    ///
+    /// # Errors
+    /// No threads are to be had.
+    pub(super) fn new(
+        log: &Arc<Log>,
+        settings: &DiskSettings,
+        measured: Option<Meter>,
+    ) -> Result<Self, StoreError> {
         let reads = settings.reads.max(1);
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -69,7 +85,13 @@ impl Reader {
             places: Arc::new(Semaphore::new(reads)),
             reads: i64::try_from(reads).unwrap_or(i64::MAX),
             late: settings.late,
-            shared: Arc::default(),
+            shared: Arc::new(Shared {
+                meter: Mutex::new(Measured {
+                    meter: measured.unwrap_or_default(),
+                    last: None,
+                }),
+                ..Shared::default()
+            }),
         })
     }
 
@@ -107,9 +129,7 @@ impl Reader {
                     shared.hung.fetch_add(1, Ordering::Relaxed);
                     self.log.metrics.hung.inc();
                 }
-                shared
-                    .meter()
-                    .read(u64::from(place.len), under_way, allowed);
+                shared.measure(u64::from(place.len), under_way, allowed);
                 self.log.health.read_late(allowed);
                 Fault::Late
             }
@@ -122,27 +142,36 @@ impl Reader {
         None
     }
 
-    /// How long a read of `len` bytes would take if it began now. While nothing was measured, one has
-    /// to be tried, which counts as no time; and behind it not many more, for the disk may be slow.
-    pub(super) fn estimate(&self, len: u64) -> Duration {
-        let under_way = self.shared.under_way.load(Ordering::Relaxed);
-        let estimate = self.shared.meter().estimate(under_way, len);
-        estimate.unwrap_or_else(|| slowest(under_way))
+    /// Counts a read that is going to be made.
+    pub(super) fn plan(&self, len: u64) -> Planned {
+        Planned::take(&self.shared.planned, len)
     }
 
-    /// By how much reads lately missed their estimates.
-    pub(super) fn scatter(&self) -> Duration {
-        self.shared.meter().scatter()
+    /// What a read of `len` bytes would do if it began now. While nothing was measured, one has to be
+    /// tried, which counts as no time; and behind it not many more, for the disk may be slow.
+    pub(super) fn estimate(&self, len: u64) -> Estimate {
+        let ahead = self.shared.ahead();
+        let meter = self.shared.rested();
+        Estimate {
+            takes: meter.estimate(ahead, len).unwrap_or_else(|| slowest(ahead)),
+            scatter: meter.scatter(),
+            is_idle: ahead == 0,
+        }
+    }
+
+    /// What was measured, to begin with it another time.
+    pub(super) fn measured(&self) -> Meter {
+        self.shared.rested()
     }
 
     /// Bytes per second that the disk gave lately.
     pub(super) fn rate(&self) -> Option<f64> {
-        self.shared.meter().rate()
+        self.shared.meter().meter.rate()
     }
 
     /// How long a read may take that begins behind `under_way` bytes.
     fn allowed(&self, under_way: u64, len: u64) -> Duration {
-        let meter = *self.shared.meter();
+        let meter = self.shared.rested();
         let measured = meter.estimate(under_way, len);
         let norm = measured.map_or_else(
             || slowest(under_way + len),
@@ -168,8 +197,7 @@ impl Reader {
                 shared.hung.fetch_sub(1, Ordering::Relaxed);
                 log.metrics.hung.dec();
             } else if read.is_ok() {
-                let took = began.elapsed();
-                shared.meter().read(turn.len, turn.under_way, took);
+                shared.measure(turn.len, turn.under_way, began.elapsed());
             }
             drop((turn, permit));
             read
@@ -184,8 +212,28 @@ fn slowest(bytes: u64) -> Duration {
 }
 
 impl Shared {
-    fn meter(&self) -> MutexGuard<'_, Meter> {
+    /// Bytes that a read which is decided on now stands behind.
+    fn ahead(&self) -> u64 {
+        self.under_way.load(Ordering::Relaxed) + self.planned.load(Ordering::Relaxed)
+    }
+
+    fn meter(&self) -> MutexGuard<'_, Measured> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The meter as it is after the time since the last read.
+    fn rested(&self) -> Meter {
+        let measured = self.meter();
+        let idle = measured.last.map(|last| last.elapsed());
+        measured.meter.after(idle.unwrap_or_default())
+    }
+
+    fn measure(&self, len: u64, under_way: u64, took: Duration) {
+        let mut measured = self.meter();
+        let idle = measured.last.map(|last| last.elapsed());
+        measured.meter = measured.meter.after(idle.unwrap_or_default());
+        measured.meter.read(len, under_way, took);
+        measured.last = Some(Instant::now());
     }
 }
 
