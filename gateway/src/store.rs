@@ -79,7 +79,7 @@ pub struct ChunkKey {
 pub enum Admit {
     /// Memory only.
     Memory,
-    /// Memory, and the disk tier when the chunk is used there another time.
+    /// Memory, and the disk tier when the chunk is used there a second time.
     MemoryFirst,
     /// Memory, and in the background the disk tier, which may refuse (full, slow, failing).
     MemoryAndDisk,

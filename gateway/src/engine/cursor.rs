@@ -307,7 +307,7 @@ impl State {
         }
         let takes_at_once = self.last_wait.is_some_and(|last| last.elapsed() < EAGER);
         let each = fill.pace.rate();
-        let all = fill.pace.connection().rate * f64::from(self.plan.limits().streams);
+        let all = each.unwrap_or(tiering::CAUTIOUS) * f64::from(self.plan.limits().streams);
         let disk = fill.core.chunks.disk_rate();
         (
             self.plan.streams(each, waited),

@@ -197,6 +197,7 @@ impl Fill {
             (false, ..) | (true, true, false) => None,
             (true, true, true) => Some(Admit::Disk),
             (true, false, true) => Some(Admit::MemoryAndDisk),
+            (true, false, false) if terms.disk == DiskUse::Second => Some(Admit::MemoryFirst),
             (true, false, false) => Some(Admit::Memory),
         }
     }

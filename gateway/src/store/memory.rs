@@ -48,6 +48,9 @@ pub(super) enum OnDisk {
     Taken,
     /// It is to be offered when it is used next.
     Wanted,
+    /// It is to be offered when it is used here a second time: the first may be the reader's for whom
+    /// it was fetched ahead.
+    Later,
 }
 
 /// Called for a chunk that is pushed out after it was used, unless it is not meant for a disk.
@@ -60,6 +63,8 @@ struct Kept {
     bytes: Bytes,
     disk: bool,
     wanted: AtomicBool,
+    /// Not before its second use here.
+    later: bool,
     used: AtomicBool,
     /// What is to keep it from eviction on disk.
     pin: PinId,
@@ -115,10 +120,12 @@ impl Memory {
     pub(super) fn get(&self, key: &ChunkKey) -> Option<(Bytes, bool)> {
         let entry = self.cache.get(key)?;
         let kept = entry.value();
-        if !kept.used.load(Ordering::Relaxed) {
+        let again = kept.used.load(Ordering::Relaxed);
+        if !again {
             kept.used.store(true, Ordering::Relaxed);
         }
-        Some((kept.bytes.clone(), kept.wanted.load(Ordering::Relaxed)))
+        let wanted = kept.wanted.load(Ordering::Relaxed) && (again || !kept.later);
+        Some((kept.bytes.clone(), wanted))
     }
 
     /// What is to keep a chunk from eviction on disk.
@@ -150,7 +157,8 @@ impl Memory {
         let kept = Kept {
             bytes,
             disk: disk != OnDisk::Never,
-            wanted: AtomicBool::new(disk == OnDisk::Wanted),
+            wanted: AtomicBool::new(matches!(disk, OnDisk::Wanted | OnDisk::Later)),
+            later: disk == OnDisk::Later,
             used: AtomicBool::new(false),
             pin,
         };
@@ -323,10 +331,12 @@ mod tests {
     #[test]
     fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
         let memory = Memory::new(1 << 20, 4096, MemoryMetrics::default(), ignore());
-        for (index, disk) in [(1, OnDisk::Wanted), (2, OnDisk::Taken), (3, OnDisk::Never)] {
+        let disks = [OnDisk::Wanted, OnDisk::Taken, OnDisk::Never, OnDisk::Later];
+        for (index, disk) in (1..).zip(disks) {
             memory.insert(key(index), Bytes::from_static(b"x"), disk, PinId::NONE);
         }
         let wanted = |index| memory.get(&key(index)).is_some_and(|(_, wanted)| wanted);
+        assert!(!wanted(4) && wanted(4) && wanted(4), "at its second use");
         assert!(wanted(1) && wanted(1) && !wanted(2) && !wanted(3));
         memory.settle(&key(1));
         assert!(!wanted(1));

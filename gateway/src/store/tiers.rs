@@ -152,7 +152,7 @@ impl ChunkStore for Tiers {
         let disk = match admit {
             Admit::Memory => OnDisk::Never,
             Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
-            Admit::MemoryFirst => OnDisk::Wanted,
+            Admit::MemoryFirst => OnDisk::Later,
             Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes, pin) {
                 None => OnDisk::Never,
                 Some(Err(refusal)) if refusal.passes() => OnDisk::Wanted,
