@@ -307,7 +307,11 @@ impl State {
         }
         let takes_at_once = self.last_wait.is_some_and(|last| last.elapsed() < EAGER);
         let each = fill.pace.rate();
-        let all = each.unwrap_or(tiering::CAUTIOUS) * f64::from(self.plan.limits().streams);
+        // One that was not measured yet is counted on for a single connection.
+        let all = match each {
+            Some(each) => each * f64::from(self.plan.limits().streams),
+            None => fill.pace.connection().rate,
+        };
         let disk = fill.core.chunks.disk_rate();
         (
             self.plan.streams(each, waited),

@@ -20,15 +20,12 @@ use super::meter::Estimate;
 /// waits for stands behind it.
 const QUEUE: Duration = Duration::from_millis(250);
 
-/// What is assumed of an origin that was not measured yet: somewhat less than S3 gives a connection
-/// ("Performance guidelines for Amazon S3": 85 to 90 MB/s, small objects within 100 to 200 ms).
+/// What is assumed of an origin that was not measured yet: little, for what a disk has is to be asked
+/// of it only where that helps.
 const UNKNOWN: Connection = Connection {
     first_byte: Duration::from_millis(50),
-    rate: 50e6,
+    rate: 10e6,
 };
-
-/// What one connection to such an origin is counted on to add to a disk's rate, in bytes a second.
-pub const CAUTIOUS: f64 = 10e6;
 
 /// An origin that adds less than this share to what the disk brings is not worth its requests.
 const WORTH: f64 = 0.25;
