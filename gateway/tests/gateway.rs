@@ -12,6 +12,7 @@ use tidegate::demo::{Options, Running, Stage};
 #[path = "support/door.rs"]
 mod door;
 #[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/world.rs"]
 mod world;

@@ -43,8 +43,12 @@ const LATE: u32 = 3;
 /// Waits shorter than this are the scheduler's as often as the disk's, and not worth a request.
 const AT_LEAST: Duration = Duration::from_millis(50);
 
-/// A disk that brings a chunk within this time is soon enough, whatever the origin could do.
-const SOON: Duration = Duration::from_millis(20);
+/// What is waited for and comes from a disk within this time is soon enough, whatever the origin could
+/// do.
+const SOON: Duration = Duration::from_millis(50);
+
+/// How much longer than the origin a disk may take over what a reader waits for: a request costs money.
+const MUCH: u32 = 2;
 
 /// What one more connection to the origin yields.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,13 +181,14 @@ impl Outlook {
     }
 }
 
-/// Who is to bring a chunk of `len` bytes that a reader waits for who goes on from there: by which of
-/// them it has all of `span` sooner.
+/// Who is to bring a chunk of `len` bytes that a reader waits for who goes on from there: the origin
+/// only where it brings all of `span` in half the time.
 #[must_use]
 pub fn awaited(disk: Disk, origin: Connection, len: u64, span: u64) -> Choice {
     let behind = span.saturating_sub(len) as f64 / disk.rate.max(1.0);
     let by_disk = disk.read.takes + Duration::from_secs_f64(behind);
-    if by_disk <= origin.takes(span.max(len)).max(SOON) {
+    let by_origin = origin.takes(span.max(len));
+    if by_disk <= (by_origin * MUCH).max(SOON) {
         Choice::Disk
     } else {
         Choice::Origin { most: u64::MAX }

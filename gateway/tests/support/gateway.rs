@@ -85,6 +85,12 @@ impl Whole {
         values.sum::<f64>() as u64
     }
 
+    /// Requests for bytes of objects that the origin was sent.
+    pub(crate) async fn gets(&self) -> u64 {
+        self.metric(&["tidegate_origin_requests_total{", "kind=\"get\""])
+            .await
+    }
+
     /// Stops it in order.
     pub(crate) async fn stop(self) {
         let stopped = timeout(LONG, self.gateway.stop()).await;

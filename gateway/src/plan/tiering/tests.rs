@@ -279,8 +279,8 @@ fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
     assert_eq!(ask(1, 100e6, CHUNK), Choice::Disk);
     assert_eq!(ask(200, 100e6, CHUNK), Choice::Origin { most: u64::MAX });
     // A chunk comes sooner from a slow disk, and what follows does not.
-    assert_eq!(ask(26, 10e6, CHUNK), Choice::Disk);
-    assert_eq!(ask(26, 10e6, 32 * CHUNK), Choice::Origin { most: u64::MAX });
+    assert_eq!(ask(52, 5e6, CHUNK), Choice::Disk);
+    assert_eq!(ask(52, 5e6, 32 * CHUNK), Choice::Origin { most: u64::MAX });
     assert_eq!(ask(26, 80e6, 32 * CHUNK), Choice::Disk);
 }
 
