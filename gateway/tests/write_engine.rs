@@ -481,3 +481,14 @@ async fn what_nobody_sends_is_counted_in_a_spool_that_nobody_has() {
     assert_eq!(left(copy_of(&desk.spool).path()), 1);
     assert_eq!(left(&desk.spool.path().join("none")), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_up_in_one_request_is_seen_to_move() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, PART)).await;
+    let mut progress = writer.progress();
+    progress.mark_unchanged();
+    writer.publish().await.expect("published");
+    assert!(progress.has_changed().expect("it lives"));
+}
