@@ -117,13 +117,12 @@ impl Files {
         self.engine.changed(self, origin, Scope::Key(key));
     }
 
-    /// The version that is known of a key. Asks nobody.
+    /// The version that a key has, confirmed if it is not fresh any more: who holds the file open for
+    /// longer than that must find its bytes under the new key.
     async fn at_hand(&self, key: &ObjectKey) -> Option<Object> {
-        let how = Open {
-            only_if_cached: true,
-            ..Open::default()
-        };
-        self.engine.open(&self.source, key, how).await.ok()
+        let opened = self.engine.open(&self.source, key, Open::default());
+        let in_time = tokio::time::timeout(self.settings.deadline, opened);
+        in_time.await.ok()?.ok()
     }
 }
 
