@@ -107,7 +107,7 @@ impl Model {
     fn seen(&mut self, key: usize, found: Is, how: &str) {
         let at = self.may[key].iter().position(|it| *it == found);
         let Some(at) = at else {
-            let sizes: Vec<_> = self.may[key].iter().map(|it| size(it)).collect();
+            let sizes: Vec<_> = self.may[key].iter().map(size).collect();
             let (log, found) = (self.log.join("\n"), size(&found));
             panic!("{log}\n{how} of {}: {found}, none of {sizes:?}", KEYS[key]);
         };
@@ -425,11 +425,11 @@ impl Model {
     async fn end(mut self) {
         self.held.clear();
         self.settle().await;
-        for key in 0..KEYS.len() {
+        for (key, name) in KEYS.into_iter().enumerate() {
             self.purge(key).await;
             self.read(key);
             self.get(key).await;
-            let stored = self.desk.stored(KEYS[key]).await;
+            let stored = self.desk.stored(name).await;
             self.right(
                 stored == *self.now(key),
                 "the bucket is not as it should be",
