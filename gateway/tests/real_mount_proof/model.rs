@@ -265,6 +265,11 @@ impl Model {
     async fn rename(&mut self, from: usize, to: usize) {
         self.note(format!("rename {} to {}", KEYS[from], KEYS[to]));
         if let Err(error) = std::fs::rename(self.path(from), self.path(to)) {
+            let mut held = self.held.iter();
+            if held.any(|it| it.key == Some(from) && it.follows && it.lost) {
+                // Whoever holds it is on what was written here, which it is not any more.
+                return self.note(format!("  {error}"));
+            }
             return self.failed(from, &error);
         }
         let bytes = self.now(from).clone();
