@@ -73,6 +73,12 @@ long-disk: release
     {{ loadtest }} run disk-first disk-published disk-second disk-two disk-start disk-zipf \
         disk-down disk-kill disk-flips disk-faults --report report
 
+# The proofs of a mount that is written to, in full (as root; needs MinIO, fsx, qemu-utils, fio)
+long-mount:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_FSX_OPS=100000 TIDEGATE_KILLS=50 TIDEGATE_MODEL_SEEDS=50 \
+        cargo test -p tidegate --features real-parts --test real_mount_proof -- --test-threads 1
+
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: release
     {{ loadtest }} run mount-read mount-write mount-small --report report

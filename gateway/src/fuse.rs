@@ -43,6 +43,7 @@ mod files;
 mod folder;
 mod handles;
 mod kernel;
+mod late;
 mod metrics;
 mod nodes;
 mod pages;

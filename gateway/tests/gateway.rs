@@ -10,6 +10,7 @@ use tidegate::app::start_demo;
 use tidegate::demo::{Options, Running, Stage};
 
 #[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]

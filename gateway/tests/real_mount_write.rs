@@ -5,18 +5,19 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tempfile::TempDir;
-use tidegate::origin;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites delete and keep versions as well")]
 mod bucket;
+#[path = "support/desk.rs"]
+mod desk;
 #[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -27,97 +28,9 @@ mod minio;
 mod mount;
 
 use bucket::Bucket;
-use door::Door;
+use desk::{Desk, LONG, MIB, PART, behind_a_door, sample, stored, until};
 use minio::Minio;
 use mount::{Folder, Mounted, blocking, origin, run_in};
-
-const MIB: usize = 1 << 20;
-
-/// Bytes of a part of a draft: an object larger than this goes up in parts.
-const PART: usize = 16 * MIB;
-
-/// Longer than anything here takes; only a failure waits for it.
-const LONG: Duration = Duration::from_secs(60);
-
-fn sample(seed: usize, size: usize) -> Vec<u8> {
-    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ (seed * 7)) as u8;
-    (0..size).map(byte).collect()
-}
-
-/// A bucket, mounted to be written to.
-struct Desk {
-    mounted: Mounted,
-    bucket: Bucket,
-    _spool: TempDir,
-    _minio: Minio,
-}
-
-impl Desk {
-    /// `more`: further lines for the `[[mount]]`.
-    async fn start(more: &str) -> Self {
-        Self::with(more, "").await
-    }
-
-    /// `sections`: what comes behind.
-    async fn with(more: &str, sections: &str) -> Self {
-        let minio = Minio::start().await;
-        let settings = minio.settings("media");
-        let bucket = Bucket::create(&settings).await;
-        let spool = tempfile::tempdir().expect("a folder");
-        let lines = format!(
-            "writable = true\n{more}[spool]\npath = \"{}\"\n{sections}",
-            spool.path().display()
-        );
-        Self {
-            mounted: Mounted::start(&settings, &lines).await,
-            bucket,
-            _spool: spool,
-            _minio: minio,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.mounted.path(name)
-    }
-
-    async fn stored(&self, key: &str) -> Option<Vec<u8>> {
-        stored(&self.bucket, key).await
-    }
-
-    /// The file is this, in the mount, over HTTP and in the bucket.
-    async fn is(&self, key: &str, bytes: &[u8]) {
-        let path = self.path(key);
-        let read = blocking(move || std::fs::read(path)).await.expect("read");
-        assert!(read == bytes, "{key}: {} bytes in the mount", read.len());
-        let got = self.mounted.gateway.get(&format!("/{key}"), &[]).await;
-        assert_eq!(got.status, 200, "{key}");
-        assert!(got.body == bytes, "{key}: {} bytes by HTTP", got.body.len());
-        let stored = self.stored(key).await.expect("in the bucket");
-        assert!(
-            stored == bytes,
-            "{key}: {} bytes in the bucket",
-            stored.len()
-        );
-    }
-
-    async fn requests(&self) -> u64 {
-        let words = ["tidegate_origin_requests_total{"];
-        self.mounted.gateway.metric(&words).await
-    }
-
-    async fn stop(self) {
-        self.mounted.gateway.stop().await;
-    }
-}
-
-async fn stored(bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
-    let Bucket::S3 { client, name } = bucket else {
-        panic!("a real one");
-    };
-    let got = client.get_object().bucket(name).key(key).send().await;
-    let body = got.ok()?.body.collect().await.expect("a body");
-    Some(body.into_bytes().to_vec())
-}
 
 fn read_all(file: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -129,14 +42,6 @@ fn read_all(file: &mut File) -> Vec<u8> {
 fn edit(path: &Path) -> File {
     let mut how = OpenOptions::new();
     how.read(true).write(true).open(path).expect("it opens")
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds().await {
-        assert!(begun.elapsed() < LONG, "{what}");
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -531,18 +436,6 @@ async fn fsync_publishes_nothing_and_close_says_what_is_pending() {
     desk.is("file", b"safe").await;
     assert_eq!(desk.mounted.says(&line).await, "no");
     desk.stop().await;
-}
-
-/// A MinIO behind a door.
-async fn behind_a_door() -> (Minio, Bucket, Door, origin::Settings) {
-    let minio = Minio::start().await;
-    let mut settings = minio.settings("media");
-    let bucket = Bucket::create(&settings).await;
-    let endpoint = settings.endpoint.clone().expect("an endpoint");
-    let address = endpoint.replace("http://", "");
-    let door = Door::to(address.parse().expect("an address")).await;
-    settings.endpoint = Some(format!("http://{}", door.address()));
-    (minio, bucket, door, settings)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! What is written through the engine is in the bucket, whole or not at all, and is read at once.
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How, Stage};
+use tidegate::engine::upload::{Commit, How, Stage, left_in_spool};
 use tidegate::engine::{Error, WriteError};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
@@ -468,4 +468,27 @@ async fn a_spool_belongs_to_one_process() {
         &[],
     );
     assert!(matches!(again, Err(tidegate::engine::SpoolError::InUse(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_sends_is_counted_in_a_spool_that_nobody_has() {
+    let desk = Desk::plain();
+    let writer = desk.create("folder/object").await;
+    put(&writer, 0, &Bytes::from_static(b"safe")).await;
+    writer.sync().await.expect("durable");
+    let left = |directory: &std::path::Path| left_in_spool(directory).expect("it can be read");
+    assert_eq!(left(desk.spool.path()), 0, "its process lives");
+    assert_eq!(left(copy_of(&desk.spool).path()), 1);
+    assert_eq!(left(&desk.spool.path().join("none")), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_up_in_one_request_is_seen_to_move() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, PART)).await;
+    let mut progress = writer.progress();
+    progress.mark_unchanged();
+    writer.publish().await.expect("published");
+    assert!(progress.has_changed().expect("it lives"));
 }

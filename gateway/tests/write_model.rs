@@ -10,6 +10,8 @@ use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::ByteRange;
 
+#[path = "support/draw.rs"]
+mod draw;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
 mod engine;
@@ -17,27 +19,12 @@ mod engine;
 #[path = "support/spool.rs"]
 mod spool;
 
+use draw::Draw;
 use engine::same;
 use spool::{Desk, PART, Terms, copy_of, until};
 
 const KEY: &str = "folder/object";
 const LARGEST: u64 = 40 * PART;
-
-/// xorshift64*.
-struct Draw(u64);
-
-impl Draw {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound
-    }
-}
 
 struct Model {
     desk: Desk,

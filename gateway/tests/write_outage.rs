@@ -12,6 +12,7 @@ use tidegate::origin::settings::Credentials;
 use tidegate::plan::ObjectKey;
 
 #[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[path = "support/writers.rs"]
 mod writers;

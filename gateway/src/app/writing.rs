@@ -1,12 +1,13 @@
 //! What is written through mounts: one spool for the process, if some mount is writable.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
 use crate::config::{self, Config, Environment};
-use crate::engine::upload::Settings;
+use crate::engine::upload::{Settings, left_in_spool};
 use crate::engine::{Engine, Writers};
 use crate::http::Route;
 
@@ -22,6 +23,9 @@ pub(super) async fn start(
 ) -> anyhow::Result<Option<Writers>> {
     let writable = mounts.iter().filter(|mount| mount.writable);
     let Some(patience) = writable.clone().map(|mount| mount.deadline).min() else {
+        if let Some(spool) = config.spool_path(env) {
+            tokio::task::spawn_blocking(move || tell_of_left(&spool)).await?;
+        }
         return Ok(None);
     };
     let sources = writable.filter_map(|mount| {
@@ -42,6 +46,20 @@ pub(super) async fn start(
     let writers = opened.await?.context("cannot open the spool")?;
     writers.register(registry);
     Ok(Some(writers))
+}
+
+/// No mount is writable any more: what an earlier process left in the spool is sent by nobody.
+fn tell_of_left(spool: &Path) {
+    let path = spool.display();
+    match left_in_spool(spool) {
+        Ok(0) => {}
+        Ok(count) => tracing::warn!(
+            count,
+            %path,
+            "no mount is writable, and objects in the spool are not in the bucket; they stay there"
+        ),
+        Err(error) => tracing::warn!(%path, %error, "cannot see what is left in the spool"),
+    }
 }
 
 /// Waits for what was closed and is not in the bucket yet; what is left goes on at the next start.

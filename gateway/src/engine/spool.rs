@@ -57,6 +57,30 @@ pub(super) struct Spool {
     _lock: File,
 }
 
+/// How many drafts lie in a spool that no process has open. Blocks.
+///
+/// # Errors
+/// The directory is there and cannot be read.
+pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let journals = entries.filter_map(Result::ok).filter(|entry| {
+        let path = entry.path();
+        path.extension().is_some_and(|kind| kind == JOURNAL)
+    });
+    let left = journals.count();
+    if left == 0 {
+        return Ok(0);
+    }
+    let lock = File::open(directory.join("lock"))?;
+    match flock(&lock, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
+        tried => tried.map(|()| left).map_err(io::Error::from),
+    }
+}
+
 const DATA: &str = "data";
 const JOURNAL: &str = "journal";
 

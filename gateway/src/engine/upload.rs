@@ -32,7 +32,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -219,6 +219,15 @@ impl Writers {
     pub fn spooled(&self) -> (u64, u64) {
         (self.0.spool.space.used(), self.0.spool.space.size())
     }
+}
+
+/// How many drafts lie in the spool in `directory` while no process has it open: nobody sends them.
+/// Blocks.
+///
+/// # Errors
+/// What the operating system says of the directory, where there is one.
+pub fn left_in_spool(directory: &Path) -> std::io::Result<usize> {
+    crate::engine::spool::left_in(directory)
 }
 
 /// A number that no other draft has; every `RandomState` hashes with keys of its own.

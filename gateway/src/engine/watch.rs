@@ -1,4 +1,5 @@
-//! Who must be told of purges, because it keeps something of its own: a mount, whose kernel does.
+//! Who must be told of purges, because it keeps something of its own: a mount, whose kernel does. And
+//! of what another of them changed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -52,6 +53,19 @@ impl Engine {
         let watchers = &self.core.watchers.0;
         let mut all = watchers.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(watcher);
+    }
+
+    /// Tells all but `who` of what `who` has changed, as of a purge. Does not wait for them: one's
+    /// kernel may hold a folder until the other's has let go of its own.
+    pub fn changed(&self, who: &dyn Watch, origin: OriginId, scope: Scope) {
+        let mut others = self.core.watchers.living();
+        others.retain(|one| !std::ptr::addr_eq(Arc::as_ptr(one), std::ptr::from_ref(who)));
+        if others.is_empty() {
+            return;
+        }
+        self.core.spawn(async move {
+            join_all(others.iter().map(|one| one.purged(origin, &scope))).await;
+        });
     }
 
     pub(super) async fn tell(&self, origin: OriginId, scope: &Scope) {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::folder::Folder;
 use super::handles::Handles;
+use super::late::Late;
 use super::metrics::Metrics;
 use super::nodes::{Node, Nodes, ROOT};
 use super::settings::{Modified, Settings, Writable};
@@ -54,6 +55,7 @@ pub(super) struct Files {
     open: Handles<Handle>,
     folders: Handles<Folder>,
     kernel: OnceLock<Arc<dyn Kernel>>,
+    late: Late,
     mounted: SystemTime,
 }
 
@@ -80,6 +82,7 @@ impl Files {
             open: Handles::default(),
             folders: Handles::default(),
             kernel: OnceLock::new(),
+            late: Late::default(),
             mounted: SystemTime::now(),
         }
     }
@@ -133,8 +136,18 @@ impl Files {
         if let Some(drafted) = self.drafted(path) {
             return Ok(drafted);
         }
-        let answer = self.engine.look_up(&self.source, path, self.headers());
-        let answer = answer.await.map_err(|error| errno::logged(&error, path))?;
+        let asking = self.late.ask();
+        let answer = tokio::select! {
+            biased;
+            answer = self.engine.look_up(&self.source, path, self.headers()) => {
+                answer.map_err(|error| errno::logged(&error, path))?
+            }
+            () = self.late.refused() => {
+                asking.settled();
+                return Err(Errno::EIO);
+            }
+        };
+        asking.settled();
         match answer.entry {
             Entry::Missing => Ok(self.drafted_below(path).unwrap_or(answer)),
             _ => Ok(answer),

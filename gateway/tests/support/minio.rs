@@ -82,7 +82,8 @@ impl Drop for Minio {
     }
 }
 
-fn free_address() -> String {
+/// An address of this machine that was free just now.
+pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     listener.local_addr().expect("bound").to_string()
 }

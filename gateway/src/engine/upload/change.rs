@@ -72,6 +72,15 @@ impl Writers {
             None => None,
         };
         let version = source.origin.head(from).await.map_err(Error::from)?;
+        if let Some(writing) = &open {
+            let state = writing.state();
+            let ours = state.base.as_ref().map(|base| &base.version.etag);
+            // Handles are on another version: under the new key they would have its length and the
+            // other's bytes.
+            if ours.is_some_and(|etag| *etag != version.etag) {
+                return Err(WriteError::Changed);
+            }
+        }
         let copied = copy(source, &version, from, to).await?;
         self.0.give_up(&new).await;
         self.0.appeared(source, &new, &copied).await;

@@ -205,6 +205,10 @@ impl Writing {
         let (upload, base) = {
             let mut state = self.state();
             state.removed = true;
+            if !state.dirty && state.base.is_some() {
+                // What was committed can be read on, as far as it is cached, by those who hold it.
+                return;
+            }
             state.dirty = false;
             remove(self.drop_file(&mut state));
             state.draft = state.draft.next_from(0);

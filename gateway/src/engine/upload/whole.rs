@@ -1,6 +1,7 @@
 //! Objects of one part at most: one request, at the end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WriteError;
 use super::commit::Published;
@@ -37,7 +38,7 @@ impl Writing {
             let state = self.state();
             (state.id.key.clone(), state.headers.clone())
         };
-        let payload = Payload::pieces(pieces.clone());
+        let payload = self.told(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
         match origin
             .put(&key, headers.clone(), payload, guard.clone())
@@ -65,5 +66,16 @@ impl Writing {
                 }
             }
         }
+    }
+
+    /// Each piece that is taken of it for the first time is progress.
+    fn told(self: &Arc<Self>, payload: Payload) -> Payload {
+        let (writing, size) = (self.clone(), payload.len());
+        let taken = AtomicU64::new(0);
+        payload.observed(move |piece| {
+            if taken.fetch_add(piece as u64, Ordering::Relaxed) < size {
+                writing.progress.send_replace(());
+            }
+        })
     }
 }

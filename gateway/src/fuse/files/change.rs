@@ -9,7 +9,7 @@ use fuser::Errno;
 use super::super::errno;
 use super::{Files, Shown, path_of};
 use crate::engine::names::Entry;
-use crate::engine::{Object, Open, WriteError, Writers};
+use crate::engine::{Object, Open, Scope, WriteError, Writers};
 use crate::plan::ObjectKey;
 
 impl Files {
@@ -31,8 +31,10 @@ impl Files {
         let (writers, source) = (self.writers()?, self.source.clone());
         let (_, path) = self.place(folder, &name)?;
         let key = key(&path)?;
-        let work = async move { writers.remove(&source, &key).await };
+        let gone = key.clone();
+        let work = async move { writers.remove(&source, &gone).await };
         to_its_end(work, &path).await?;
+        self.tell_others(key);
         self.nodes.unlink(&path);
         Ok(())
     }
@@ -65,8 +67,10 @@ impl Files {
             return Err(Errno::ENOTEMPTY);
         }
         let marker = key(&prefix)?;
-        let work = async move { writers.remove(&source, &marker).await };
+        let gone = marker.clone();
+        let work = async move { writers.remove(&source, &gone).await };
         to_its_end(work, &path).await?;
+        self.tell_others(marker);
         self.nodes.unlink(&prefix);
         Ok(())
     }
@@ -92,9 +96,11 @@ impl Files {
         }
         let (old, new) = (key(&from)?, key(&to)?);
         let before = self.at_hand(&old).await;
-        let target = new.clone();
-        let work = async move { writers.rename(&source, &old, &target).await };
+        let (source_key, target) = (old.clone(), new.clone());
+        let work = async move { writers.rename(&source, &source_key, &target).await };
         to_its_end(work, &from).await?;
+        self.tell_others(old);
+        self.tell_others(new.clone());
         let Some(node) = self.nodes.rename(&from, &to, folder) else {
             return Ok(());
         };
@@ -105,13 +111,18 @@ impl Files {
         Ok(())
     }
 
-    /// The version that is known of a key. Asks nobody.
+    /// Other mounts of the process forget what their kernels know of a key that was changed here.
+    pub(super) fn tell_others(&self, key: ObjectKey) {
+        let origin = self.source.origin.id();
+        self.engine.changed(self, origin, Scope::Key(key));
+    }
+
+    /// The version that a key has, confirmed if it is not fresh any more: who holds the file open for
+    /// longer than that must find its bytes under the new key.
     async fn at_hand(&self, key: &ObjectKey) -> Option<Object> {
-        let how = Open {
-            only_if_cached: true,
-            ..Open::default()
-        };
-        self.engine.open(&self.source, key, how).await.ok()
+        let opened = self.engine.open(&self.source, key, Open::default());
+        let in_time = tokio::time::timeout(self.settings.deadline, opened);
+        in_time.await.ok()?.ok()
     }
 }
 

@@ -171,7 +171,9 @@ impl Files {
             let done = writer.commit(commit).await;
             done.map_err(|error| failed(writer, &error))
         };
-        self.progressing(writer, work).await
+        self.progressing(writer, work).await?;
+        self.tell_others(writer.key());
+        Ok(())
     }
 
     /// Makes what was written durable here.

@@ -1,0 +1,47 @@
+//! Proofs of a mount that is written to, in a short form by default; `just long-mount` runs each in
+//! full, by environment variables that its module names. Over a real MinIO, as root, with a /dev/fuse.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+#[path = "support/bucket.rs"]
+#[expect(dead_code, reason = "other suites keep versions as well")]
+mod bucket;
+#[path = "support/desk.rs"]
+#[expect(dead_code, reason = "other suites count requests as well")]
+mod desk;
+#[path = "support/door.rs"]
+mod door;
+#[path = "support/draw.rs"]
+mod draw;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/minio.rs"]
+mod minio;
+#[path = "support/mount.rs"]
+mod mount;
+
+#[path = "real_mount_proof/examples.rs"]
+mod examples;
+#[path = "real_mount_proof/fsx.rs"]
+mod fsx;
+#[path = "real_mount_proof/kill.rs"]
+mod kill;
+#[path = "real_mount_proof/model.rs"]
+mod model;
+#[path = "real_mount_proof/outage.rs"]
+mod outage;
+#[path = "real_mount_proof/programs.rs"]
+mod programs;
+
+/// What an environment variable says, else `short`.
+fn count(variable: &str, short: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => short,
+    }
+}
+
+/// Closes a file and says what came of it, which the standard library does not.
+fn close(file: std::fs::File) -> std::io::Result<()> {
+    Ok(nix::unistd::close(file)?)
+}

@@ -1,0 +1,234 @@
+//! kill -9 during background commits: what a close has returned for is in the bucket in the end,
+//! whole.
+//!
+//! A `tidegate serve` of its own is killed at a moment drawn from a seed, while two writers make and
+//! overwrite files through its mount, and started again over what it left.
+//!
+//! `TIDEGATE_KILLS`: how often; `TIDEGATE_SEED`: when.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use http::Method;
+use tempfile::TempDir;
+
+use crate::bucket::Bucket;
+use crate::desk::{PART, stored, until};
+use crate::draw::Draw;
+use crate::gateway::ask;
+use crate::minio::{Minio, free_address};
+use crate::mount::{Folder, blocking, origin};
+use crate::{close, count};
+
+/// How many names there are: most files overwrite one that was there.
+const NAMES: u64 = 60;
+
+fn name(number: u64) -> String {
+    format!("f/{}", number * 7 % NAMES)
+}
+
+/// What a file is, by its number. Most are small; every twentieth has several parts.
+fn content(number: u64) -> Vec<u8> {
+    let length = match number % 20 {
+        19 => PART as u64 + 12_345,
+        _ => 1 + number * 7919 % 300_000,
+    };
+    let word = |at: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at).to_le_bytes();
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
+    bytes.truncate(usize::try_from(length).expect("small"));
+    bytes
+}
+
+/// What a writer did.
+enum Step {
+    /// It is about to write this file.
+    Begins(u64),
+    /// It made a call for it.
+    Went,
+    /// The close has returned.
+    Closed(u64),
+}
+
+/// Writes files until a call fails, as it does when nobody answers any more.
+fn write_on(folder: &Path, mut number: u64, stride: u64, told: &Sender<Step>) {
+    let write = |number: u64| -> std::io::Result<()> {
+        let mut file = File::create(folder.join(name(number)))?;
+        for piece in content(number).chunks(64 << 10) {
+            file.write_all(piece)?;
+            let _ = told.send(Step::Went);
+        }
+        close(file)
+    };
+    loop {
+        let _ = told.send(Step::Begins(number));
+        if write(number).is_err() {
+            return;
+        }
+        let _ = told.send(Step::Closed(number));
+        number += stride;
+    }
+}
+
+/// What may be in the bucket under a name: what was closed last, or one that was begun after it.
+#[derive(Default)]
+struct May {
+    closed: Option<u64>,
+    begun: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Truth(BTreeMap<String, May>);
+
+impl Truth {
+    fn note(&mut self, step: &Step) {
+        match *step {
+            Step::Begins(number) => self.0.entry(name(number)).or_default().begun.push(number),
+            Step::Closed(number) => {
+                let may = self.0.get_mut(&name(number)).expect("it was begun");
+                may.closed = Some(number);
+                may.begun.clear();
+            }
+            Step::Went => {}
+        }
+    }
+}
+
+impl May {
+    fn be(&self, bytes: Option<&[u8]>) -> bool {
+        let numbers = || self.closed.iter().chain(&self.begun);
+        match bytes {
+            Some(bytes) => numbers().any(|&number| bytes == content(number)),
+            None => self.closed.is_none(),
+        }
+    }
+}
+
+/// A gateway's configuration and what it leaves behind.
+struct House {
+    config: PathBuf,
+    folder: Folder,
+    admin: String,
+    home: TempDir,
+}
+
+impl House {
+    fn build(minio: &Minio) -> Self {
+        let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
+        let (http, admin) = (free_address(), free_address());
+        let origin = origin(&minio.settings("media"))
+            .replace("[admin]\n", &format!("[admin]\nlisten = \"{admin}\"\n"));
+        let toml = format!(
+            "{origin}[http]\nlisten = \"{http}\"\n\
+             [[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n\
+             [spool]\npath = \"{}\"\n",
+            folder.path().display(),
+            home.path().join("spool").display()
+        );
+        let config = home.path().join("tidegate.toml");
+        std::fs::write(&config, toml).expect("written");
+        Self {
+            config,
+            folder,
+            admin,
+            home,
+        }
+    }
+
+    /// Starts it, and waits until it is mounted.
+    async fn open(&self) -> Child {
+        let log = self.home.path().join("log");
+        let log = File::options().append(true).create(true).open(log);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["serve", "--config"]).arg(&self.config);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(log.expect("a log")).spawn();
+        let path = self.folder.path();
+        // The one that was killed is in the table until the next has cleared it away.
+        until("it is mounted", async || {
+            let path = path.clone();
+            let there = blocking(move || rustix::fs::statvfs(&path).is_ok());
+            let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
+            there.await && table.contains(self.folder.path().to_str().expect("text"))
+        })
+        .await;
+        child.expect("tidegate")
+    }
+
+    async fn pending(&self) -> String {
+        let admin = self.admin.parse().expect("an address");
+        ask(admin, Method::GET, "/pending", &[]).await.text()
+    }
+}
+
+/// Lets writers write, and kills it after so many of their calls.
+fn kill_amid(mut child: Child, folder: &Path, from: u64, calls: u64, truth: &mut Truth) -> u64 {
+    let (tell, told): (_, Receiver<Step>) = channel();
+    let mut last = from;
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let tell = tell.clone();
+            scope.spawn(move || write_on(folder, from + writer, 2, &tell));
+        }
+        drop(tell);
+        let mut seen = 0;
+        for step in told {
+            truth.note(&step);
+            if let Step::Begins(number) = step {
+                last = last.max(number);
+            }
+            seen += 1;
+            if seen == calls {
+                child.kill().expect("it runs still");
+                child.wait().expect("it is gone");
+            }
+        }
+        assert!(seen >= calls, "the writers ended by themselves");
+    });
+    last + 1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_closed_before_a_kill_arrives() {
+    let minio = Minio::start().await;
+    let bucket = Bucket::create(&minio.settings("media")).await;
+    bucket.put("f/", "").await;
+    let house = House::build(&minio);
+    let (mut draw, mut truth) = (Draw::new(count("TIDEGATE_SEED", 1)), Truth::default());
+    let kills = count("TIDEGATE_KILLS", 5);
+    let mut from = 0;
+    for _ in 0..kills {
+        let child = house.open().await;
+        let (folder, calls) = (house.folder.path(), 20 + draw.below(600));
+        (from, truth) = blocking(move || {
+            let from = kill_amid(child, &folder, from, calls, &mut truth);
+            (from, truth)
+        })
+        .await;
+    }
+    let mut child = house.open().await;
+    until("nothing is pending", async || {
+        house.pending().await.contains("\"pending\":[]")
+    })
+    .await;
+    for (name, may) in &truth.0 {
+        let bytes = stored(&bucket, name).await;
+        let size = bytes.as_ref().map(Vec::len);
+        let (closed, begun) = (may.closed, &may.begun);
+        assert!(
+            may.be(bytes.as_deref()),
+            "{name}: {size:?} bytes, which are neither file {closed:?} nor one of {begun:?}"
+        );
+        let path = house.folder.path().join(name);
+        let read = blocking(move || std::fs::read(path).ok()).await;
+        assert!(read == bytes, "{name} on the mount");
+    }
+    println!("{from} files closed or begun, {kills} kills: all that was closed is there");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = blocking(move || child.wait().expect("it ends")).await;
+    assert!(ended.success(), "{ended}");
+}

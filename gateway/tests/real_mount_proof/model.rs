@@ -1,0 +1,489 @@
+//! The mount against a model: files are created, changed, cut, renamed, removed and read on it, some
+//! held open all the while, and objects are put and deleted behind its back. What may be read is what
+//! SEMANTICS allows, and no more.
+//!
+//! The model knows of each key which states a reader may see: the bucket's of now, and what was it
+//! since the mount last had to look. An answer is one of them, whole. What was written here is the
+//! only one from then on.
+//!
+//! `TIDEGATE_MODEL_SEEDS`: how many sequences; `TIDEGATE_SEED`: the first.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::{Instant, sleep};
+
+use crate::desk::{Desk, LONG, PART, until};
+use crate::draw::Draw;
+use crate::gateway::ask;
+use crate::mount::TOKEN;
+use crate::{close, count};
+
+const KEYS: [&str; 4] = ["a", "b", "d/one", "d/two"];
+const STEPS: u64 = 100;
+
+/// What a key is: bytes, or nothing.
+type Is = Option<Vec<u8>>;
+
+/// A file that is held open to be read.
+struct Held {
+    file: File,
+    /// Its name now; `None`: it has none any more.
+    key: Option<usize>,
+    /// What it may turn out to be on.
+    may: Vec<Vec<u8>>,
+    /// It was written here while this was open: it reads what was written.
+    follows: bool,
+    /// The object was changed elsewhere: bytes that are not cached are gone.
+    lost: bool,
+}
+
+struct Model {
+    desk: Desk,
+    draw: Draw,
+    /// Whether names and versions are remembered; else each open asks.
+    remembers: bool,
+    /// What may be seen of each key; the last is what the bucket has.
+    may: [Vec<Is>; KEYS.len()],
+    held: Vec<Held>,
+    log: Vec<String>,
+}
+
+impl Model {
+    async fn new(seed: u64, remembers: bool) -> Self {
+        let ttl = if remembers { "1h" } else { "0s" };
+        let sections = format!(
+            "[[route]]\norigin = \"o\"\nprofile = \"p\"\n\
+             [profile.p]\nextends = \"backup\"\nttl = \"{ttl}\"\nnegative_ttl = \"{ttl}\"\n"
+        );
+        let desk = Desk::with("", &sections).await;
+        desk.bucket.put("d/", "").await;
+        Self {
+            desk,
+            draw: Draw::new(seed),
+            remembers,
+            may: std::array::from_fn(|_| vec![None]),
+            held: Vec::new(),
+            log: vec![format!("seed {seed}, remembers {remembers}")],
+        }
+    }
+
+    fn note(&mut self, what: String) {
+        self.log.push(what);
+    }
+
+    /// Bytes that were never there before.
+    fn bytes(&mut self) -> Vec<u8> {
+        let longest = match self.draw.below(12) {
+            0 => PART as u64 + 300_000,
+            1 | 2 => 5000,
+            _ => 700_000,
+        };
+        let (length, salt) = (self.draw.below(longest), self.draw.below(u64::MAX));
+        let word = |at: u64| (at + 1).wrapping_mul(salt | 1).to_le_bytes();
+        let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
+        bytes.truncate(usize::try_from(length).expect("small"));
+        bytes
+    }
+
+    fn path(&self, key: usize) -> PathBuf {
+        self.desk.path(KEYS[key])
+    }
+
+    fn now(&self, key: usize) -> &Is {
+        self.may[key].last().expect("never empty")
+    }
+
+    /// More than one thing may be seen.
+    fn unsure(&self, key: usize) -> bool {
+        self.may[key].len() > 1
+    }
+
+    /// This was seen of a key: what was before it is not seen again.
+    fn seen(&mut self, key: usize, found: Is, how: &str) {
+        let at = self.may[key].iter().position(|it| *it == found);
+        let Some(at) = at else {
+            let sizes: Vec<_> = self.may[key].iter().map(size).collect();
+            let (log, found) = (self.log.join("\n"), size(&found));
+            panic!("{log}\n{how} of {}: {found}, none of {sizes:?}", KEYS[key]);
+        };
+        self.may[key].drain(..at);
+    }
+
+    fn right(&self, holds: bool, what: &str) {
+        assert!(holds, "{}\n{what}", self.log.join("\n"));
+    }
+
+    /// Waits until nothing that was written waits for anything. What is held open is listed as well,
+    /// as `open`.
+    async fn settle(&self) {
+        let begun = Instant::now();
+        loop {
+            let text = self.desk.mounted.gateway.look("/pending").await.text();
+            let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let mut all = list["pending"].as_array().expect("a list").iter();
+            let held = |key: &str| {
+                self.held
+                    .iter()
+                    .any(|it| it.key.is_some_and(|at| KEYS[at] == key))
+            };
+            if all.all(|one| one["stage"] == "open" && held(one["key"].as_str().expect("text"))) {
+                return;
+            }
+            self.right(begun.elapsed() < LONG, &text);
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// It was written here.
+    async fn wrote(&mut self, key: usize, bytes: Is) {
+        let stored = self.desk.stored(KEYS[key]).await;
+        self.right(
+            stored == bytes,
+            &format!("the bucket has {}", size(&stored)),
+        );
+        if let Some(bytes) = &bytes {
+            for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
+                held.may = vec![bytes.clone()];
+                (held.follows, held.lost) = (true, false);
+            }
+        }
+        self.may[key] = vec![bytes];
+    }
+
+    /// It was changed elsewhere.
+    fn changed(&mut self, key: usize, to: Is) {
+        let mut followed = false;
+        for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
+            held.lost = true;
+            followed |= held.follows;
+        }
+        if !self.remembers && !followed {
+            self.may[key].clear();
+        }
+        self.may[key].push(to);
+    }
+
+    async fn create(&mut self, key: usize) {
+        let bytes = self.bytes();
+        self.note(format!("create {} with {}", KEYS[key], bytes.len()));
+        let file = File::create(self.path(key)).expect("created");
+        for (n, piece) in bytes.chunks(100_000).enumerate() {
+            file.write_all_at(piece, n as u64 * 100_000)
+                .expect("written");
+        }
+        let empty = bytes.is_empty();
+        close(file).unwrap_or_else(|error| panic!("{}\n{error}", self.log.join("\n")));
+        if empty {
+            // Its close waits for nothing: see SEMANTICS.
+            until("the empty file is there", async || {
+                self.desk.stored(KEYS[key]).await == Some(Vec::new())
+            })
+            .await;
+        }
+        self.settle().await;
+        self.wrote(key, Some(bytes)).await;
+    }
+
+    /// Opens what is there, reads it, changes it, reads it again, closes it.
+    async fn change(&mut self, key: usize) {
+        self.note(format!("change {}", KEYS[key]));
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.path(key));
+        let mut file = match open {
+            Ok(file) => file,
+            Err(error) => return self.failed(key, &error),
+        };
+        let mut bytes = match all(&mut file) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.failed(key, &error),
+        };
+        self.seen(key, Some(bytes.clone()), "opening");
+        let stale = *self.now(key) != Some(bytes.clone());
+        let done = match self.draw.below(3) {
+            0 => {
+                let length = self.draw.below(bytes.len() as u64 + 100_000);
+                bytes.resize(usize::try_from(length).expect("small"), 0);
+                file.set_len(length)
+            }
+            at => {
+                let mut patch = self.bytes();
+                patch.truncate(200_000);
+                let within = self.draw.below(bytes.len() as u64 + 1);
+                let at = if at == 1 { bytes.len() as u64 } else { within };
+                let (start, end) = (at as usize, at as usize + patch.len());
+                bytes.resize(bytes.len().max(end), 0);
+                bytes[start..end].copy_from_slice(&patch);
+                file.write_all_at(&patch, at)
+            }
+        };
+        let read = done.and_then(|()| all(&mut file));
+        if let Ok(read) = &read {
+            self.right(*read == bytes, "what was written is not read back");
+        }
+        match read.and_then(|_| close(file)) {
+            Ok(()) if !stale || *self.now(key) == Some(bytes.clone()) => {
+                self.settle().await;
+                self.wrote(key, Some(bytes)).await;
+            }
+            // Needed nothing of the version that is not there any more, or it was not changed.
+            Ok(()) => {
+                self.settle().await;
+                let stored = self.desk.stored(KEYS[key]).await;
+                match stored == *self.now(key) {
+                    true => {}
+                    false => self.wrote(key, Some(bytes)).await,
+                }
+            }
+            Err(error) => {
+                self.note(format!("refused: {error}"));
+                self.right(stale, "refused without a reason");
+                // As long as anybody has it open, what was refused stays.
+                self.held.retain(|it| it.key != Some(key));
+                self.settle().await;
+                let stored = self.desk.stored(KEYS[key]).await;
+                self.right(stored == *self.now(key), "refused, and the bucket changed");
+            }
+        }
+    }
+
+    /// Something that needs the file failed.
+    fn failed(&mut self, key: usize, error: &std::io::Error) {
+        self.note(format!("  {error}"));
+        match error.kind() {
+            ErrorKind::NotFound => self.right(self.may[key].contains(&None), "it is there"),
+            _ => self.right(self.unsure(key), &format!("an error of {}", KEYS[key])),
+        }
+    }
+
+    async fn rename(&mut self, from: usize, to: usize) {
+        self.note(format!("rename {} to {}", KEYS[from], KEYS[to]));
+        if let Err(error) = std::fs::rename(self.path(from), self.path(to)) {
+            let mut held = self.held.iter();
+            if held.any(|it| it.key == Some(from) && it.follows && it.lost) {
+                // Whoever holds it is on what was written here, which it is not any more.
+                return self.note(format!("  {error}"));
+            }
+            return self.failed(from, &error);
+        }
+        let bytes = self.now(from).clone();
+        self.right(bytes.is_some(), "what was not there was renamed");
+        for held in &mut self.held {
+            match held.key {
+                Some(key) if key == to => held.key = None,
+                Some(key) if key == from => held.key = Some(to),
+                _ => {}
+            }
+        }
+        let stored = self.desk.stored(KEYS[to]).await;
+        self.right(stored == bytes, "the new name has other bytes");
+        self.may[to] = vec![bytes];
+        self.wrote(from, None).await;
+    }
+
+    async fn unlink(&mut self, key: usize) {
+        self.note(format!("unlink {}", KEYS[key]));
+        if let Err(error) = std::fs::remove_file(self.path(key)) {
+            return self.failed(key, &error);
+        }
+        for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
+            held.key = None;
+        }
+        self.wrote(key, None).await;
+    }
+
+    fn read(&mut self, key: usize) {
+        self.note(format!("read {}", KEYS[key]));
+        match std::fs::read(self.path(key)) {
+            Ok(bytes) => self.seen(key, Some(bytes), "reading"),
+            Err(error) => self.failed(key, &error),
+        }
+    }
+
+    async fn get(&mut self, key: usize) {
+        self.note(format!("get {}", KEYS[key]));
+        let path = format!("/{}", KEYS[key]);
+        let got = self.desk.mounted.gateway.get(&path, &[]).await;
+        let found = (got.status == 200).then(|| got.body.to_vec());
+        let known = got.status == 200 || got.status == 404;
+        self.right(known, &format!("HTTP says {}", got.status));
+        self.seen(key, found, "HTTP");
+    }
+
+    async fn put(&mut self, key: usize) {
+        let bytes = self.bytes();
+        self.note(format!("elsewhere: {} is {}", KEYS[key], bytes.len()));
+        self.desk.bucket.put(KEYS[key], bytes.clone()).await;
+        self.changed(key, Some(bytes));
+    }
+
+    async fn delete(&mut self, key: usize) {
+        self.note(format!("elsewhere: {} is deleted", KEYS[key]));
+        self.desk.bucket.delete(KEYS[key]).await;
+        self.changed(key, None);
+    }
+
+    async fn purge(&mut self, key: usize) {
+        self.note(format!("purge {}", KEYS[key]));
+        let token = format!("Bearer {TOKEN}");
+        let headers = [("authorization", &*token)];
+        let path = format!("/purge?path=/{}", KEYS[key]);
+        let admin = self.desk.mounted.gateway.admin;
+        let got = ask(admin, Method::POST, &path, &headers).await;
+        self.right(got.status == 200, &got.text());
+        if !self.held.iter().any(|it| it.key == Some(key) && it.follows) {
+            let now = self.now(key).clone();
+            self.may[key] = vec![now];
+        }
+    }
+
+    fn hold(&mut self, key: usize) {
+        if self.held.len() == 3 {
+            return;
+        }
+        self.note(format!("hold {}", KEYS[key]));
+        match File::open(self.path(key)) {
+            Ok(file) => {
+                let lost = self.unsure(key);
+                let follows = self.held.iter().any(|it| it.key == Some(key) && it.follows);
+                self.held.push(Held {
+                    file,
+                    key: Some(key),
+                    may: self.may[key].iter().flatten().cloned().collect(),
+                    follows,
+                    lost,
+                });
+            }
+            Err(error) => self.failed(key, &error),
+        }
+    }
+
+    /// Reads a piece of a file that is held: of one version, always the same.
+    fn look(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let which = self.draw.below(self.held.len() as u64) as usize;
+        let longest = self.held[which].may.iter().map(Vec::len).max();
+        let at = self.draw.below(longest.unwrap_or(0) as u64 + 1);
+        let mut piece = vec![0; self.draw.below(400_000) as usize];
+        let read = full(&self.held[which].file, &mut piece, at);
+        let name = self.held[which].key.map(|key| KEYS[key]);
+        self.note(format!("look at held {which} ({name:?}) from {at}"));
+        let held = &mut self.held[which];
+        let removed = held.key.is_none() && held.follows;
+        match read {
+            Ok(length) => {
+                let same = |bytes: &Vec<u8>| {
+                    let from = bytes.get(at as usize..).unwrap_or_default();
+                    from.get(..length) == Some(&piece[..length])
+                        && (length == piece.len() || from.len() == length)
+                };
+                let kept: Vec<_> = held.may.iter().filter(|it| same(it)).cloned().collect();
+                let holds = !kept.is_empty() || (removed && length == 0);
+                if !kept.is_empty() {
+                    held.may = kept;
+                }
+                self.right(
+                    holds,
+                    &format!("{length} bytes that are of none of its versions"),
+                );
+            }
+            Err(error) => {
+                let excused = held.lost || held.key.is_none();
+                self.right(excused, &format!("held {which}: {error}"));
+            }
+        }
+    }
+
+    async fn step(&mut self) {
+        let key = self.draw.below(KEYS.len() as u64) as usize;
+        let other = (key + 1 + self.draw.below(3) as usize) % KEYS.len();
+        match self.draw.below(24) {
+            0..3 => self.create(key).await,
+            3..7 => self.change(key).await,
+            7 => self.rename(key, other).await,
+            8 => self.unlink(key).await,
+            9..12 => self.read(key),
+            12 => self.get(key).await,
+            13..16 => self.put(key).await,
+            16 => self.delete(key).await,
+            17 => self.purge(key).await,
+            18..20 => self.hold(key),
+            20..23 => self.look(),
+            _ => {
+                self.note("let go".to_owned());
+                if !self.held.is_empty() {
+                    self.held.swap_remove(0);
+                }
+            }
+        }
+    }
+
+    /// After a purge and with nothing open, all that is there is seen.
+    async fn end(mut self) {
+        self.held.clear();
+        self.settle().await;
+        for (key, name) in KEYS.into_iter().enumerate() {
+            self.purge(key).await;
+            self.read(key);
+            self.get(key).await;
+            let stored = self.desk.stored(name).await;
+            self.right(
+                stored == *self.now(key),
+                "the bucket is not as it should be",
+            );
+        }
+        self.desk.stop().await;
+    }
+}
+
+fn size(it: &Is) -> String {
+    it.as_ref()
+        .map_or("nothing".to_owned(), |it| format!("{} bytes", it.len()))
+}
+
+fn all(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads until the piece is full, or the file ends.
+fn full(file: &File, piece: &mut [u8], at: u64) -> std::io::Result<usize> {
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut piece[length..], at + length as u64)? {
+            0 => return Ok(length),
+            read => length += read,
+        }
+    }
+}
+
+async fn sequences(remembers: bool) {
+    let first = count("TIDEGATE_SEED", 1);
+    for seed in first..first + count("TIDEGATE_MODEL_SEEDS", 3) {
+        let mut model = Model::new(seed, remembers).await;
+        for _ in 0..STEPS {
+            model.step().await;
+        }
+        model.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_each_open_asks_the_bucket() {
+    sequences(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_versions_are_remembered() {
+    sequences(true).await;
+}

@@ -1,0 +1,156 @@
+//! The origin goes away under 32 readers and writers, and comes back.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::desk::{LONG, MIB, behind_a_door, sample, stored, until};
+use crate::mount::{Mounted, blocking, run_in};
+
+/// Half of them read, half of them write.
+const EACH: usize = 16;
+
+/// What the mount is given.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// In which nothing waits any more: looking up, opening and reading or closing have a deadline each,
+/// and the kernel asks again for what its read-ahead did not get. Wide, for slow machines; sixteen
+/// that wait for one another take longer.
+const BOUND: Duration = Duration::from_secs(20);
+
+/// Starts a shell loop, in a process group of its own, that ends with its first failure.
+fn on_and_on(folder: &Path, line: &str) -> Child {
+    let mut shell = Command::new("sh");
+    let script = format!("while {line}; do :; done; exit 1");
+    shell.args(["-c", &script]).current_dir(folder);
+    shell.stdin(Stdio::null()).stderr(Stdio::null());
+    shell.process_group(0).spawn().expect("sh")
+}
+
+/// Threads of these process groups that are in uninterruptible sleep (proc_pid_stat(5)).
+fn asleep(groups: &[u32]) -> Vec<String> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").expect("proc").flatten() {
+        let Ok(tasks) = std::fs::read_dir(process.path().join("task")) else {
+            continue;
+        };
+        for task in tasks.flatten() {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            let words: Vec<&str> = rest.split(' ').take(3).collect();
+            if let [state, _, group] = words[..]
+                && state == "D"
+                && groups.iter().any(|one| one.to_string() == group)
+            {
+                found.push(stat);
+            }
+        }
+    }
+    found
+}
+
+/// Waits until all have failed, and says how long that took.
+async fn all_fail(children: Vec<Child>) -> Duration {
+    let begun = Instant::now();
+    let groups: Vec<u32> = children.iter().map(Child::id).collect();
+    for mut child in children {
+        let ended = async {
+            loop {
+                if let Some(status) = child.try_wait().expect("our child") {
+                    return status;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let ended = timeout(LONG, ended).await.expect("it ends");
+        assert!(!ended.success(), "{ended}");
+    }
+    let took = begun.elapsed();
+    assert!(took < BOUND, "{took:?}");
+    assert_eq!(asleep(&groups), Vec::<String>::new());
+    took
+}
+
+async fn goes_and_comes_back(hangs: bool) {
+    let (_minio, bucket, door, settings) = behind_a_door().await;
+    let home = tempfile::tempdir().expect("a folder");
+    bucket.put("w/", "").await;
+    for n in 0..EACH {
+        bucket.put(&format!("r/{n}"), sample(n, MIB + n)).await;
+        let local = home.path().join(n.to_string());
+        std::fs::write(local, sample(100 + n, MIB + n)).expect("written");
+    }
+    // Each open has the version confirmed, so that readers notice.
+    let lines = format!(
+        "writable = true\ndeadline = \"{}s\"\n[spool]\npath = \"{}\"\n\
+         [[route]]\norigin = \"o\"\nprofile = \"strict\"\n\
+         [profile.strict]\nextends = \"backup\"\nttl = \"0s\"\n",
+        DEADLINE.as_secs(),
+        home.path().join("spool").display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    let folder = mounted.folder.path();
+    let local = home.path().display();
+    let reads = |n: usize| format!("cat r/{n} > /dev/null");
+    let writes = |n: usize| format!("cp {local}/{n} w/{n}");
+    let children = (0..EACH).flat_map(|n| [reads(n), writes(n)]);
+    let children: Vec<Child> = children.map(|line| on_and_on(&folder, &line)).collect();
+    until("all of them are at it", async || {
+        let written = (0..EACH).map(async |n| stored(&bucket, &format!("w/{n}")).await.is_some());
+        let written = futures_util::future::join_all(written).await;
+        let read = mounted
+            .gateway
+            .metric(&["fuse_operations", "operation=\"open\""]);
+        written.into_iter().all(|it| it) && read.await > 3 * EACH as u64
+    })
+    .await;
+    match hangs {
+        true => door.stick(),
+        false => door.shut(),
+    }
+    let took = all_fail(children).await;
+    println!("hangs: {hangs}; all had failed after {took:?}");
+    door.open();
+    mounted.gateway.ready().await;
+    // What was asked before may still fail, and then nobody asks for a moment.
+    until("it is noticed", async || {
+        let line = ["sh", "-c", &reads(0)];
+        run_in(&folder, &line).await.status.success()
+    })
+    .await;
+    until("nothing is pending", async || {
+        let pending = mounted.gateway.look("/pending").await.text();
+        pending.contains("\"pending\":[]")
+    })
+    .await;
+    let again = (0..EACH).flat_map(|n| [reads(n), writes(n)]);
+    let again = again.map(async |line| run_in(&folder, &["sh", "-c", &line]).await);
+    for output in futures_util::future::join_all(again).await {
+        assert!(output.status.success(), "{output:?}");
+    }
+    for n in 0..EACH {
+        for (key, truth) in [
+            (format!("r/{n}"), sample(n, MIB + n)),
+            (format!("w/{n}"), sample(100 + n, MIB + n)),
+        ] {
+            let path = mounted.path(&key);
+            let read = blocking(move || std::fs::read(path).expect("read")).await;
+            assert!(read == truth, "{key} on the mount");
+            assert!(stored(&bucket, &key).await == Some(truth), "{key}");
+        }
+    }
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_is_down_and_up_again() {
+    goes_and_comes_back(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_hangs_and_answers_again() {
+    goes_and_comes_back(true).await;
+}

@@ -1,0 +1,125 @@
+//! A bucket of a real MinIO, mounted to be written to, and what it then has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidegate::origin;
+use tokio::time::{Instant, sleep};
+
+use crate::bucket::Bucket;
+use crate::door::Door;
+use crate::minio::Minio;
+use crate::mount::{Mounted, blocking};
+
+/// Bytes of one.
+pub(crate) const MIB: usize = 1 << 20;
+
+/// Bytes of a part of a draft: an object larger than this goes up in parts.
+pub(crate) const PART: usize = 16 * MIB;
+
+/// Longer than anything here takes; only a failure waits for it.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Bytes that are others for each seed.
+pub(crate) fn sample(seed: usize, size: usize) -> Vec<u8> {
+    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ (seed * 7)) as u8;
+    (0..size).map(byte).collect()
+}
+
+/// A bucket, mounted to be written to.
+pub(crate) struct Desk {
+    pub(crate) mounted: Mounted,
+    pub(crate) bucket: Bucket,
+    _spool: TempDir,
+    _minio: Minio,
+}
+
+impl Desk {
+    /// `more`: further lines for the `[[mount]]`.
+    pub(crate) async fn start(more: &str) -> Self {
+        Self::with(more, "").await
+    }
+
+    /// `sections`: what comes behind.
+    pub(crate) async fn with(more: &str, sections: &str) -> Self {
+        let minio = Minio::start().await;
+        let settings = minio.settings("media");
+        let bucket = Bucket::create(&settings).await;
+        let spool = tempfile::tempdir().expect("a folder");
+        let lines = format!(
+            "writable = true\n{more}[spool]\npath = \"{}\"\n{sections}",
+            spool.path().display()
+        );
+        Self {
+            mounted: Mounted::start(&settings, &lines).await,
+            bucket,
+            _spool: spool,
+            _minio: minio,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.mounted.path(name)
+    }
+
+    pub(crate) async fn stored(&self, key: &str) -> Option<Vec<u8>> {
+        stored(&self.bucket, key).await
+    }
+
+    /// The file is this, in the mount, over HTTP and in the bucket.
+    pub(crate) async fn is(&self, key: &str, bytes: &[u8]) {
+        let path = self.path(key);
+        let read = blocking(move || std::fs::read(path)).await.expect("read");
+        assert!(read == bytes, "{key}: {} bytes in the mount", read.len());
+        let got = self.mounted.gateway.get(&format!("/{key}"), &[]).await;
+        assert_eq!(got.status, 200, "{key}");
+        assert!(got.body == bytes, "{key}: {} bytes by HTTP", got.body.len());
+        let stored = self.stored(key).await.expect("in the bucket");
+        assert!(
+            stored == bytes,
+            "{key}: {} bytes in the bucket",
+            stored.len()
+        );
+    }
+
+    pub(crate) async fn requests(&self) -> u64 {
+        let words = ["tidegate_origin_requests_total{"];
+        self.mounted.gateway.metric(&words).await
+    }
+
+    pub(crate) async fn stop(self) {
+        self.mounted.gateway.stop().await;
+    }
+}
+
+/// An object as it is in the bucket.
+pub(crate) async fn stored(bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
+    let Bucket::S3 { client, name } = bucket else {
+        panic!("a real one");
+    };
+    let got = client.get_object().bucket(name).key(key).send().await;
+    let body = got.ok()?.body.collect().await.expect("a body");
+    Some(body.into_bytes().to_vec())
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < LONG, "{what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A MinIO behind a door.
+pub(crate) async fn behind_a_door() -> (Minio, Bucket, Door, origin::Settings) {
+    let minio = Minio::start().await;
+    let mut settings = minio.settings("media");
+    let bucket = Bucket::create(&settings).await;
+    let endpoint = settings.endpoint.clone().expect("an endpoint");
+    let address = endpoint.replace("http://", "");
+    let door = Door::to(address.parse().expect("an address")).await;
+    settings.endpoint = Some(format!("http://{}", door.address()));
+    (minio, bucket, door, settings)
+}
