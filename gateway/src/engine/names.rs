@@ -224,17 +224,22 @@ impl Engine {
         }
     }
 
-    /// Whether keys go on behind `path` with a `/`.
+    /// Whether keys go on behind `path` with a `/`. A page may be empty and not the last one.
     async fn prove(&self, source: &Source, path: &str, asked: &Asked) -> Result<bool, Error> {
-        let list = List {
-            prefix: format!("{path}/"),
-            delimiter: false,
-            after: None,
-            limit: 1,
-        };
-        let page = self.page(source, list).await?;
-        let Some(proof) = page.objects.first() else {
-            return Ok(false);
+        let mut after = None;
+        let proof = loop {
+            let list = List {
+                prefix: format!("{path}/"),
+                delimiter: false,
+                after,
+                limit: 1,
+            };
+            let mut page = self.page(source, list).await?;
+            match (page.objects.pop(), page.next) {
+                (Some(proof), _) => break proof,
+                (None, Some(next)) => after = Some(next),
+                (None, None) => return Ok(false),
+            }
         };
         for folder in folder::folders_of(&proof.key) {
             let folder = folder.trim_end_matches('/');

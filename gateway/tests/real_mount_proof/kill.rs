@@ -150,9 +150,11 @@ impl House {
         // The one that was killed is in the table until the next has cleared it away.
         until("it is mounted", async || {
             let path = path.clone();
-            let there = blocking(move || rustix::fs::statvfs(&path).is_ok());
+            let there = blocking(move || rustix::fs::statvfs(&path).is_ok()).await;
+            // Read after that: before it, the dead one may be in the table, and the folder below it
+            // be what answers.
             let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-            there.await && table.contains(self.folder.path().to_str().expect("text"))
+            there && table.contains(self.folder.path().to_str().expect("text"))
         })
         .await;
         child.expect("tidegate")
