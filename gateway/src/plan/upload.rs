@@ -242,8 +242,7 @@ impl Draft {
                 return Err(Gone(cut));
             }
             let first = if within { cut + 1 } else { cut };
-            self.parts.split_off(&first);
-            self.unsent.split_off(&first);
+            self.forget_from(first);
             if within {
                 self.change(cut);
             }
@@ -256,6 +255,22 @@ impl Draft {
         self.size = size;
         self.frontier = self.frontier.min(size);
         Ok(self.local.remove(ByteRange::new(size, u64::MAX)))
+    }
+
+    /// Forgets parts. Of one that is on its way that much is kept: the store has whichever comes last,
+    /// so it is not sent anew before.
+    fn forget_from(&mut self, first: u32) {
+        self.unsent.split_off(&first);
+        for (index, part) in self.parts.split_off(&first) {
+            if part.sending {
+                let sending = Part {
+                    sending: true,
+                    revision: self.tick(),
+                    ..Part::default()
+                };
+                self.parts.insert(index, sending);
+            }
+        }
     }
 
     /// A part to be sent now, if one wants to be.

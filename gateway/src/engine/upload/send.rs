@@ -216,7 +216,8 @@ impl Writing {
         true
     }
 
-    /// The upload is not there any more: what was sent is sent again, if it still can be.
+    /// The upload, or a part of it, is not there any more: what was sent is sent again, if it still
+    /// can be.
     pub(super) fn lost(&self, upload: &Upload) {
         let mut state = self.state();
         if state.upload.as_ref() == Some(upload) && !state.draft.has_gone() {
@@ -224,9 +225,11 @@ impl Writing {
                 key = upload.key.as_str(),
                 "an upload is gone; beginning it anew"
             );
-            state.upload = None;
             state.draft.forget_sent();
             state.records.push(Record::Unsent);
+            let left = state.upload.take();
+            drop(state);
+            left.into_iter().for_each(|upload| self.give_up(upload));
         }
     }
 }

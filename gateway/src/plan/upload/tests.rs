@@ -94,6 +94,9 @@ impl World {
         let Some(job) = self.draft.next(when) else {
             return;
         };
+        // The store keeps whichever of two comes last.
+        let twice = self.under_way.iter().any(|(it, _)| it.index == job.index);
+        assert!(!twice, "a part is on its way once at a time");
         self.draft.begin_send(&job);
         for gap in &job.fill {
             let bytes = gap.start as usize..gap.end as usize;
