@@ -38,6 +38,7 @@ use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Writers};
+use crate::plan::Token;
 
 mod ask;
 pub mod auth;
@@ -52,7 +53,6 @@ pub mod purge;
 mod stat;
 mod warm;
 
-pub use auth::Token;
 pub use control::{EngineControl, Target};
 pub use listen::serve;
 pub use purge::{Purge, PurgeError};

@@ -164,10 +164,7 @@ impl Engine {
         key: &ObjectKey,
         how: Open,
     ) -> Result<Object, Error> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         let entry = match self.core.meta.peek(&id) {
             Some(entry) => Some(entry),
             None => self.core.meta.load(&id).await,
@@ -357,10 +354,7 @@ impl Engine {
     /// # Errors
     /// When it could not be made durable; in memory it holds all the same.
     pub async fn purge_key(&self, source: &Source, key: &ObjectKey) -> Result<(), MetaError> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         resolve::supersede(&self.core, |other| *other == id);
         pins::release_known(&self.core, &id).await;
         self.core.names.purge_key(id.origin, key.as_str());

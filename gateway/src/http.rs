@@ -42,13 +42,11 @@ mod rescue;
 mod serve;
 pub mod settings;
 mod status;
-mod token;
 mod write;
 
 pub use metrics::Metrics;
 pub use pace::{Allowance, Ceiling};
 pub use settings::{Cors, RouteSettings, Settings};
-pub use token::Token;
 
 use block::Blocks;
 use body::Body;

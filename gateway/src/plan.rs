@@ -30,6 +30,7 @@ pub mod size;
 pub mod standing;
 pub mod tiering;
 pub mod time;
+pub mod token;
 pub mod upload;
 pub mod version;
 
@@ -45,4 +46,5 @@ pub use profile::Profile;
 pub use range::{ByteRange, RangeSpec};
 pub use size::ByteSize;
 pub use time::Timestamp;
+pub use token::Token;
 pub use version::{ObjectId, OriginId, Version, VersionId};

@@ -12,7 +12,6 @@ use super::Admin;
 use super::ask;
 use super::place::Located;
 use crate::engine::upload::Pending;
-use crate::plan::ObjectId;
 
 /// The endpoint.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
@@ -39,10 +38,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
 
 /// What is to be said of one object; `null` where nothing of it is pending.
 pub(super) fn of(admin: &Admin, object: &Located) -> Value {
-    let id = ObjectId {
-        origin: object.source.origin.id(),
-        key: object.key.clone(),
-    };
+    let id = object.source.object(&object.key);
     let pending = admin.writers.iter().flat_map(|writers| writers.pending());
     let found: Option<Pending> = pending.into_iter().find(|one| one.id == id);
     found.map_or(Value::Null, |one| {

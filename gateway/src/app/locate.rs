@@ -3,29 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use super::routes::Origins;
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::config::Config;
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
+use crate::plan::key::encoded;
 use crate::plan::route::{RouteTable, Rule};
 use crate::plan::{KeyError, ObjectKey, OriginId};
-
-/// What of a key stands for itself in a path, also in a query (RFC 3986, 3.3, less `&`, `+` and `=`).
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'!')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b',')
-    .remove(b':')
-    .remove(b'@');
 
 /// The routes by their paths.
 #[derive(Debug)]
@@ -146,8 +131,7 @@ impl Locate for Locator {
     fn path(&self, below: &Below, key: &str) -> Option<String> {
         let settings = &self.routes.get(below.route)?.settings;
         let rest = key.strip_prefix(&settings.key_prefix)?;
-        let encoded = utf8_percent_encode(rest, ENCODED);
-        let path = format!("{}/{encoded}", settings.path.trim_end_matches('/'));
+        let path = format!("{}/{}", settings.path.trim_end_matches('/'), encoded(rest));
         // A request for it must come to this object: no other route, and no index, may have it.
         let host = settings.host.as_deref().unwrap_or_default();
         let (index, rest) = self.table.find(host, &path)?;

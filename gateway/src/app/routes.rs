@@ -11,9 +11,9 @@ use super::settings;
 use crate::admin::{Purge, PurgeError, Target};
 use crate::config::{self, Config, Environment};
 use crate::engine::Source;
-use crate::http::{Route, RouteSettings, Token};
+use crate::http::{Route, RouteSettings};
 use crate::origin::{self, Origin};
-use crate::plan::ObjectKey;
+use crate::plan::{ObjectKey, Token};
 
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;

@@ -12,6 +12,7 @@ use super::fetch::Fetch;
 use super::fill::{Fill, Flights, Terms};
 use super::flight::{Bringer, Flight, Lease, Part};
 use crate::origin::Priority;
+use crate::plan::meter::Estimate;
 use crate::plan::readahead::ReadAhead;
 use crate::plan::tiering::{self, Choice, Disk, Outlook};
 use crate::store::Tier;
@@ -49,11 +50,18 @@ pub(super) struct Wish {
     /// Where the reader is, and by how many bytes a second it comes nearer.
     pub(super) position: u64,
     pub(super) speed: f64,
+    /// Bytes a second that the disks yield, where that was measured.
+    pub(super) disk_rate: Option<f64>,
     /// How many more requests may be started.
     pub(super) free: u32,
     /// The first chunk that has not been offered to a disk: what lies on one before that, and does not
     /// come, was passed while that disk could not be asked.
     pub(super) on_disk: u32,
+}
+
+/// A disk that was not measured yet is tried.
+fn disk_rate(measured: Option<f64>) -> f64 {
+    measured.unwrap_or(f64::INFINITY)
 }
 
 /// What became of the first chunk of a wish, and perhaps of those behind it.
@@ -87,7 +95,11 @@ impl Fill {
         if let Some(bytes) = self.core.chunks.get_memory(&self.key(index)) {
             return Boarded::Whole(bytes);
         }
-        let lease = match self.disk(index) {
+        let disk = self.disk_read(index).map(|read| Disk {
+            read,
+            rate: disk_rate(self.core.chunks.disk_rate()),
+        });
+        let lease = match disk {
             Some(disk) if self.is_sooner(disk, index, until) => {
                 self.board_disk(&mut flights, index, until, terms)
             }
@@ -100,17 +112,14 @@ impl Fill {
         Boarded::Flight(flights[&index].clone(), lease)
     }
 
-    /// What the disk that has the chunk would do; `None` if none has it, or that one is not to be
-    /// asked.
-    fn disk(&self, index: u32) -> Option<Disk> {
+    /// What a read from the disk that has the chunk would do; `None` if none has it, or that one is
+    /// not to be asked.
+    fn disk_read(&self, index: u32) -> Option<Estimate> {
         let (chunks, key) = (&self.core.chunks, self.key(index));
         if chunks.locate(&key) != Some(Tier::Disk) {
             return None;
         }
-        Some(Disk {
-            read: chunks.disk_estimate(&key, self.chunk_len(index))?,
-            rate: chunks.disk_rate().unwrap_or(f64::INFINITY),
-        })
+        chunks.disk_estimate(&key, self.chunk_len(index))
     }
 
     fn is_sooner(&self, disk: Disk, index: u32, until: u32) -> bool {
@@ -130,7 +139,7 @@ impl Fill {
     ) -> Lease {
         let lease = self.start_disk(flights, index, None, terms, Weak::new());
         for next in index + 1..until.min(index + DISK_DEPTH) {
-            if flights.contains_key(&next) || self.disk(next).is_none() {
+            if flights.contains_key(&next) || self.disk_read(next).is_none() {
                 break;
             }
             let Some(charge) = self.core.budget.ahead(self.chunk_len(next) as u64) else {
@@ -229,14 +238,17 @@ impl Fill {
         if let Some(flight) = flights.get(&first) {
             return Ahead::Passed(flight.part.chunks.end);
         }
-        let Some(disk) = self.disk(first) else {
+        let Some(read) = self.disk_read(first) else {
             return Ahead::Passed(first + 1);
         };
         let start = self.core.geometry.start(first);
         let outlook = Outlook {
             distance: start.saturating_sub(wish.position),
             speed: wish.speed,
-            disk: Some(disk),
+            disk: Some(Disk {
+                read,
+                rate: disk_rate(wish.disk_rate),
+            }),
             origin: (wish.free > 0).then(|| self.pace.connection()),
         };
         let len = self.chunk_len(first) as u64;

@@ -179,7 +179,9 @@ impl Cursor {
         if window == 0 || position >= size {
             return;
         }
-        let (streams, speed) = state.demand(fill);
+        // Once for the whole walk.
+        let disk_rate = fill.core.chunks.disk_rate();
+        let (streams, speed) = state.demand(fill, disk_rate);
         let cap = if state.requests > 1 {
             size
         } else {
@@ -198,6 +200,7 @@ impl Cursor {
             until,
             position,
             speed,
+            disk_rate,
             free: streams.saturating_sub(state.busy()),
             on_disk: 0,
         };
@@ -300,7 +303,7 @@ impl State {
     }
 
     /// How many streams the reader needs, and by how many bytes a second it comes nearer.
-    fn demand(&mut self, fill: &Fill) -> (u32, f64) {
+    fn demand(&mut self, fill: &Fill, disk: Option<f64>) -> (u32, f64) {
         let waited = std::mem::take(&mut self.waited);
         if waited {
             self.last_wait = Some(Instant::now());
@@ -312,7 +315,6 @@ impl State {
             Some(each) => each * f64::from(self.plan.limits().streams),
             None => fill.pace.connection().rate,
         };
-        let disk = fill.core.chunks.disk_rate();
         (
             self.plan.streams(each, waited),
             tiering::speed(self.plan.rate(), takes_at_once, disk, Some(all)),

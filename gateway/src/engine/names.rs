@@ -20,7 +20,7 @@ use super::{Engine, Error, Object, Open, Source};
 use crate::origin::list::PAGE;
 use crate::origin::{After, List, Listed, Listing, OriginError};
 use crate::plan::folder::{self, Child};
-use crate::plan::{ETag, ObjectId, ObjectKey, Timestamp, Version};
+use crate::plan::{ETag, ObjectKey, Timestamp, Version};
 use crate::store::{Entry as Known, Record};
 
 mod own;
@@ -185,10 +185,7 @@ impl Engine {
 
     /// Whether a version of the key is remembered, however old.
     fn knows(&self, source: &Source, key: &ObjectKey) -> bool {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
     }
 
@@ -308,10 +305,7 @@ impl Engine {
         let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
             return;
         };
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key,
-        };
+        let id = source.object(&key);
         if let Some(Known::Present(record)) = self.core.meta.peek(&id)
             && !record.must_confirm
             && record.confirmed < asked

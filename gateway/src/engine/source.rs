@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::origin::Origin;
-use crate::plan::Profile;
+use crate::plan::{ObjectId, ObjectKey, Profile};
 
 /// An origin, and how its objects are treated here. Routes with the same origin share its cache
 /// whatever their profiles.
@@ -15,4 +15,15 @@ pub struct Source {
     pub origin: Arc<dyn Origin>,
     /// The rules; may be exchanged at run time.
     pub profile: ArcSwap<Profile>,
+}
+
+impl Source {
+    /// The object of this key in the bucket.
+    #[must_use]
+    pub fn object(&self, key: &ObjectKey) -> ObjectId {
+        ObjectId {
+            origin: self.origin.id(),
+            key: key.clone(),
+        }
+    }
 }

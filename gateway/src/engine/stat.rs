@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Engine, Source};
 use crate::plan::freshness::Policy;
 use crate::plan::standing::Standing;
-use crate::plan::{ByteRange, ObjectId, ObjectKey, Version};
+use crate::plan::{ByteRange, ObjectKey, Version};
 use crate::store::{ChunkKey, Entry, Held, Record};
 
 /// Runs that are listed at most: an object of which every other chunk is cached has as many as it has
@@ -69,10 +69,7 @@ impl Engine {
     /// What is cached of `key`, or `None` where nothing is known of it. What the tiers say may be
     /// out of date by the time it is read: other requests go on.
     pub async fn stat(&self, source: &Source, key: &ObjectKey) -> Option<Stat> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         let entry = self.core.meta.load(&id).await?;
         let now = self.core.now();
         match entry {

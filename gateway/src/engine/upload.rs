@@ -206,10 +206,7 @@ impl Writers {
     /// read from it is what was written.
     #[must_use]
     pub fn find(&self, source: &Source, key: &ObjectKey) -> Option<Writer> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         Writer::join(&self.0, writing)
     }

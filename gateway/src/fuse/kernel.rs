@@ -61,12 +61,8 @@ impl Adapter {
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let files = self.files.clone();
-        let work = async move {
-            let done = files.bounded(work).await;
-            files.metrics.done(operation, done.is_err());
-            done
-        };
-        self.carry_out(work, reply);
+        let work = async move { files.bounded(work).await };
+        self.counted(operation, work, reply);
     }
 
     /// Answers when `work` is done, which bounds itself, or when the mount goes.
@@ -77,8 +73,19 @@ impl Adapter {
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let files = self.files.clone();
+        let work = async move { files.until_stopped(work).await };
+        self.counted(operation, work, reply);
+    }
+
+    fn counted<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        work: impl Future<Output = Result<T, Errno>> + Send + 'static,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        let files = self.files.clone();
         let work = async move {
-            let done = files.until_stopped(work).await;
+            let done = work.await;
             files.metrics.done(operation, done.is_err());
             done
         };

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use super::token::Token;
-use crate::plan::{KeyError, Network, ObjectKey};
+use crate::plan::{KeyError, Network, ObjectKey, Token};
 
 /// The section `[http]`, but for where it listens.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,10 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, TRANSFER_ENCODING,
-};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Body as HttpBody;
@@ -32,16 +29,7 @@ use crate::engine::{Error, Open};
 use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
 use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
-
-/// The headers of a request, beside `x-amz-meta-*`, that an object is stored with.
-const KEPT: [HeaderName; 6] = [
-    CONTENT_TYPE,
-    CONTENT_ENCODING,
-    CONTENT_DISPOSITION,
-    CONTENT_LANGUAGE,
-    CACHE_CONTROL,
-    EXPIRES,
-];
+use crate::plan::version::is_kept;
 
 /// Whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
@@ -186,8 +174,7 @@ impl Frontend {
 }
 
 fn kept(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
-    let own = |name: &HeaderName| KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-");
-    let kept = headers.iter().filter(|(name, _)| own(name));
+    let kept = headers.iter().filter(|(name, _)| is_kept(name));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }

@@ -3,21 +3,9 @@
 
 use std::collections::HashMap;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
+use percent_encoding::percent_decode;
 
-/// What stands for itself in a path (RFC 3986, 3.3, less what means something in a query).
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'!')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b',')
-    .remove(b':')
-    .remove(b'@');
+use super::key::encoded;
 
 /// What a line of an access log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +133,7 @@ fn path(target: &[u8]) -> Option<String> {
     };
     let decoded = percent_decode(path).decode_utf8().ok()?;
     let is_path = decoded.starts_with('/') && !decoded.contains('\0');
-    is_path.then(|| utf8_percent_encode(&decoded, ENCODED).to_string())
+    is_path.then(|| encoded(&decoded).to_string())
 }
 
 /// How often each path was asked for.

@@ -4,10 +4,32 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
+};
 
 /// The longest key that S3 takes, in bytes of UTF-8 (S3 user guide, "Object key naming").
 pub const MAX_KEY: usize = 1024;
+
+/// What of a key stands for itself in a path, also in a query (RFC 3986, 3.3, less `&`, `+` and `=`).
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b',')
+    .remove(b':')
+    .remove(b'@');
+
+/// A key, or the end of one, as it is written in a path: in one way, however a client wrote it.
+#[must_use]
+pub fn encoded(key: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(key, PLAIN)
+}
 
 /// The name of an object in its bucket: 1 to 1,024 bytes of UTF-8 without NUL and without `.` or
 /// `..` segments, so that it means the same to every client and proxy in between.

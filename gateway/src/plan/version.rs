@@ -3,10 +3,29 @@
 
 use std::fmt;
 
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES,
+};
 use http::{HeaderName, HeaderValue};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::{ETag, ObjectKey, Timestamp};
+
+/// The headers that an object is stored with and answered with, beside `x-amz-meta-*`.
+const KEPT: [HeaderName; 6] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    CONTENT_DISPOSITION,
+    CONTENT_LANGUAGE,
+    CACHE_CONTROL,
+    EXPIRES,
+];
+
+/// Whether a header is the object's own: stored with it, and part of each of its answers.
+#[must_use]
+pub fn is_kept(name: &HeaderName) -> bool {
+    KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")
+}
 
 /// Which bucket at which endpoint: a hash, stable across restarts and independent of the name that
 /// the configuration gives the origin.

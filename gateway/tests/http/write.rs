@@ -8,9 +8,10 @@ use futures_util::stream;
 use http::Method;
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
-use tidegate::http::{RouteSettings, Settings, Token};
+use tidegate::http::{RouteSettings, Settings};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
+use tidegate::plan::Token;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::gateway::{Gateway, Got, sample, status};

@@ -58,7 +58,15 @@ pub fn serve(dir: &Path, origin: &Origin, cache: Cache) -> Result<Peer> {
         .args(&arguments)
         .arg("--cache-dir")
         .arg(home.join("cache"))
-        .args(["--config", "/dev/null", "--log-level", "ERROR"])
+        .args(["--config", "/dev/null", "--log-level", "ERROR"]);
+    give_keys(&mut command, origin);
+    let server = Server::start(command, &home.join("rclone.log"), addr)?;
+    Ok(Peer::new(name, addr, config, server))
+}
+
+/// Names the bucket's store `origin` to rclone, and gives it the keys.
+pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
+    command
         .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")
         .env("RCLONE_CONFIG_ORIGIN_PROVIDER", "Minio")
         .env(
@@ -67,6 +75,4 @@ pub fn serve(dir: &Path, origin: &Origin, cache: Cache) -> Result<Peer> {
         )
         .env("RCLONE_CONFIG_ORIGIN_ACCESS_KEY_ID", ACCESS_KEY)
         .env("RCLONE_CONFIG_ORIGIN_SECRET_ACCESS_KEY", SECRET_KEY);
-    let server = Server::start(command, &home.join("rclone.log"), addr)?;
-    Ok(Peer::new(name, addr, config, server))
 }

@@ -17,10 +17,7 @@ pub(super) async fn open(
     how: How,
     headers: Headers,
 ) -> Result<Writer, WriteError> {
-    let id = ObjectId {
-        origin: source.origin.id(),
-        key: key.clone(),
-    };
+    let id = source.object(key);
     loop {
         if let Some(writer) = join(inner, &id, how, &headers).await? {
             return Ok(writer);

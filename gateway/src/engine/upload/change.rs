@@ -23,7 +23,7 @@ impl Writers {
     /// # Errors
     /// The origin's.
     pub async fn remove(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
-        let id = id(source, key);
+        let id = source.object(key);
         self.0.give_up(&id).await;
         let deleted = source.origin.writing().delete(key).await;
         missing(&self.0, &id).await;
@@ -38,7 +38,7 @@ impl Writers {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let made = origin.put(key, Headers::new(), empty, Guard::None).await;
-        let id = id(source, key);
+        let id = source.object(key);
         supersede(&self.0, &id, None).await;
         made?;
         self.0.core.folder_made(&id);
@@ -62,7 +62,7 @@ impl Writers {
         if from == to {
             return Ok(());
         }
-        let (old, new) = (id(source, from), id(source, to));
+        let (old, new) = (source.object(from), source.object(to));
         let open = self.0.writings().get(&old).cloned();
         if let Some(writing) = &open {
             writing.commit().await?;
@@ -138,13 +138,6 @@ impl Inner {
             key: new.key.clone(),
             version: Arc::new(Version { etag, ..version }),
         });
-    }
-}
-
-fn id(source: &Source, key: &ObjectKey) -> ObjectId {
-    ObjectId {
-        origin: source.origin.id(),
-        key: key.clone(),
     }
 }
 

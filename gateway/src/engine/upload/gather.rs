@@ -10,7 +10,7 @@ use super::writing::{Pinned, Writing};
 use crate::engine::{Error, Object};
 use crate::plan::freshness::Policy;
 use crate::plan::upload::{From, Gone};
-use crate::plan::{ByteRange, ObjectId, VersionId};
+use crate::plan::{ByteRange, VersionId};
 use crate::store::Record;
 
 impl Writing {
@@ -82,10 +82,7 @@ impl Writing {
     /// The base, opened on exactly its version.
     pub(super) async fn object(&self, base: &Pinned) -> Object {
         let engine = &self.inner.engine;
-        let id = ObjectId {
-            origin: self.source.origin.id(),
-            key: base.key.clone(),
-        };
+        let id = self.source.object(&base.key);
         let generation = self.inner.core.meta.generation(&id).await;
         let now = self.inner.core.now();
         let record = Record {

@@ -9,7 +9,7 @@ use super::writing::State;
 use super::{Stage, Writer, Writers};
 use crate::engine::{Object, Source};
 use crate::origin::write::Headers;
-use crate::plan::{ObjectId, ObjectKey, Timestamp};
+use crate::plan::{ObjectKey, Timestamp};
 
 /// A draft as it is now.
 #[derive(Debug, Clone)]
@@ -51,10 +51,7 @@ impl Writers {
     /// What an object that is being written looks like, if it differs from what is in the bucket.
     #[must_use]
     pub fn look(&self, source: &Source, key: &ObjectKey) -> Option<Drafted> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         let state = writing.state();
         (state.dirty && !state.removed).then(|| Drafted::of(&state))

@@ -90,10 +90,7 @@ impl Engine {
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin + 'static,
     ) -> Result<ETag, WriteError> {
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
             return Err(WriteError::TooLarge);
         }
@@ -138,10 +135,7 @@ impl Engine {
                 return Err(WriteError::Changed);
             }
         }
-        let id = ObjectId {
-            origin: source.origin.id(),
-            key: key.clone(),
-        };
+        let id = source.object(key);
         let deleted = source.origin.writing().delete(key).await;
         self.forget(&id).await;
         Ok(deleted?)

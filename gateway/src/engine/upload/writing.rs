@@ -184,6 +184,11 @@ impl State {
         }
     }
 
+    /// What is queued for the journal, and the journal's file.
+    fn take_records(&mut self) -> (Option<Arc<SpoolFile>>, Vec<Record>) {
+        (self.file.clone(), std::mem::take(&mut self.records))
+    }
+
     /// Queues what was written since the journal was told last.
     pub(super) fn note_written(&mut self) {
         let extents: Vec<_> = self.unnoted.iter().map(|it| (it.start, it.end)).collect();
@@ -241,11 +246,7 @@ impl Writing {
     /// Tells the journal what is queued for it.
     pub(super) async fn flush(&self) -> Result<(), WriteError> {
         let _journal = self.journal.lock().await;
-        let (file, records) = {
-            let mut state = self.state();
-            let records = std::mem::take(&mut state.records);
-            (state.file.clone(), records)
-        };
+        let (file, records) = self.state().take_records();
         match file {
             Some(file) if !records.is_empty() => {
                 Ok(file.blocking(move |file| file.note(&records)).await?)
@@ -257,11 +258,7 @@ impl Writing {
     /// The same, durably: for what must not be undone by a loss of power.
     pub(super) async fn flush_durably(&self) -> Result<(), WriteError> {
         let _journal = self.journal.lock().await;
-        let (file, records) = {
-            let mut state = self.state();
-            let records = std::mem::take(&mut state.records);
-            (state.file.clone(), records)
-        };
+        let (file, records) = self.state().take_records();
         match file {
             Some(file) => Ok(file
                 .blocking(move |file| file.note_durably(&records))
@@ -278,8 +275,7 @@ impl Writing {
             let mut state = self.state();
             state.note_written();
             state.promised = true;
-            let records = std::mem::take(&mut state.records);
-            (state.file.clone(), records)
+            state.take_records()
         };
         match file {
             Some(file) => Ok(file.blocking(move |file| file.sync(records)).await?),

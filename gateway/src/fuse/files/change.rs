@@ -28,14 +28,19 @@ impl Files {
 
     /// Removes a file.
     pub(in crate::fuse) async fn unlink(&self, folder: u64, name: OsString) -> Result<(), Errno> {
-        let (writers, source) = (self.writers()?, self.source.clone());
+        let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
-        let key = key(&path)?;
+        self.remove(writers, &path).await
+    }
+
+    /// Removes an object, the marker of a folder included, and its node.
+    async fn remove(&self, writers: Writers, path: &str) -> Result<(), Errno> {
+        let (key, source) = (key(path)?, self.source.clone());
         let gone = key.clone();
         let work = async move { writers.remove(&source, &gone).await };
-        to_its_end(work, &path).await?;
+        to_its_end(work, path).await?;
         self.tell_others(key);
-        self.nodes.unlink(&path);
+        self.nodes.unlink(path);
         Ok(())
     }
 
@@ -56,23 +61,17 @@ impl Files {
 
     /// Removes a folder with nothing in it.
     pub(in crate::fuse) async fn rmdir(&self, folder: u64, name: OsString) -> Result<(), Errno> {
-        let (writers, source) = (self.writers()?, self.source.clone());
+        let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
         let prefix = format!("{path}/");
-        if !writers.below(&source, &prefix).is_empty() {
+        if !writers.below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        let empty = self.engine.is_empty(&source, &prefix).await;
+        let empty = self.engine.is_empty(&self.source, &prefix).await;
         if !empty.map_err(|error| errno::logged(&error, &prefix))? {
             return Err(Errno::ENOTEMPTY);
         }
-        let marker = key(&prefix)?;
-        let gone = marker.clone();
-        let work = async move { writers.remove(&source, &gone).await };
-        to_its_end(work, &path).await?;
-        self.tell_others(marker);
-        self.nodes.unlink(&prefix);
-        Ok(())
+        self.remove(writers, &prefix).await
     }
 
     /// Renames a file. `keep`: not over another one.

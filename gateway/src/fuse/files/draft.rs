@@ -14,10 +14,9 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use super::super::nodes::Node;
 use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
-use crate::engine::Writer;
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::upload::{Drafted, How, Stage};
-
+use crate::engine::{WriteError, Writer};
 use crate::plan::ObjectKey;
 
 /// An open handle's share in its node, until it is dropped.
@@ -188,14 +187,16 @@ impl Files {
     pub(super) async fn progressing<T>(
         &self,
         writer: &Writer,
-        work: impl Future<Output = Result<T, Errno>>,
+        work: impl Future<Output = Result<T, WriteError>>,
     ) -> Result<T, Errno> {
         let mut progress = writer.progress();
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return done,
+                done = &mut work => {
+                    return done.map_err(|error| errno::written(&error, writer.key().as_str()));
+                }
                 () = self.stop.cancelled() => return Err(Errno::EIO),
                 moved = tokio::time::timeout(self.settings.deadline, progress.changed()) => {
                     if moved.is_err() {

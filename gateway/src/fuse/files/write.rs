@@ -9,16 +9,16 @@ use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenFlags};
 use rustix::fs::{FallocateFlags, OFlags};
 
+use super::super::attr;
 use super::super::nodes::Node;
 use super::super::process::Users;
 use super::super::settings::Modified;
-use super::super::{attr, errno};
 use super::draft::Writing;
 use super::open::Handle;
 use super::{Files, Shown, path_of};
+use crate::engine::Writer;
 use crate::engine::names::Entry;
 use crate::engine::upload::How;
-use crate::engine::{WriteError, Writer};
 
 /// What a handle that writes has beside its share in the node.
 #[derive(Debug)]
@@ -123,11 +123,10 @@ impl Files {
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
             self.date(pen).await;
-            let at = match append {
+            match append {
                 true => pen.writer.append(data).await,
                 false => pen.writer.write_at(offset, data).await.map(|()| offset),
-            };
-            at.map_err(|error| failed(&pen.writer, &error))
+            }
         };
         let at = self.progressing(&pen.writer, work).await?;
         if at != offset {
@@ -167,11 +166,7 @@ impl Files {
     pub(super) async fn commit(&self, writer: &Writer) -> Result<(), Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let commit = writable.commit;
-        let work = async {
-            let done = writer.commit(commit).await;
-            done.map_err(|error| failed(writer, &error))
-        };
-        self.progressing(writer, work).await?;
+        self.progressing(writer, writer.commit(commit)).await?;
         self.tell_others(writer.key());
         Ok(())
     }
@@ -182,11 +177,7 @@ impl Files {
         let Some(writer) = handle.draft() else {
             return Ok(());
         };
-        let work = async {
-            let done = writer.sync().await;
-            done.map_err(|error| failed(&writer, &error))
-        };
-        self.progressing(&writer, work).await
+        self.progressing(&writer, writer.sync()).await
     }
 
     /// Changes attributes, and says what they are then.
@@ -226,11 +217,7 @@ impl Files {
     }
 
     async fn cut(&self, writer: &Writer, size: u64) -> Result<(), Errno> {
-        let work = async {
-            let done = writer.truncate(size).await;
-            done.map_err(|error| failed(writer, &error))
-        };
-        self.progressing(writer, work).await
+        self.progressing(writer, writer.truncate(size)).await
     }
 
     /// Gives a file a time. It is kept in the object's metadata: of one that is being written in any
@@ -280,9 +267,4 @@ impl Files {
             false => Ok(()),
         }
     }
-}
-
-/// The number of a failure, and a line in the log.
-fn failed(writer: &Writer, error: &WriteError) -> Errno {
-    errno::written(error, writer.key().as_str())
 }

@@ -10,23 +10,13 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::origin::OriginError;
+use crate::plan::version::is_kept;
 use crate::plan::{ByteRange, ETag, Timestamp, Version};
-
-/// The object's own headers, beside `x-amz-meta-*`, that are passed on.
-const PASSED_ON: [HeaderName; 6] = [
-    CONTENT_TYPE,
-    CONTENT_ENCODING,
-    CONTENT_DISPOSITION,
-    CONTENT_LANGUAGE,
-    CACHE_CONTROL,
-    EXPIRES,
-];
 
 /// Keeps the raw head of one request's answer.
 #[derive(Debug, Clone, Default)]
@@ -176,9 +166,8 @@ impl Head {
         self.headers
             .iter()
             .filter(|(name, value)| {
-                let own = PASSED_ON.contains(name) || name.as_str().starts_with("x-amz-meta-");
                 // How an upload was framed, remembered by some stores as if it were a coding.
-                own && !(*name == CONTENT_ENCODING && *value == "aws-chunked")
+                is_kept(name) && !(*name == CONTENT_ENCODING && *value == "aws-chunked")
             })
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()

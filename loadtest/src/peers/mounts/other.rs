@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use super::Access;
 use crate::child::find_program;
-use crate::peers::Origin;
 use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
+use crate::peers::{Origin, rclone};
 
 /// The names of those that can be mounted.
 pub const NAMES: [&str; 6] = [
@@ -103,13 +103,6 @@ pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
     command
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")
-        .env("RCLONE_CONFIG_ORIGIN_PROVIDER", "Minio")
-        .env(
-            "RCLONE_CONFIG_ORIGIN_ENDPOINT",
-            format!("http://{}", origin.addr),
-        )
-        .env("RCLONE_CONFIG_ORIGIN_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("RCLONE_CONFIG_ORIGIN_SECRET_ACCESS_KEY", SECRET_KEY);
+        .env("AWS_EC2_METADATA_DISABLED", "true");
+    rclone::give_keys(command, origin);
 }

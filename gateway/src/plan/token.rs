@@ -1,4 +1,4 @@
-//! The token that a route's writers show.
+//! The token that somebody shows who may change something.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ impl Token {
         (!text.is_empty()).then(|| Self(text.as_bytes().into()))
     }
 
-    /// Whether a request shows it, as `Authorization: Bearer …` (RFC 6750, 2.1). The time that takes
-    /// tells nothing but its length.
-    pub(super) fn is_shown_by(&self, headers: &HeaderMap) -> bool {
+    /// Whether a request shows it, as `Authorization: Bearer …`, the scheme in any case (RFC 6750, 2.1;
+    /// RFC 9110, 11.1). The time that takes tells nothing but its length.
+    #[must_use]
+    pub fn is_shown_by(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(AUTHORIZATION).and_then(|value| {
             let (scheme, rest) = value.as_bytes().split_at_checked("bearer ".len())?;
             let bearer = scheme.eq_ignore_ascii_case(b"bearer ");
@@ -55,7 +56,12 @@ mod tests {
         let rows = [
             ("Bearer s3cret", true),
             ("bearer  s3cret ", true),
+            ("bEARER  s3cret ", true),
             ("Bearer s3cre", false),
+            ("Bearer s3cres", false),
+            ("Bearer ", false),
+            ("Bearers3cret", false),
+            ("Bear", false),
             ("Bearer s3cretx", false),
             ("Basic s3cret", false),
             ("s3cret", false),
