@@ -82,6 +82,10 @@ async fn what_is_missing_costs_two_and_is_remembered() {
     // A bare 404 is no negative entry for those who ask for the object itself.
     world.bucket.put("none", "there");
     assert!(world.read("none").await.is_ok());
+    // Nor does the name go on missing for those who ask for it, now that the object was found.
+    world.requests(&mut before);
+    assert!(is_file(&world.entry("none").await, 5));
+    assert_eq!(world.requests(&mut before), 0);
     pass(Duration::from_secs(6)).await;
     assert!(is_file(&world.entry("none").await, 5));
 }

@@ -144,7 +144,9 @@ impl Engine {
         asked: &Asked,
         headers: bool,
     ) -> Result<Answer, Error> {
+        // Of an object that was found since, by whoever opened it, it is not missing any more.
         let seen = self.core.names.get(asked, path);
+        let seen = seen.filter(|(it, _)| !it.is_missing() || !self.knows(source, &key));
         match &seen {
             Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, *fresh)),
             Some((Meaning::Missing, fresh)) => return Ok(lasting(Entry::Missing, *fresh)),

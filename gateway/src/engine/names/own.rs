@@ -33,13 +33,11 @@ impl Engine {
     /// Whether it is known without asking that there is no such object.
     pub(in crate::engine) fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
         let asked = self.asked(source);
-        match self.core.names.get(&asked, key.as_str()) {
-            Some((meaning, _)) => matches!(meaning, Meaning::Missing),
-            None => {
-                let missing = self.core.names.is_missing(&asked, key.as_str());
-                missing.is_some() && !self.knows(source, key)
-            }
-        }
+        let missing = match self.core.names.get(&asked, key.as_str()) {
+            Some((meaning, _)) => meaning.is_missing(),
+            None => self.core.names.is_missing(&asked, key.as_str()).is_some(),
+        };
+        missing && !self.knows(source, key)
     }
 
     /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. One request.

@@ -24,6 +24,12 @@ pub(super) enum Meaning {
     Missing,
 }
 
+impl Meaning {
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+}
+
 /// When and how something was asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
