@@ -226,20 +226,47 @@ async fn a_reader_goes_along_with_what_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_stays_in_the_kernels_pages() {
+async fn what_was_changed_stays_in_the_kernels_pages_and_what_was_filled_does_not() {
     let desk = Desk::start("").await;
     let path = desk.path("file");
     let reads = async || {
         let words = ["fuse_operations", "operation=\"read\""];
         desk.mounted.gateway.metric(&words).await
     };
-    let (there, bytes) = (path.clone(), sample(1, 3 * MIB));
-    let written = bytes.clone();
-    blocking(move || std::fs::write(there, written).expect("written")).await;
+    let again = |bytes: Vec<u8>| {
+        let path = path.clone();
+        blocking(move || assert!(std::fs::read(path).expect("read") == bytes))
+    };
+    let there = path.clone();
+    blocking(move || std::fs::write(there, sample(1, 3 * MIB)).expect("written")).await;
     let before = reads().await;
-    let read = blocking(move || std::fs::read(path).expect("read")).await;
-    assert!(read == bytes);
+    again(sample(1, 3 * MIB)).await;
+    assert_ne!(reads().await, before, "a new file goes past the pages");
+    let there = path.clone();
+    blocking(move || {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(there)
+            .expect("it opens");
+        file.write_all_at(&sample(2, 3 * MIB), 0).expect("written");
+    })
+    .await;
+    let before = reads().await;
+    again(sample(2, 3 * MIB)).await;
     assert_eq!(reads().await, before, "it had to be read again");
+    // Who finds it being filled reads what is there, and so does who comes after.
+    let there = desk.path("filled");
+    blocking(move || {
+        let writer = File::create(&there).expect("created");
+        for round in 1..6 {
+            let bytes = sample(round, 3 * MIB);
+            writer.write_all_at(&bytes, 0).expect("written");
+            assert!(std::fs::read(&there).expect("read") == bytes, "{round}");
+        }
+        drop(writer);
+        assert!(std::fs::read(&there).expect("read") == sample(5, 3 * MIB));
+    })
+    .await;
     desk.stop().await;
 }
 

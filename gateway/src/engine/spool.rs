@@ -20,13 +20,17 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 
+pub(super) mod data;
 pub(super) mod file;
 pub(super) mod journal;
+pub(super) mod recent;
 pub(super) mod replay;
 pub(super) mod space;
+mod tail;
 
 use file::SpoolFile;
 use journal::Begin;
+use recent::Memory;
 use replay::Replayed;
 use space::Space;
 
@@ -53,6 +57,7 @@ pub enum SpoolError {
 pub(super) struct Spool {
     directory: PathBuf,
     pub(super) space: Space,
+    memory: Memory,
     /// Held as long as the spool is open.
     _lock: File,
 }
@@ -85,8 +90,9 @@ const DATA: &str = "data";
 const JOURNAL: &str = "journal";
 
 impl Spool {
-    /// Opens the spool in `directory`, made if it is missing, for at most `size` bytes. Blocks.
-    pub(super) fn open(directory: &Path, size: u64) -> Result<Self, SpoolError> {
+    /// Opens the spool in `directory`, made if it is missing, for at most `size` bytes, and memory for
+    /// what is sent soon after. Blocks.
+    pub(super) fn open(directory: &Path, size: u64, memory: Memory) -> Result<Self, SpoolError> {
         let failed = |what| {
             let path = directory.to_owned();
             move |error| SpoolError::Io { what, path, error }
@@ -110,6 +116,7 @@ impl Spool {
         Ok(Self {
             directory: directory.to_owned(),
             space: Space::new(size),
+            memory,
             _lock: lock,
         })
     }
@@ -119,7 +126,7 @@ impl Spool {
         loop {
             let id = super::upload::random();
             let id = format!("{id:016x}");
-            match SpoolFile::create(&self.directory, &id, begin) {
+            match SpoolFile::create(&self.directory, &id, begin, self.memory.clone()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => return made.map(Arc::new),
             }
@@ -164,7 +171,7 @@ impl Spool {
             SpoolFile::remove_files(&self.directory, &id);
             return Ok(None);
         };
-        let file = SpoolFile::reopen(&self.directory, &id, sound)?;
+        let file = SpoolFile::reopen(&self.directory, &id, sound, self.memory.clone())?;
         self.space.take(replayed.draft.local().bytes());
         Ok(Some((Arc::new(file), replayed)))
     }

@@ -39,6 +39,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::core::Core;
+use super::spool::recent::Memory;
 use super::spool::{Spool, SpoolError};
 use super::{Engine, Source};
 use crate::origin::write::Headers;
@@ -172,7 +173,11 @@ impl Writers {
         settings: Settings,
         sources: &[Arc<Source>],
     ) -> Result<Self, SpoolError> {
-        let spool = Spool::open(&settings.spool, settings.size)?;
+        let memory = Memory {
+            share: engine.core.received.clone(),
+            budget: engine.core.budget.clone(),
+        };
+        let spool = Spool::open(&settings.spool, settings.size, memory)?;
         let writers = Self(Arc::new(Inner {
             engine: engine.clone(),
             core: engine.core.clone(),

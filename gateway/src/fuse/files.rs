@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -57,6 +58,8 @@ pub(super) struct Files {
     kernel: OnceLock<Arc<dyn Kernel>>,
     late: Late,
     mounted: SystemTime,
+    /// Files that go past the kernel's pages can be mapped all the same.
+    pub(super) maps: AtomicBool,
 }
 
 /// What the kernel is told of a node, and for how long it may believe that.
@@ -83,6 +86,7 @@ impl Files {
             folders: Handles::default(),
             kernel: OnceLock::new(),
             late: Late::default(),
+            maps: AtomicBool::new(false),
             mounted: SystemTime::now(),
         }
     }

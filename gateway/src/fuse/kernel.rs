@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
@@ -122,9 +123,13 @@ impl Filesystem for Adapter {
             // that a write would have to take away.
             wanted |= InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
             let _ = config.set_max_write(MAX_WRITE);
+            wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         }
         // What an old kernel lacks it does without.
-        let _ = config.add_capabilities(wanted & config.capabilities());
+        let given = wanted & config.capabilities();
+        let _ = config.add_capabilities(given);
+        let maps = given.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.files.maps.store(maps, Ordering::Relaxed);
         let _ = config.set_max_background(BACKGROUND);
         Ok(())
     }

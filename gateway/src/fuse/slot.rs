@@ -4,6 +4,10 @@
 //! was written, and after a commit the version that this became. A handle *follows* the draft that
 //! was begun while the handle was open; one that is opened when nobody writes any more is on a version
 //! of its own, as in a mount that only reads.
+//!
+//! Who alone opens a file to fill it, which has little in it or nothing, goes past the kernel's pages:
+//! they are seldom read, and to make one costs as much as to write to it. As long as that handle is
+//! open, whoever comes goes past them too.
 
 use std::sync::Arc;
 
@@ -16,12 +20,33 @@ pub(super) struct Slot {
     writer: Option<Arc<Writer>>,
     /// Open handles that write.
     writers: u32,
+    /// Those of them that write past the pages.
+    past: u32,
     /// Open handles.
     handles: u32,
     /// How often somebody began to write.
     begun: u64,
     /// The version that the file had when it was renamed, and what has its bytes now.
     moved: Option<(VersionId, Object)>,
+}
+
+/// What a handle is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    /// It writes, and may read.
+    Write,
+    /// It writes to what has little in it.
+    Fill,
+}
+
+/// What a handle is given when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entered {
+    /// When that was, in drafts.
+    pub(super) born: u64,
+    /// It must go past the kernel's pages.
+    pub(super) past: bool,
 }
 
 impl Slot {
@@ -42,20 +67,29 @@ impl Slot {
         before.is_some_and(|before| !before.is_of_one(&writer))
     }
 
-    /// A handle is opened. Gives its birth; `follows`: it reads the draft that is there.
-    pub(super) fn enter(&mut self, writes: bool, follows: bool) -> u64 {
+    /// A handle is opened; `follows`: it reads the draft that is there.
+    pub(super) fn enter(&mut self, purpose: Purpose, follows: bool) -> Entered {
+        let alone = purpose == Purpose::Fill && self.handles == 0;
+        let past = alone || self.past > 0;
         self.handles += 1;
-        self.writers += u32::from(writes);
-        match follows {
+        if purpose != Purpose::Read {
+            self.writers += 1;
+            self.past += u32::from(past);
+        }
+        let born = match follows {
             true => self.begun.saturating_sub(1),
             false => self.begun,
-        }
+        };
+        Entered { born, past }
     }
 
     /// A handle is closed. With the last one the draft is let go.
-    pub(super) fn leave(&mut self, writes: bool) -> Option<Arc<Writer>> {
+    pub(super) fn leave(&mut self, purpose: Purpose, entered: Entered) -> Option<Arc<Writer>> {
         self.handles -= 1;
-        self.writers -= u32::from(writes);
+        if purpose != Purpose::Read {
+            self.writers -= 1;
+            self.past -= u32::from(entered.past);
+        }
         match self.handles {
             0 => {
                 self.moved = None;
@@ -81,5 +115,35 @@ impl Slot {
         moved
             .filter(|(from, _)| *from == of)
             .map(|(_, to)| to.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fills_a_file_alone_goes_past_the_pages_and_so_does_who_joins() {
+        let mut slot = Slot::default();
+        let first = slot.enter(Purpose::Fill, true);
+        let reader = slot.enter(Purpose::Read, true);
+        let second = slot.enter(Purpose::Write, true);
+        assert!(first.past && reader.past && second.past);
+        slot.leave(Purpose::Fill, first);
+        let third = slot.enter(Purpose::Read, true);
+        assert!(third.past, "the second still writes past them");
+        slot.leave(Purpose::Write, second);
+        assert!(!slot.enter(Purpose::Read, true).past);
+    }
+
+    #[test]
+    fn who_finds_a_file_open_uses_the_pages() {
+        let mut slot = Slot::default();
+        let writer = slot.enter(Purpose::Write, true);
+        let second = slot.enter(Purpose::Fill, true);
+        assert!(!writer.past && !second.past);
+        slot.leave(Purpose::Fill, second);
+        slot.leave(Purpose::Write, writer);
+        assert_eq!((slot.writers, slot.past, slot.handles), (0, 0, 0));
     }
 }

@@ -1,26 +1,24 @@
 //! The two files of one draft.
 //!
-//! Everything that touches them runs where blocking is allowed. Reads and writes of data go by
-//! offset, and need no lock; the journal is appended to under one.
+//! Everything that touches them runs where blocking is allowed. Data goes by offset (`data`); the
+//! journal is appended to under a lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::stream;
-use rustix::fs::{FallocateFlags, fallocate};
 use tokio::task::spawn_blocking;
 
+use super::data::{self, FRAME};
 use super::journal::{self, Begin, Record};
+use super::recent::Memory;
 use super::{DATA, JOURNAL};
 use crate::origin::{Body, Crc64, OriginError};
 use crate::plan::ByteRange;
-
-/// What is read at a time: with several parts on their way, memory holds so much of each twice.
-pub(in crate::engine) const FRAME: u64 = 1 << 20;
 
 /// A journal that is begun anew, before it takes the place of the old one.
 pub(super) const UNFINISHED: &str = "new";
@@ -30,21 +28,27 @@ pub(super) const UNFINISHED: &str = "new";
 pub(in crate::engine) struct SpoolFile {
     directory: PathBuf,
     id: String,
-    data: File,
+    data: data::Data,
     journal: Mutex<File>,
 }
 
 impl SpoolFile {
     /// Makes both files.
-    pub(super) fn create(directory: &Path, id: &str, begin: &Begin) -> io::Result<Self> {
+    pub(super) fn create(
+        directory: &Path,
+        id: &str,
+        begin: &Begin,
+        memory: Memory,
+    ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        let data = options.open(path(directory, id, DATA))?;
+        let at = path(directory, id, DATA);
+        let data = options.open(&at)?;
         let journal = options.open(path(directory, id, JOURNAL))?;
         let file = Self {
             directory: directory.to_owned(),
             id: id.to_owned(),
-            data,
+            data: data::Data::new(data, &at, memory),
             journal: Mutex::new(journal),
         };
         let mut head = journal::MAGIC.to_vec();
@@ -54,18 +58,24 @@ impl SpoolFile {
     }
 
     /// Opens both files again, and cuts off what of the journal is not sound.
-    pub(super) fn reopen(directory: &Path, id: &str, sound: u64) -> io::Result<Self> {
+    pub(super) fn reopen(
+        directory: &Path,
+        id: &str,
+        sound: u64,
+        memory: Memory,
+    ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600);
         let mut journal = options.clone();
         let journal = journal.append(true).open(path(directory, id, JOURNAL))?;
         options.create(true).truncate(false);
-        let data = options.open(path(directory, id, DATA))?;
+        let at = path(directory, id, DATA);
+        let data = options.open(&at)?;
         journal.set_len(sound)?;
         Ok(Self {
             directory: directory.to_owned(),
             id: id.to_owned(),
-            data,
+            data: data::Data::new(data, &at, memory),
             journal: Mutex::new(journal),
         })
     }
@@ -82,35 +92,31 @@ impl SpoolFile {
 
     /// Writes data at its place.
     pub(in crate::engine) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.data.write_all_at(bytes, offset)
+        self.data.write(offset, bytes)
+    }
+
+    /// The same, if that needs no disk. Does not block.
+    pub(in crate::engine) fn take_in(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.data.take_in(offset, bytes)
     }
 
     /// Reads data; what was never written is zero.
     pub(in crate::engine) fn read(&self, range: ByteRange) -> io::Result<Bytes> {
-        let length = usize::try_from(range.len()).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        let mut done = 0;
-        while done < length {
-            match self
-                .data
-                .read_at(&mut bytes[done..], range.start + done as u64)
-            {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(bytes.into())
+        self.data.read(range)
+    }
+
+    /// Data was sent: nobody will soon ask for it.
+    pub(in crate::engine) fn sent(&self, range: ByteRange) {
+        self.data.sent(range);
     }
 
     /// The checksum of data.
     pub(in crate::engine) fn crc64(&self, range: ByteRange) -> io::Result<u64> {
         let (mut crc, mut at) = (Crc64::default(), range.start);
         while at < range.end {
-            let end = range.end.min(at + FRAME);
-            crc.update(&self.read(ByteRange::new(at, end))?);
-            at = end;
+            let bytes = self.data.first(frame(at, range.end))?;
+            crc.update(&bytes);
+            at += bytes.len() as u64;
         }
         Ok(crc.finish())
     }
@@ -124,11 +130,15 @@ impl SpoolFile {
                 if at >= range.end {
                     return None;
                 }
-                let piece = ByteRange::new(at, range.end.min(at + FRAME));
-                let read = file.blocking(move |file| file.read(piece)).await;
+                let piece = frame(at, range.end);
+                let read = match file.data.at_hand(piece) {
+                    Some(bytes) => Ok(bytes),
+                    None => file.blocking(move |file| file.data.first(piece)).await,
+                };
+                let next = read.as_ref().map_or(range.end, |it| at + it.len() as u64);
                 // A disk that fails is no fault of the origin's, and trying again mends nothing.
                 let read = read.map_err(|_| OriginError::BadAnswer("the spool cannot be read"));
-                Some((read, piece.end))
+                Some((read, next))
             }
         }))
     }
@@ -147,7 +157,7 @@ impl SpoolFile {
 
     /// Makes the data durable, and then the journal with `records` and the word that it is.
     pub(in crate::engine) fn sync(&self, mut records: Vec<Record>) -> io::Result<()> {
-        self.data.sync_data()?;
+        self.data.sync()?;
         records.push(Record::Synced);
         self.note_durably(&records)?;
         // The names of both files, which were perhaps made just now.
@@ -156,23 +166,12 @@ impl SpoolFile {
 
     /// Lets go of data; it reads as zero from now on.
     pub(in crate::engine) fn punch(&self, range: ByteRange) -> io::Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let end = range.end.min(self.data.metadata()?.len()).max(range.start);
-        match fallocate(&self.data, flags, range.start, end - range.start) {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.data.punch(range)
     }
 
     /// Forgets data from `size` on.
     pub(in crate::engine) fn cut(&self, size: u64) -> io::Result<()> {
-        if self.data.metadata()?.len() > size {
-            self.data.set_len(size)?;
-        }
-        Ok(())
+        self.data.cut(size)
     }
 
     /// Begins anew: durably from `begin` on, and with no data. `promised`: as something that was
@@ -194,7 +193,7 @@ impl SpoolFile {
         File::open(&self.directory)?.sync_all()?;
         *journal = file;
         drop(journal);
-        self.data.set_len(0)
+        self.data.cut(0)
     }
 
     /// Takes both files away.
@@ -212,6 +211,11 @@ impl SpoolFile {
     fn journal(&self) -> MutexGuard<'_, File> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is read at a time, from an offset on.
+fn frame(at: u64, end: u64) -> ByteRange {
+    ByteRange::new(at, end.min(at + FRAME))
 }
 
 /// Takes a file away, if it is there.

@@ -82,14 +82,18 @@ impl Writing {
         self.state().draft.begin_write(range)?;
         let growth = room.keep();
         let length = bytes.len() as u64;
-        let writing = self.clone();
-        // To its end, also if nobody waits for that any more.
-        let written = spawn_blocking(move || {
-            let _held = (held, page);
-            let written = file.write(range.start, &bytes);
-            writing.put_in_ended(range, growth, written)
-        });
-        written.await.map_err(|_| WriteError::Closing)??;
+        if file.take_in(range.start, &bytes) {
+            self.put_in_ended(range, growth, Ok(()))?;
+        } else {
+            let writing = self.clone();
+            // To its end, also if nobody waits for that any more.
+            let written = spawn_blocking(move || {
+                let _held = (held, page);
+                let written = file.write(range.start, &bytes);
+                writing.put_in_ended(range, growth, written)
+            });
+            written.await.map_err(|_| WriteError::Closing)??;
+        }
         self.inner.metrics.written.inc_by(length);
         self.kick(When::Writing);
         Ok(())

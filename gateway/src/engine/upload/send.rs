@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::writing::Writing;
 use super::{STREAMS, WriteError};
-use crate::engine::spool::file::{FRAME, SpoolFile};
+use crate::engine::spool::data::FRAME;
+use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::payload::Frames;
 use crate::origin::write::Headers;
@@ -105,6 +106,9 @@ impl Writing {
                             etag: etag.as_str().to_owned(),
                             crc64,
                         });
+                        if let Some(file) = &state.file {
+                            file.sent(job.range);
+                        }
                     } else {
                         self.inner.metrics.resent.inc();
                     }

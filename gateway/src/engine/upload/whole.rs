@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::WriteError;
 use super::commit::Published;
 use super::writing::Writing;
-use crate::engine::spool::file::FRAME;
+use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Payload};
 use crate::plan::{ByteRange, ETag, Version};

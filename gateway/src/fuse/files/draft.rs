@@ -12,6 +12,7 @@ use fuser::Errno;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::super::nodes::Node;
+use super::super::slot::{Entered, Purpose};
 use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
 use crate::engine::names::{Answer, Entry, Facts};
@@ -19,29 +20,32 @@ use crate::engine::upload::{Drafted, How, Stage};
 use crate::engine::{WriteError, Writer};
 use crate::plan::ObjectKey;
 
+/// A file with so much in it, or less, is opened to be filled.
+const LITTLE: u64 = 1 << 20;
+
 /// An open handle's share in its node, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) node: Arc<Node>,
-    writes: bool,
-    pub(super) born: u64,
+    purpose: Purpose,
+    pub(super) entered: Entered,
 }
 
 impl Share {
     /// A handle is opened; `follows`: it reads the draft that is there.
-    pub(super) fn new(node: &Arc<Node>, writes: bool, follows: bool) -> Self {
-        let born = node.slot().enter(writes, follows);
+    pub(super) fn new(node: &Arc<Node>, purpose: Purpose, follows: bool) -> Self {
+        let entered = node.slot().enter(purpose, follows);
         Self {
             node: node.clone(),
-            writes,
-            born,
+            purpose,
+            entered,
         }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let writer = self.node.slot().leave(self.writes);
+        let writer = self.node.slot().leave(self.purpose, self.entered);
         let mut pages = self.node.pages();
         if writer.is_some() && pages.is_draft() {
             pages.settle(None);
@@ -123,8 +127,14 @@ impl Files {
         stage.to_owned()
     }
 
-    /// A draft of a file, for a handle that writes. To be ended with [`Files::leave`].
-    pub(super) async fn enter(&self, node: &Arc<Node>, how: How) -> Result<Writing, Errno> {
+    /// A draft of a file, for a handle that writes; `may_pass`: it can do without the kernel's pages.
+    /// To be ended with [`Files::leave`].
+    pub(super) async fn enter(
+        &self,
+        node: &Arc<Node>,
+        how: How,
+        may_pass: bool,
+    ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let key = key_of(node)?;
         let opened = writable
@@ -134,8 +144,12 @@ impl Files {
             .await
             .map_err(|error| errno::written(&error, key.as_str()))?;
         let writer = Arc::new(writer);
+        let purpose = match may_pass && writer.size() <= LITTLE {
+            true => Purpose::Fill,
+            false => Purpose::Write,
+        };
         let _turn = node.turn.lock().await;
-        let share = self.begin(node, &writer, true).await;
+        let share = self.begin(node, &writer, purpose).await;
         Ok(Writing { share, writer })
     }
 
@@ -144,14 +158,14 @@ impl Files {
         &self,
         node: &Arc<Node>,
         writer: &Arc<Writer>,
-        writes: bool,
+        purpose: Purpose,
     ) -> Share {
         let base = writer.base().await.map(|base| base.id());
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
         let stale = node.pages().begin(base);
         // Before anything is waited for: who gives up lets go of the draft.
-        let share = Share::new(node, writes, true);
+        let share = Share::new(node, purpose, true);
         if stale || (another && !anew) {
             self.drop_pages(node.ino).await;
         }

@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use super::super::errno;
 use super::super::nodes::Node;
 use super::super::pages::Opening;
+use super::super::slot::Purpose;
 use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
@@ -35,29 +36,41 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// A handle that follows a draft, and may write.
-    pub(super) fn new(
-        node: &Arc<Node>,
+    /// A handle that follows a draft, and may write; and what the kernel is told of it.
+    pub(super) fn following(
+        share: Share,
         object: Option<Object>,
         pen: Option<Pen>,
-        paged: bool,
-        share: Share,
-    ) -> Self {
-        let paged = paged.then(|| {
-            node.pages().follow();
-            Paged(node.clone())
-        });
-        Self {
+        past: bool,
+    ) -> (Self, FopenFlags) {
+        let past = past || share.entered.past;
+        let paged = (!past).then(|| Paged::following(&share.node));
+        let reply = match past {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        let handle = Self {
             share,
             object,
             pen,
+            _paged: paged,
+        };
+        (handle, reply)
+    }
+
+    /// A handle on a version.
+    fn on(share: Share, object: Object, paged: Option<Paged>) -> Self {
+        Self {
+            share,
+            object: Some(object),
+            pen: None,
             _paged: paged,
         }
     }
 
     /// The draft that it reads, if it does.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
-        let held = self.share.node.slot().followed(self.share.born);
+        let held = self.share.node.slot().followed(self.share.entered.born);
         held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
     }
 }
@@ -65,6 +78,14 @@ impl Handle {
 /// The right to read a node's pages, until it is dropped.
 #[derive(Debug)]
 struct Paged(Arc<Node>);
+
+impl Paged {
+    /// Of a handle that follows the draft.
+    fn following(node: &Arc<Node>) -> Self {
+        node.pages().follow();
+        Self(node.clone())
+    }
+}
 
 impl Drop for Paged {
     fn drop(&mut self) {
@@ -102,8 +123,8 @@ impl Files {
         if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
             return self.open_to_write(&node, flags, thread).await;
         }
-        if let Some(handle) = self.open_to_follow(&node, flags).await? {
-            return Ok((handle, FopenFlags::FOPEN_KEEP_CACHE));
+        if let Some(opened) = self.open_to_follow(&node, flags).await? {
+            return Ok(opened);
         }
         let size = node.pages().size();
         let first = match size {
@@ -118,25 +139,20 @@ impl Files {
         };
         let object = self.object(&node, how).await?;
         let _turn = node.turn.lock().await;
-        let past_pages = has(flags.0, OFlags::DIRECT);
+        let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
-        let (paged, reply) = match past_pages {
-            true => (None, FopenFlags::FOPEN_DIRECT_IO),
+        let share = Share::new(&node, Purpose::Read, follows);
+        let (handle, reply) = match (follows, past) {
             // Somebody began to write since.
-            false if follows => {
-                node.pages().follow();
-                (Some(Paged(node.clone())), FopenFlags::FOPEN_KEEP_CACHE)
+            (true, _) => Handle::following(share, Some(object), None, past),
+            (false, true) => (Handle::on(share, object, None), FopenFlags::FOPEN_DIRECT_IO),
+            (false, false) => {
+                let (paged, reply) = self.see_to_pages(&node, &object).await;
+                (Handle::on(share, object, paged), reply)
             }
-            false => self.see_to_pages(&node, &object).await,
         };
         self.metrics.handles.inc();
-        let handle = self.open.open(Handle {
-            share: Share::new(&node, false, follows),
-            object: Some(object),
-            pen: None,
-            _paged: paged,
-        });
-        Ok((handle, reply))
+        Ok((self.open.open(handle), reply))
     }
 
     /// Opens a file on what is being written, if something is, or waits to be committed.
@@ -144,14 +160,14 @@ impl Files {
         &self,
         node: &Arc<Node>,
         flags: OpenFlags,
-    ) -> Result<Option<u64>, Errno> {
+    ) -> Result<Option<(u64, FopenFlags)>, Errno> {
         let Some(writable) = &self.writable else {
             return Ok(None);
         };
         let _turn = node.turn.lock().await;
         self.settle(node, 0).await;
         let share = if node.pages().is_draft() {
-            Share::new(node, false, true)
+            Share::new(node, Purpose::Read, true)
         } else {
             let key = key_of(node)?;
             let writers = &writable.writers;
@@ -159,13 +175,11 @@ impl Files {
             let Some(writer) = pending.and_then(|_| writers.find(&self.source, &key)) else {
                 return Ok(None);
             };
-            self.begin(node, &Arc::new(writer), false).await
+            self.begin(node, &Arc::new(writer), Purpose::Read).await
         };
         self.metrics.handles.inc();
-        let paged = !has(flags.0, OFlags::DIRECT);
-        Ok(Some(
-            self.open.open(Handle::new(node, None, None, paged, share)),
-        ))
+        let (handle, reply) = Handle::following(share, None, None, has(flags.0, OFlags::DIRECT));
+        Ok(Some((self.open.open(handle), reply)))
     }
 
     /// Sees to it that the kernel's pages are of this version, or that the handle does not use them.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use fuser::{Errno, FopenFlags, OpenFlags};
+use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use rustix::fs::{FallocateFlags, OFlags};
 
 use super::super::attr;
@@ -51,7 +51,7 @@ impl Files {
         name: OsString,
         flags: i32,
         thread: u32,
-    ) -> Result<(Shown, u64), Errno> {
+    ) -> Result<(Shown, u64, FopenFlags), Errno> {
         if !self.is_writable() {
             return Err(Errno::EROFS);
         }
@@ -66,11 +66,11 @@ impl Files {
             Entry::File(_) | Entry::Missing => How::Create,
         };
         let node = self.nodes.tell(folder.ino, &path, false);
-        match self.enter(&node, how).await {
+        match self.enter(&node, how, self.may_pass(flags)).await {
             Ok(writing) => {
-                let handle = self.open_writing(&node, writing, thread);
+                let (handle, reply) = self.open_writing(writing, thread);
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
-                Ok((shown, handle))
+                Ok((shown, handle, reply))
             }
             Err(error) => {
                 self.nodes.forget(node.ino, 1);
@@ -90,13 +90,18 @@ impl Files {
             true => How::Create,
             false => How::Change,
         };
-        let writing = self.enter(node, how).await?;
-        // O_DIRECT goes past the pages by itself, and keeps them right.
-        let handle = self.open_writing(node, writing, thread);
-        Ok((handle, FopenFlags::FOPEN_KEEP_CACHE))
+        let writing = self.enter(node, how, self.may_pass(flags.0)).await?;
+        Ok(self.open_writing(writing, thread))
     }
 
-    fn open_writing(&self, node: &Arc<Node>, writing: Writing, thread: u32) -> u64 {
+    /// Whether a handle that writes can do without the kernel's pages.
+    fn may_pass(&self, flags: i32) -> bool {
+        let only_writes = OpenFlags(flags).acc_mode() == OpenAccMode::O_WRONLY;
+        only_writes || self.maps.load(Ordering::Relaxed)
+    }
+
+    /// `O_DIRECT` goes past the pages by itself, and keeps them right.
+    fn open_writing(&self, writing: Writing, thread: u32) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = Users::default();
         users.add(thread);
@@ -105,8 +110,8 @@ impl Files {
             dated: AtomicBool::new(true),
             users,
         };
-        self.open
-            .open(Handle::new(node, None, Some(pen), true, writing.share))
+        let (handle, reply) = Handle::following(writing.share, None, Some(pen), false);
+        (self.open.open(handle), reply)
     }
 
     /// Writes at an offset; `append`: at the end, wherever that is by then.
@@ -207,7 +212,7 @@ impl Files {
             return self.cut(&pen.writer, size).await;
         }
         let how = if size == 0 { How::Create } else { How::Change };
-        let writing = self.bounded(self.enter(node, how)).await?;
+        let writing = self.bounded(self.enter(node, how, false)).await?;
         let mut done = self.cut(&writing.writer, size).await;
         if done.is_ok() {
             done = self.commit(&writing.writer).await;
@@ -238,7 +243,7 @@ impl Files {
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
-        let writing = self.bounded(self.enter(node, How::Change)).await?;
+        let writing = self.bounded(self.enter(node, How::Change, false)).await?;
         writing.writer.set_header(attr::KEPT, value).await;
         let done = self.commit(&writing.writer).await;
         self.leave(writing).await;

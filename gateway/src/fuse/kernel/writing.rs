@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use fuser::{
-    Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty,
-    ReplyEntry, ReplyWrite, TimeOrNow,
+    Errno, FileHandle, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
+    ReplyWrite, TimeOrNow,
 };
 use rustix::fs::OFlags;
 
@@ -40,13 +40,9 @@ impl Adapter {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.create(parent.0, name, flags, thread).await };
         self.answer(Operation::Create, work, |done| match done {
-            Ok(((attr, fresh), handle)) => reply.created(
-                &fresh,
-                &attr,
-                GENERATION,
-                FileHandle(handle),
-                FopenFlags::FOPEN_KEEP_CACHE,
-            ),
+            Ok(((attr, fresh), handle, flags)) => {
+                reply.created(&fresh, &attr, GENERATION, FileHandle(handle), flags);
+            }
             Err(errno) => reply.error(errno),
         });
     }

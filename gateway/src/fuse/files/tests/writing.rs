@@ -10,7 +10,7 @@ const US: u32 = 0;
 impl World {
     async fn create(&self, name: &str) -> (u64, u64) {
         let created = self.files.create(ROOT, name.into(), 0, US).await;
-        let ((attr, _), handle) = created.expect("created");
+        let ((attr, _), handle, _) = created.expect("created");
         (attr.ino.0, handle)
     }
 
@@ -92,12 +92,12 @@ async fn a_new_file_costs_a_request() {
         assert_eq!(world.look(folder, name).await, Err(Errno::ENOENT));
         let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("small");
         let created = world.files.create(folder, name.into(), exclusive, US).await;
-        let (_, handle) = created.expect("created");
+        let (_, handle, _) = created.expect("created");
         world.write(handle, 0, "12345").await;
         world.done(handle).await;
         assert_eq!(world.look(folder, name).await.expect("there").size, 5);
         let again = world.files.create(folder, name.into(), exclusive, US).await;
-        assert_eq!(again.map(|(_, handle)| handle), Err(Errno::EEXIST));
+        assert_eq!(again.map(|(_, handle, _)| handle), Err(Errno::EEXIST));
     }
     assert_eq!(world.requests() - before, 2);
     assert_eq!(world.stored("p/new/a").expect("there"), "12345");
@@ -157,7 +157,7 @@ async fn only_who_writes_says_that_it_is_complete() {
     let world = World::writable();
     let (init, us) = (1, std::process::id());
     let created = world.files.create(ROOT, "file".into(), 0, us).await;
-    let (_, handle) = created.expect("created");
+    let (_, handle, _) = created.expect("created");
     let written = world.files.write((handle, us), 0, "half".into(), false);
     assert_eq!(written.await, Ok(4));
     assert_eq!(world.files.flush(handle, init).await, Ok(()));
@@ -182,7 +182,7 @@ async fn what_may_not_be_written_is_refused() {
     let ino = world.walk("file").await.ino.0;
     assert_eq!(world.files.open(ino, WRITE, US).await, Err(Errno::EROFS));
     let created = world.files.create(ROOT, "new".into(), 0, US).await;
-    assert_eq!(created.map(|(_, handle)| handle), Err(Errno::EROFS));
+    assert_eq!(created.map(|(_, handle, _)| handle), Err(Errno::EROFS));
     assert_eq!(
         world.files.unlink(ROOT, "file".into()).await,
         Err(Errno::EROFS)

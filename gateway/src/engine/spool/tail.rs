@@ -1,0 +1,137 @@
+//! What was written to the end of a draft's file and is not in it yet: up to a block.
+//!
+//! It begins at a page, and its block ends at a multiple of [`BLOCK`], as parts do. So a full one can
+//! be written past the file cache, in one piece.
+
+use bytes::Bytes;
+
+use super::recent::{Charged, Memory};
+use crate::plan::ByteRange;
+
+/// The most that is written at once.
+pub(super) const BLOCK: u64 = 1 << 20;
+
+/// What offsets, lengths and addresses of direct writes are multiples of: no disk asks for more.
+pub(super) const PAGE: u64 = 4096;
+
+/// So much is held without being charged: most files are small.
+const SMALL: usize = 64 << 10;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    at: u64,
+    /// A small buffer as long as that does, then one for a block.
+    buffer: Vec<u8>,
+    /// Where in the buffer a page begins, and the tail with it.
+    start: usize,
+    charged: Option<Charged>,
+}
+
+impl Tail {
+    fn len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where it lies in the file.
+    pub(super) fn range(&self) -> ByteRange {
+        ByteRange::new(self.at, self.at + self.len() as u64)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    /// Whether it can be written past the cache.
+    pub(super) fn is_whole_pages(&self) -> bool {
+        self.range().len().is_multiple_of(PAGE)
+    }
+
+    /// Whether it reaches the end of its block.
+    pub(super) fn is_full(&self) -> bool {
+        !self.is_empty() && self.range().end.is_multiple_of(BLOCK)
+    }
+
+    /// Bytes from an offset on, as far as it has them.
+    pub(super) fn from(&self, offset: u64) -> Option<&[u8]> {
+        let range = self.range();
+        let within = range.start <= offset && offset < range.end;
+        let skipped = usize::try_from(offset.wrapping_sub(range.start)).ok();
+        skipped.filter(|_| within).map(|skip| &self.bytes()[skip..])
+    }
+
+    /// Whether bytes at an offset can be put behind it.
+    pub(super) fn reaches(&self, offset: u64) -> bool {
+        match self.is_empty() {
+            true => offset.is_multiple_of(PAGE),
+            false => offset == self.range().end,
+        }
+    }
+
+    /// How many bytes its block has room for, at an offset that it reaches.
+    pub(super) fn room(offset: u64) -> usize {
+        usize::try_from(BLOCK - offset % BLOCK).unwrap_or(usize::MAX)
+    }
+
+    /// Puts bytes behind it, not more than there is room for. `false`: there is no memory for it.
+    pub(super) fn push(&mut self, offset: u64, bytes: &[u8], memory: &Memory) -> bool {
+        if self.is_empty() {
+            self.at = offset;
+        }
+        let length = self.len() + bytes.len();
+        if self.start + length > self.buffer.capacity() && !self.grow(length, memory) {
+            return false;
+        }
+        self.buffer.extend_from_slice(bytes);
+        true
+    }
+
+    fn grow(&mut self, length: usize, memory: &Memory) -> bool {
+        let capacity = if self.charged.is_none() && length <= SMALL {
+            length
+        } else {
+            if self.charged.is_none() {
+                self.charged = memory.take(BLOCK);
+            }
+            if self.charged.is_none() {
+                return false;
+            }
+            usize::try_from(BLOCK).unwrap_or(usize::MAX)
+        };
+        let mut buffer: Vec<u8> = Vec::with_capacity(capacity + PAGE as usize);
+        let start = buffer
+            .as_ptr()
+            .align_offset(PAGE as usize)
+            .min(PAGE as usize);
+        buffer.resize(start, 0);
+        buffer.extend_from_slice(self.bytes());
+        (self.buffer, self.start) = (buffer, start);
+        true
+    }
+
+    /// Takes the last so many bytes back.
+    pub(super) fn take_back(&mut self, bytes: usize) {
+        self.buffer
+            .truncate(self.start + self.len().saturating_sub(bytes));
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.buffer.truncate(self.start);
+    }
+
+    /// Empties it. What was in it, if there is memory to keep that.
+    pub(super) fn take(&mut self, memory: &Memory) -> Option<(Bytes, Charged)> {
+        let Some(charged) = memory.take(BLOCK) else {
+            self.clear();
+            return None;
+        };
+        let buffer = std::mem::take(&mut self.buffer);
+        let start = std::mem::take(&mut self.start);
+        Some((Bytes::from(buffer).slice(start..), charged))
+    }
+}
