@@ -121,7 +121,7 @@ impl SpoolFile {
         Ok(crc.finish())
     }
 
-    /// Data in pieces, each read when it is asked for.
+    /// Data in pieces, each read when it is asked for; from the disk if it is asked for once more.
     pub(in crate::engine) fn frames(self: &Arc<Self>, range: ByteRange) -> Body {
         let file = self.clone();
         Box::pin(stream::unfold(range.start, move |at| {
@@ -132,7 +132,11 @@ impl SpoolFile {
                 }
                 let piece = frame(at, range.end);
                 let read = match file.data.at_hand(piece) {
-                    Some(bytes) => Ok(bytes),
+                    Some(bytes) => {
+                        // Its memory is for what is written next.
+                        file.data.sent(ByteRange::new(at, at + bytes.len() as u64));
+                        Ok(bytes)
+                    }
                     None => file.blocking(move |file| file.data.first(piece)).await,
                 };
                 let next = read.as_ref().map_or(range.end, |it| at + it.len() as u64);
