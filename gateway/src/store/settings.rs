@@ -50,7 +50,8 @@ pub struct DiskSettings {
     /// Reads at a time; each holds a thread while the disk works.
     pub reads: usize,
     /// How much longer than the disk's own norm a read may take before it counts as late: then it
-    /// is a miss, and the disk is not read until a probe succeeds.
+    /// is a miss, and the disk is not read until a probe succeeds. With what the bucket then takes, a
+    /// request should wait for no more than 100 ms longer than else.
     pub late: Duration,
 }
 
@@ -74,7 +75,7 @@ impl Default for DiskSettings {
             min_free: 1 << 30,
             write_queue: 32 << 20,
             reads: 16,
-            late: Duration::from_millis(100),
+            late: Duration::from_millis(80),
         }
     }
 }

@@ -305,7 +305,7 @@ impl Writer {
             let Some(place) = found.filter(|found| *found == place) else {
                 continue;
             };
-            match self.log.read(&key, &place) {
+            match self.log.read(&key, &place, true) {
                 Ok(bytes) => {
                     size += place.taken();
                     let (pin, from) = (place.pin, From::Place(place));

@@ -6,10 +6,11 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -58,6 +59,10 @@ pub(super) trait Files: Send + Sync + fmt::Debug {
 pub(super) trait LogFile: Send + Sync + fmt::Debug {
     /// Up to `len` bytes from `offset` on; fewer only where the file ends.
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
+    /// The same, past the file cache, where that can be done.
+    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        Ok(self.read_at(offset, len)?.into())
+    }
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes what was written durable.
@@ -140,6 +145,8 @@ impl Files for RealFiles {
             file,
             direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
             uncached: access == Access::Direct,
+            path: path.to_owned(),
+            past: OnceLock::new(),
         }))
     }
 
@@ -167,9 +174,22 @@ struct RealFile {
     direct: AtomicBool,
     /// What is written shall not stay in the file cache, with `O_DIRECT` or without.
     uncached: bool,
+    path: PathBuf,
+    /// The same file, to be read past the file cache; `None`: that cannot be done.
+    past: OnceLock<Option<File>>,
 }
 
 impl RealFile {
+    fn past(&self) -> Option<&File> {
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.read(true);
+            options.custom_flags(i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0));
+            options.open(&self.path).ok()
+        };
+        self.past.get_or_init(open).as_ref()
+    }
+
     /// Writes through the file cache from now on: the file system refuses direct writes.
     fn go_cached(&self) -> io::Result<()> {
         let flags = fcntl_getfl(&self.file)?;
@@ -192,6 +212,34 @@ impl LogFile for RealFile {
         }
         bytes.truncate(len);
         Ok(bytes)
+    }
+
+    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let page = PAGE as usize;
+        let Some(file) = self.past().filter(|_| offset.is_multiple_of(PAGE)) else {
+            return Ok(self.read_at(offset, len)?.into());
+        };
+        let whole = len.next_multiple_of(page);
+        let mut bytes = vec![0; whole + page];
+        let start = bytes.as_ptr().align_offset(page).min(page);
+        let mut done = 0;
+        while done < len {
+            let rest = &mut bytes[start + done..start + whole];
+            match file.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_unsupported(&error) => {
+                    return Ok(self.read_at(offset, len)?.into());
+                }
+                Err(error) => return Err(error),
+            }
+            // Where a read stops within a page, the file ends.
+            if !done.is_multiple_of(page) {
+                break;
+            }
+        }
+        Ok(Bytes::from(bytes).slice(start..start + done.min(len)))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -265,6 +313,34 @@ mod tests {
             RealFiles.unlink(&path).expect("gone");
             assert!(!again.stat().expect("open").linked);
         }
+    }
+
+    /// Past the file cache or out of it, and where the file ends: the same bytes.
+    #[test]
+    fn what_is_read_past_the_cache_is_what_is_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        let bytes: Vec<u8> = (0..100_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        std::fs::write(&path, &bytes).expect("written");
+        let file = RealFiles.open(&path, Access::Existing).expect("opens");
+        for cached in [true, false] {
+            for (offset, len) in [
+                (0, 8192),
+                (4096, 50_000),
+                (8192, 1),
+                (98_304, 9999),
+                (5, 100),
+            ] {
+                if !cached {
+                    file.sync().expect("synced");
+                    file.forget(0, 100_000);
+                }
+                let end = (offset + len).min(bytes.len());
+                let read = file.read_past(offset as u64, len).expect("read");
+                assert!(read == bytes[offset..end], "{offset} {len} {cached}");
+            }
+        }
+        assert!(file.read_past(102_400, 4096).expect("read").is_empty());
     }
 
     /// The real means, where direct writes cannot be aligned: the fallback writes all the same.

@@ -139,17 +139,21 @@ impl Log {
         Ok(())
     }
 
-    /// Reads and verifies a chunk. Blocks for as long as the disk does.
-    pub(super) fn read(&self, key: &ChunkKey, place: &Place) -> Result<Bytes, Fault> {
+    /// Reads and verifies a chunk; `past`: past the file cache. Blocks for as long as the disk does.
+    pub(super) fn read(&self, key: &ChunkKey, place: &Place, past: bool) -> Result<Bytes, Fault> {
         let segment = self.segments.get(place.segment).ok_or(Fault::Lost)?;
-        let read = segment.data.read_at(place.offset, place.len as usize);
+        let (data, len) = (&segment.data, place.len as usize);
+        let read = match past {
+            true => data.read_past(place.offset, len),
+            false => data.read_at(place.offset, len).map(Bytes::from),
+        };
         let bytes = read.map_err(|error| {
             self.health.read_failed(&error);
             Fault::Error
         })?;
         self.health.read_well();
         if bytes.len() == place.len as usize && checksum(key, &bytes) == place.sum {
-            return Ok(bytes.into());
+            return Ok(bytes);
         }
         // Given back while it was read, or, after a power cut, never written: zeros either way.
         let evicted = self.index.find(key) != Some(*place);

@@ -31,6 +31,12 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// How long a disk is waited for when nobody else has the chunk.
 const LAST: Duration = Duration::from_secs(10);
 
+/// Who reads a lot, in pieces of this size and more than so many at once, reads past the file cache: to
+/// make its pages is slower than a good disk, and pushes out what others read. One that reads here and
+/// there fills it.
+const LARGE: u64 = 256 << 10;
+const MANY: u64 = 3;
+
 /// Reads of one disk.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -191,8 +197,9 @@ impl Reader {
         let permit = Arc::clone(&self.places).acquire_owned().await.ok()?;
         let (log, shared) = (Arc::clone(&self.log), Arc::clone(&self.shared));
         call.begin();
+        let past = turn.len >= LARGE && turn.under_way > MANY * turn.len;
         let read = self.threads.run(move || {
-            let read = log.read(&key, &place);
+            let read = log.read(&key, &place, past);
             if !call.end() {
                 shared.hung.fetch_sub(1, Ordering::Relaxed);
                 log.metrics.hung.dec();

@@ -150,7 +150,7 @@ impl Rig {
         let key = key(number);
         let found = self.log.queue.get(&key).or_else(|| {
             let place = self.log.index.touch(&key)?;
-            let read = self.log.read(&key, &place);
+            let read = self.log.read(&key, &place, false);
             if read.is_err() {
                 self.log.forget(&key, &place);
             }
@@ -379,7 +379,7 @@ fn a_read_that_an_eviction_overtakes_is_a_miss_and_no_damage() {
     }
     let mut evicted = 0;
     for (key, place) in places {
-        match rig.log.read(&key, &place) {
+        match rig.log.read(&key, &place, true) {
             Ok(_) => {}
             Err(fault) => {
                 assert_eq!(fault, Fault::Lost);
