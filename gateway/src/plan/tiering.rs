@@ -154,7 +154,9 @@ impl Outlook {
             is_idle,
         } = disk.read;
         let helps = disk.rate >= HELPS * self.speed;
-        let has_room = takes <= QUEUE && (helps || is_idle);
+        // How fast a reader is shows after its first bytes: until then little is put off.
+        let queue = if self.speed > 0.0 { QUEUE } else { SOON };
+        let has_room = takes <= queue && (helps || is_idle);
         if has_room && (takes + scatter <= slack || self.speed <= disk.rate) {
             return Choice::Disk;
         }

@@ -315,3 +315,23 @@ fn late_is_three_times_what_was_expected_but_never_a_hiccup() {
     assert_eq!(late(Duration::from_millis(1)), AT_LEAST);
     assert_eq!(late(Duration::from_millis(50)), Duration::from_millis(150));
 }
+
+/// What is put off to a slow disk is waited for, once the reader turns out to be fast.
+#[test]
+fn little_is_put_off_before_a_readers_speed_is_known() {
+    let outlook = |millis, speed| Outlook {
+        distance: 1 << 20,
+        speed,
+        disk: Some(Disk {
+            read: Estimate {
+                takes: Duration::from_millis(millis),
+                ..Estimate::default()
+            },
+            rate: 10e6,
+        }),
+        origin: None,
+    };
+    assert_eq!(outlook(200, 1e6).choose(CHUNK), Choice::Disk);
+    assert_eq!(outlook(200, 0.0).choose(CHUNK), Choice::Later);
+    assert_eq!(outlook(26, 0.0).choose(CHUNK), Choice::Disk);
+}
