@@ -263,7 +263,11 @@ impl Data {
 
     /// Makes what was written durable.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.put_away(&mut self.end())?;
+        let mut end = self.end();
+        self.put_away(&mut end)?;
+        // Of many that are closed and wait to be committed none holds memory.
+        end.tail = Tail::default();
+        drop(end);
         self.file.sync_data()
     }
 

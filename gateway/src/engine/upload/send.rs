@@ -120,6 +120,10 @@ impl Writing {
                         state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
                         state.failure = Some(error);
+                        // An origin that fails may do so for long, and others want the memory.
+                        if let Some(file) = &state.file {
+                            file.sent(ByteRange::new(0, u64::MAX));
+                        }
                     }
                 }
             }
