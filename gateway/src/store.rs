@@ -13,6 +13,7 @@ pub mod tiering;
 pub mod tiers;
 
 mod bays;
+pub(crate) mod direct;
 mod disk;
 mod memory;
 mod metrics;

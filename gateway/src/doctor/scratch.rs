@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 
 use crate::plan::diagnosis::Rate;
+use crate::store::direct;
 
 /// What buffers, offsets and lengths of direct I/O are multiples of: no disk has larger sectors.
-const ALIGN: usize = 4096;
+const ALIGN: usize = direct::PAGE as usize;
 
 /// Without direct I/O a thread lets the disk catch up after so many bytes.
 const CATCH_UP: u64 = 8 << 20;
@@ -229,8 +230,8 @@ impl Buffer {
             state ^= state << 17;
             (state >> 32) as u8
         };
-        let bytes: Vec<u8> = (0..len + ALIGN).map(|_| noise()).collect();
-        let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let (mut bytes, start) = direct::buffer(len);
+        bytes.extend((0..len).map(|_| noise()));
         Self { bytes, start, len }
     }
 

@@ -10,9 +10,9 @@
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: what is
-//!   written goes through the pages, or past them while there are none (`slot`). When that begins, pages of anything but the version that the
-//!   draft is based on are dropped. When it ends with a commit, they are of the version that was
-//!   committed, and stay.
+//!   written goes through the pages, or past them while there are none (`slot`). When that begins,
+//!   pages of anything but the version that the draft is based on are dropped. When it ends with a
+//!   commit, they are of the version that was committed, and stay.
 
 use std::time::Duration;
 

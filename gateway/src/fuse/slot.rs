@@ -47,6 +47,7 @@ pub(super) struct Entered {
     pub(super) born: u64,
     /// It must go past the kernel's pages.
     pub(super) past: bool,
+    writes: bool,
 }
 
 impl Slot {
@@ -71,25 +72,22 @@ impl Slot {
     pub(super) fn enter(&mut self, purpose: Purpose, follows: bool) -> Entered {
         let alone = purpose == Purpose::Fill && self.handles == 0;
         let past = alone || self.past > 0;
+        let writes = purpose != Purpose::Read;
         self.handles += 1;
-        if purpose != Purpose::Read {
-            self.writers += 1;
-            self.past += u32::from(past);
-        }
+        self.writers += u32::from(writes);
+        self.past += u32::from(writes && past);
         let born = match follows {
             true => self.begun.saturating_sub(1),
             false => self.begun,
         };
-        Entered { born, past }
+        Entered { born, past, writes }
     }
 
     /// A handle is closed. With the last one the draft is let go.
-    pub(super) fn leave(&mut self, purpose: Purpose, entered: Entered) -> Option<Arc<Writer>> {
+    pub(super) fn leave(&mut self, entered: Entered) -> Option<Arc<Writer>> {
         self.handles -= 1;
-        if purpose != Purpose::Read {
-            self.writers -= 1;
-            self.past -= u32::from(entered.past);
-        }
+        self.writers -= u32::from(entered.writes);
+        self.past -= u32::from(entered.writes && entered.past);
         match self.handles {
             0 => {
                 self.moved = None;
@@ -129,10 +127,10 @@ mod tests {
         let reader = slot.enter(Purpose::Read, true);
         let second = slot.enter(Purpose::Write, true);
         assert!(first.past && reader.past && second.past);
-        slot.leave(Purpose::Fill, first);
+        slot.leave(first);
         let third = slot.enter(Purpose::Read, true);
         assert!(third.past, "the second still writes past them");
-        slot.leave(Purpose::Write, second);
+        slot.leave(second);
         assert!(!slot.enter(Purpose::Read, true).past);
     }
 
@@ -142,8 +140,8 @@ mod tests {
         let writer = slot.enter(Purpose::Write, true);
         let second = slot.enter(Purpose::Fill, true);
         assert!(!writer.past && !second.past);
-        slot.leave(Purpose::Fill, second);
-        slot.leave(Purpose::Write, writer);
+        slot.leave(second);
+        slot.leave(writer);
         assert_eq!((slot.writers, slot.past, slot.handles), (0, 0, 0));
     }
 }

@@ -2,32 +2,32 @@
 //!
 //! Who writes a large object writes it once, from front to back, and it is sent at once. Through the
 //! file cache that would cost a fresh page for each of its pages, and push out what others read. So
-//! what is written in order is gathered into blocks (`tail`), which go past the cache (`O_DIRECT`), as
-//! does whatever else is large and lies on pages. What went so stays in memory until it was sent, as
-//! far as there is some (`recent`). A small object is sent from memory, and never reaches the disk
-//! unless it must be durable.
+//! what is written in order is gathered into blocks (`tail`). Full ones go past the cache (`O_DIRECT`),
+//! and stay in memory until they are sent, as far as there is some (`recent`). A small object is sent
+//! from memory, and never reaches the disk unless it must be durable.
 //!
-//! Small pieces elsewhere go through the cache. Never both ways at once: what two writes of one page
+//! What fills no block, and small pieces elsewhere, go through the cache. Never both ways at once: what two writes of one page
 //! do, one past the cache and one through it, is undefined (open(2), NOTES); one after the other they
 //! are in order, for a direct write flushes and drops what the cache has of its range.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::recent::{Memory, Recent};
-use super::tail::{PAGE, Tail};
+use super::tail::{BLOCK, Tail};
 use crate::plan::ByteRange;
+use crate::store::direct::{self, PAGE};
 
 /// What is read at a time: with several parts on their way, memory holds so much of each twice.
-pub(in crate::engine) const FRAME: u64 = 1 << 20;
+pub(in crate::engine) const FRAME: u64 = BLOCK;
 
-/// What is worth a direct write of its own.
+/// Who writes so much elsewhere goes on from there.
 const LARGE: usize = 64 << 10;
 
 /// See the module's head.
@@ -51,11 +51,8 @@ struct End {
 impl Data {
     /// A file that was opened here.
     pub(super) fn new(file: File, path: &Path, memory: Memory) -> Self {
-        let flag = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(flag);
         let end = End {
-            direct: options.open(path).ok(),
+            direct: direct::open(OpenOptions::new().write(true), path).ok(),
             tail: Tail::default(),
         };
         Self {
@@ -100,20 +97,20 @@ impl Data {
         while !bytes.is_empty() {
             let done = match end.tail.reaches(offset) {
                 true => self.gather(&mut end, offset, bytes)?,
-                false => self.write_apart(&mut end, offset, bytes)?,
+                false => self.write_apart(&end, offset, bytes)?,
             };
             (offset, bytes) = (offset + done as u64, &bytes[done..]);
         }
         Ok(())
     }
 
-    /// Puts the tail away if a write touches it, or goes on behind it.
+    /// Puts the tail away, unless a write goes on from it, or is a small one before it.
     fn make_way(&self, end: &mut End, offset: u64, length: usize) -> io::Result<()> {
         let tail = end.tail.range();
-        let touched = offset < tail.end && offset + length as u64 > tail.start;
-        match touched || offset > tail.end {
-            true => self.put_away(end),
-            false => Ok(()),
+        let is_before = length < LARGE && offset + length as u64 <= tail.start;
+        match offset == tail.end || is_before {
+            true => Ok(()),
+            false => self.put_away(end),
         }
     }
 
@@ -122,7 +119,8 @@ impl Data {
         let piece = &bytes[..bytes.len().min(Tail::room(offset))];
         if !end.tail.push(offset, piece, &self.memory) {
             self.put_away(end)?;
-            return self.write_apart(end, offset, piece);
+            self.write_cached(offset, piece)?;
+            return Ok(piece.len());
         }
         if end.tail.is_full()
             && let Err(error) = self.put_away(end)
@@ -133,45 +131,16 @@ impl Data {
         Ok(piece.len())
     }
 
-    /// Writes bytes that the tail does not reach to: large ones past the cache, of others those up to
-    /// the next page, if nothing is gathered that they could be gathered with. Says how many.
-    fn write_apart(&self, end: &mut End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(direct) = &end.direct
-            && Tail::default().reaches(offset)
-            && bytes.len() >= LARGE
-        {
-            let mut block = Tail::default();
-            let whole = bytes.len() - bytes.len() % PAGE as usize;
-            let piece = &bytes[..whole.min(Tail::room(offset))];
-            if block.push(offset, piece, &self.memory) {
-                if self.write_block(direct, &mut block)? {
-                    return Ok(piece.len());
-                }
-                end.direct = None;
-            }
-        }
+    /// Writes bytes that the tail does not reach to; where there is none, only those up to the next
+    /// page, for one can begin there. Says how many.
+    fn write_apart(&self, end: &End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let to_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
-        let piece = match end.tail.is_empty() && end.direct.is_some() && to_page < PAGE as usize {
+        let piece = match end.tail.is_empty() {
             true => &bytes[..bytes.len().min(to_page)],
             false => bytes,
         };
         self.write_cached(offset, piece)?;
         Ok(piece.len())
-    }
-
-    /// Writes a block past the cache, and keeps it for those who send it. `Ok(false)`: the file
-    /// system does not take it so. Unless it was written, it is left as it is.
-    fn write_block(&self, direct: &File, block: &mut Tail) -> io::Result<bool> {
-        let range = block.range();
-        match direct.write_all_at(block.bytes(), range.start) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(false),
-            written => written?,
-        }
-        match block.take(&self.memory) {
-            Some((bytes, charged)) => self.recent.keep(range.start, bytes, charged),
-            None => self.recent.forget(range),
-        }
-        Ok(true)
     }
 
     fn write_cached(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -180,21 +149,24 @@ impl Data {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Empties the tail into the file.
+    /// Empties the tail into the file: a full one past the cache.
     fn put_away(&self, end: &mut End) -> io::Result<()> {
-        if end.tail.is_empty() {
-            return Ok(());
-        }
-        if let Some(direct) = &end.direct
-            && end.tail.is_whole_pages()
-        {
-            if self.write_block(direct, &mut end.tail)? {
-                return Ok(());
+        let (range, tail) = (end.tail.range(), &mut end.tail);
+        if let Some(direct) = end.direct.as_ref().filter(|_| tail.is_full()) {
+            match direct.write_all_at(tail.bytes(), range.start) {
+                Ok(()) => {
+                    match tail.take(&self.memory) {
+                        Some((bytes, charged)) => self.recent.keep(range.start, bytes, charged),
+                        None => self.recent.forget(range),
+                    }
+                    return Ok(());
+                }
+                Err(error) if direct::is_unsupported(&error) => end.direct = None,
+                Err(error) => return Err(error),
             }
-            end.direct = None;
         }
-        self.write_cached(end.tail.range().start, end.tail.bytes())?;
-        end.tail.clear();
+        self.write_cached(range.start, tail.bytes())?;
+        tail.clear();
         Ok(())
     }
 
@@ -256,8 +228,8 @@ impl Data {
         Ok(bytes.into())
     }
 
-    /// A range was sent: it is read from the disk from now on.
-    pub(super) fn sent(&self, range: ByteRange) {
+    /// Lets go of what is in memory of a range: it is read from the disk from now on.
+    pub(super) fn let_go(&self, range: ByteRange) {
         self.recent.forget(range);
     }
 
@@ -265,7 +237,7 @@ impl Data {
     pub(super) fn sync(&self) -> io::Result<()> {
         let mut end = self.end();
         self.put_away(&mut end)?;
-        // Of many that are closed and wait to be committed none holds memory.
+        // Of many that are closed and wait to be committed none holds a buffer.
         end.tail = Tail::default();
         drop(end);
         self.file.sync_data()
@@ -395,7 +367,7 @@ mod tests {
             truth.holds();
             truth.put(12 * MIB + 100, &pattern(4, 2 * MIB));
             truth.put(MIB + 5, &pattern(5, 100));
-            data.sent(ByteRange::new(0, MIB));
+            data.let_go(ByteRange::new(0, MIB));
             truth.put(5 * MIB - 10, &pattern(6, 10));
             data.punch(ByteRange::new(0, MIB)).expect("punched");
             truth.1[..MIB as usize].fill(0);

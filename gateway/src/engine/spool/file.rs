@@ -105,9 +105,9 @@ impl SpoolFile {
         self.data.read(range)
     }
 
-    /// Data was sent: nobody will soon ask for it.
-    pub(in crate::engine) fn sent(&self, range: ByteRange) {
-        self.data.sent(range);
+    /// Lets go of the memory that data takes.
+    pub(in crate::engine) fn let_go(&self, range: ByteRange) {
+        self.data.let_go(range);
     }
 
     /// The checksum of data.
@@ -121,7 +121,8 @@ impl SpoolFile {
         Ok(crc.finish())
     }
 
-    /// Data in pieces, each read when it is asked for; from the disk if it is asked for once more.
+    /// Data in pieces, each read when it is asked for, and let go of: its memory is for what is written
+    /// next.
     pub(in crate::engine) fn frames(self: &Arc<Self>, range: ByteRange) -> Body {
         let file = self.clone();
         Box::pin(stream::unfold(range.start, move |at| {
@@ -132,14 +133,11 @@ impl SpoolFile {
                 }
                 let piece = frame(at, range.end);
                 let read = match file.data.at_hand(piece) {
-                    Some(bytes) => {
-                        // Its memory is for what is written next.
-                        file.data.sent(ByteRange::new(at, at + bytes.len() as u64));
-                        Ok(bytes)
-                    }
+                    Some(bytes) => Ok(bytes),
                     None => file.blocking(move |file| file.data.first(piece)).await,
                 };
                 let next = read.as_ref().map_or(range.end, |it| at + it.len() as u64);
+                file.let_go(ByteRange::new(at, next));
                 // A disk that fails is no fault of the origin's, and trying again mends nothing.
                 let read = read.map_err(|_| OriginError::BadAnswer("the spool cannot be read"));
                 Some((read, next))

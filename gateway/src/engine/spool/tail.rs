@@ -7,12 +7,10 @@ use bytes::Bytes;
 
 use super::recent::{Charged, Memory};
 use crate::plan::ByteRange;
+use crate::store::direct::{self, PAGE};
 
 /// The most that is written at once.
 pub(super) const BLOCK: u64 = 1 << 20;
-
-/// What offsets, lengths and addresses of direct writes are multiples of: no disk asks for more.
-pub(super) const PAGE: u64 = 4096;
 
 /// So much is held without being charged: most files are small.
 const SMALL: usize = 64 << 10;
@@ -46,12 +44,7 @@ impl Tail {
         &self.buffer[self.start..]
     }
 
-    /// Whether it can be written past the cache.
-    pub(super) fn is_whole_pages(&self) -> bool {
-        self.range().len().is_multiple_of(PAGE)
-    }
-
-    /// Whether it reaches the end of its block.
+    /// Whether it reaches the end of its block, and so is whole pages.
     pub(super) fn is_full(&self) -> bool {
         !self.is_empty() && self.range().end.is_multiple_of(BLOCK)
     }
@@ -91,23 +84,16 @@ impl Tail {
     }
 
     fn grow(&mut self, length: usize, memory: &Memory) -> bool {
-        let capacity = if self.charged.is_none() && length <= SMALL {
-            length
-        } else {
-            if self.charged.is_none() {
-                self.charged = memory.take(BLOCK);
-            }
-            if self.charged.is_none() {
-                return false;
-            }
-            usize::try_from(BLOCK).unwrap_or(usize::MAX)
+        let is_small = length <= SMALL;
+        if self.charged.is_none() && !is_small {
+            self.charged = memory.take(BLOCK);
+        }
+        let capacity = match (&self.charged, is_small) {
+            (Some(_), _) => usize::try_from(BLOCK).unwrap_or(usize::MAX),
+            (None, true) => length,
+            (None, false) => return false,
         };
-        let mut buffer: Vec<u8> = Vec::with_capacity(capacity + PAGE as usize);
-        let start = buffer
-            .as_ptr()
-            .align_offset(PAGE as usize)
-            .min(PAGE as usize);
-        buffer.resize(start, 0);
+        let (mut buffer, start) = direct::buffer(capacity);
         buffer.extend_from_slice(self.bytes());
         (self.buffer, self.start) = (buffer, start);
         true
@@ -124,7 +110,7 @@ impl Tail {
         self.buffer.truncate(self.start);
     }
 
-    /// Empties it. What was in it, if there is memory to keep that.
+    /// Empties a full one. What was in it, if there is memory to keep that.
     pub(super) fn take(&mut self, memory: &Memory) -> Option<(Bytes, Charged)> {
         let Some(charged) = memory.take(BLOCK) else {
             self.clear();

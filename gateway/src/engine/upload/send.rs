@@ -106,9 +106,6 @@ impl Writing {
                             etag: etag.as_str().to_owned(),
                             crc64,
                         });
-                        if let Some(file) = &state.file {
-                            file.sent(job.range);
-                        }
                     } else {
                         self.inner.metrics.resent.inc();
                     }
@@ -122,7 +119,7 @@ impl Writing {
                         state.failure = Some(error);
                         // An origin that fails may do so for long, and others want the memory.
                         if let Some(file) = &state.file {
-                            file.sent(ByteRange::new(0, u64::MAX));
+                            file.let_go(ByteRange::new(0, u64::MAX));
                         }
                     }
                 }

@@ -27,7 +27,6 @@ const LITTLE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) node: Arc<Node>,
-    purpose: Purpose,
     pub(super) entered: Entered,
 }
 
@@ -37,7 +36,6 @@ impl Share {
         let entered = node.slot().enter(purpose, follows);
         Self {
             node: node.clone(),
-            purpose,
             entered,
         }
     }
@@ -45,7 +43,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let writer = self.node.slot().leave(self.purpose, self.entered);
+        let writer = self.node.slot().leave(self.entered);
         let mut pages = self.node.pages();
         if writer.is_some() && pages.is_draft() {
             pages.settle(None);

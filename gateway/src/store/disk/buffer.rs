@@ -1,6 +1,7 @@
 //! A buffer whose address direct writes accept.
 
 use super::files::PAGE;
+use crate::store::direct;
 
 const ALIGN: usize = PAGE as usize;
 
@@ -17,8 +18,8 @@ impl Buffer {
     pub(super) fn clear(&mut self, len: usize) {
         self.len = 0;
         if self.bytes.len() < self.start + len {
-            self.bytes = vec![0; len + ALIGN];
-            self.start = self.bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
+            (self.bytes, self.start) = direct::buffer(len);
+            self.bytes.resize(self.start + len, 0);
         }
     }
 

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +14,8 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+
+use crate::store::direct;
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +29,7 @@ pub(super) enum Access {
     Direct,
 }
 
-/// What buffers, offsets and lengths of direct writes are multiples of: no disk has larger sectors.
-pub(super) const PAGE: u64 = 4096;
+pub(super) use crate::store::direct::{PAGE, is_unsupported};
 
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,11 +94,6 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
 }
 
-/// Whether the file system does not know how to do that.
-pub(super) fn is_unsupported(error: &io::Error) -> bool {
-    is_one_of(error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL])
-}
-
 fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
     let code = error.raw_os_error();
     errnos
@@ -131,9 +127,7 @@ impl Files for RealFiles {
             Access::Cached => options.create(true).open(path),
             Access::Direct => {
                 options.create(true);
-                let mut direct = options.clone();
-                direct.custom_flags(i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0));
-                match direct.open(path) {
+                match direct::open(&options, path) {
                     Err(error) if is_unsupported(&error) => options.open(path),
                     opened => opened,
                 }
@@ -181,12 +175,7 @@ struct RealFile {
 
 impl RealFile {
     fn past(&self) -> Option<&File> {
-        let open = || {
-            let mut options = OpenOptions::new();
-            options.read(true);
-            options.custom_flags(i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0));
-            options.open(&self.path).ok()
-        };
+        let open = || direct::open(OpenOptions::new().read(true), &self.path).ok();
         self.past.get_or_init(open).as_ref()
     }
 
@@ -220,11 +209,11 @@ impl LogFile for RealFile {
             return Ok(self.read_at(offset, len)?.into());
         };
         let whole = len.next_multiple_of(page);
-        let mut bytes = vec![0; whole + page];
-        let start = bytes.as_ptr().align_offset(page).min(page);
+        let (mut bytes, start) = direct::buffer(whole);
+        bytes.resize(start + whole, 0);
         let mut done = 0;
         while done < len {
-            let rest = &mut bytes[start + done..start + whole];
+            let rest = &mut bytes[start + done..];
             match file.read_at(rest, offset + done as u64) {
                 Ok(0) => break,
                 Ok(read) => done += read,
