@@ -18,6 +18,7 @@
 
 pub mod breaker;
 pub mod checked;
+mod crc64;
 pub mod deadline;
 pub mod fake;
 pub mod limit;
@@ -33,10 +34,11 @@ pub mod settings;
 mod testing;
 pub mod write;
 
+pub use crc64::Crc64;
 pub use fake::FakeOrigin;
 pub use list::{After, List, Listed, Listing};
 pub use metrics::Metrics;
-pub use payload::{Crc64, Payload};
+pub use payload::Payload;
 pub use s3::SetupError;
 pub use settings::Settings;
 pub use write::{CopySource, Guard, OriginWrite, Upload, Write, Written, Wrote};

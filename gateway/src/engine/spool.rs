@@ -2,7 +2,8 @@
 //!
 //! Each object that is written has two files in the spool's directory: `ID.data`, sparse, in which
 //! every byte lies where it lies in the object, and `ID.journal`, which says what the first one holds
-//! and how far the upload has come (`journal`). The directory belongs to one process (a lock), and
+//! and how far the upload has come (`journal`). A small object has the second one only, and none
+//! unless it must be durable. The directory belongs to one process (a lock), and
 //! its name of version is part of every journal: another format is left alone.
 //!
 //! What a journal says counts up to its last *synced* record: then the bytes that it speaks of were
@@ -20,17 +21,17 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 
+pub(super) mod blocks;
 pub(super) mod data;
 pub(super) mod file;
 pub(super) mod journal;
-pub(super) mod recent;
 pub(super) mod replay;
 pub(super) mod space;
 mod tail;
 
+use blocks::Memory;
 use file::SpoolFile;
 use journal::Begin;
-use recent::Memory;
 use replay::Replayed;
 use space::Space;
 
@@ -57,7 +58,7 @@ pub enum SpoolError {
 pub(super) struct Spool {
     directory: PathBuf,
     pub(super) space: Space,
-    memory: Memory,
+    pub(super) memory: Memory,
     /// Held as long as the spool is open.
     _lock: File,
 }
@@ -121,16 +122,12 @@ impl Spool {
         })
     }
 
-    /// The files of a new draft. Blocks.
-    pub(super) fn create(&self, begin: &Begin) -> io::Result<Arc<SpoolFile>> {
-        loop {
-            let id = super::upload::random();
-            let id = format!("{id:016x}");
-            match SpoolFile::create(&self.directory, &id, begin, self.memory.clone()) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map(Arc::new),
-            }
-        }
+    /// A new draft, which has no files yet.
+    pub(super) fn create(&self, begin: Begin) -> Arc<SpoolFile> {
+        let id = super::upload::random();
+        let id = format!("{id:016x}");
+        let memory = self.memory.clone();
+        Arc::new(SpoolFile::new(&self.directory, id, begin, memory))
     }
 
     /// Every draft that is there, with what its journal says; those that say nothing are removed.
@@ -168,10 +165,13 @@ impl Spool {
         let id = journal.file_stem().unwrap_or_default().to_string_lossy();
         let Some(replayed) = replay::replay(&records).map_err(io::Error::other)? else {
             // Not even its beginning was written: nothing was promised.
-            SpoolFile::remove_files(&self.directory, &id);
+            for path in [journal, &journal.with_extension(DATA)] {
+                file::remove(path);
+            }
             return Ok(None);
         };
-        let file = SpoolFile::reopen(&self.directory, &id, sound, self.memory.clone())?;
+        let memory = self.memory.clone();
+        let file = SpoolFile::reopen(&self.directory, &id, sound, &replayed, memory)?;
         self.space.take(replayed.draft.local().bytes());
         Ok(Some((Arc::new(file), replayed)))
     }

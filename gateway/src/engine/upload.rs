@@ -36,10 +36,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use super::core::Core;
-use super::spool::recent::Memory;
+use super::spool::blocks::Memory;
 use super::spool::{Spool, SpoolError};
 use super::{Engine, Source};
 use crate::origin::write::Headers;
@@ -173,10 +174,8 @@ impl Writers {
         settings: Settings,
         sources: &[Arc<Source>],
     ) -> Result<Self, SpoolError> {
-        let memory = Memory {
-            share: engine.core.received.clone(),
-            budget: engine.core.budget.clone(),
-        };
+        let core = &engine.core;
+        let memory = Memory::new(core.received.clone(), core.budget.clone());
         let spool = Spool::open(&settings.spool, settings.size, memory)?;
         let writers = Self(Arc::new(Inner {
             engine: engine.clone(),
@@ -214,6 +213,12 @@ impl Writers {
         let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         Writer::join(&self.0, writing)
+    }
+
+    /// A copy of bytes that are to be written: a long one needs no other copy on its way.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.0.spool.memory.copy(bytes)
     }
 
     /// Bytes in the spool, and how many there may be.

@@ -12,6 +12,9 @@ use crate::engine::upload::Drafted;
 /// What programs are advised to read at a time: the kernel's own step in a plain file system.
 const BLOCK: u32 = 128 << 10;
 
+/// And to write at a time: as much as one request of the kernel carries.
+const DRAFT_BLOCK: u32 = 1 << 20;
+
 /// Where rclone, s3fs and others keep a file's time, in seconds with a fraction.
 pub(super) const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
 
@@ -36,6 +39,7 @@ pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileA
     FileAttr {
         size: drafted.size,
         blocks: drafted.size.div_ceil(512),
+        blksize: DRAFT_BLOCK,
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
     }
 }

@@ -4,39 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crc_fast::{CrcAlgorithm, Digest};
 use futures_util::{StreamExt, stream};
 
-use super::Body;
-
-/// CRC64NVME, the checksum that S3 computes by default (S3 user guide, "Checking object integrity").
-#[derive(Debug, Clone)]
-pub struct Crc64(Digest);
-
-impl Default for Crc64 {
-    fn default() -> Self {
-        Self(Digest::new(CrcAlgorithm::Crc64Nvme))
-    }
-}
-
-impl Crc64 {
-    /// Takes in more bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// The checksum of everything taken in.
-    #[must_use]
-    pub fn finish(&self) -> u64 {
-        self.0.finalize()
-    }
-
-    /// The checksum of these bytes.
-    #[must_use]
-    pub fn of(bytes: &[u8]) -> u64 {
-        crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
-    }
-}
+use super::{Body, Crc64};
 
 /// Makes the bytes anew for each try.
 pub type Frames = Arc<dyn Fn() -> Body + Send + Sync>;
@@ -137,10 +107,9 @@ impl fmt::Debug for Payload {
 mod tests {
     use super::*;
 
-    /// The check value of the algorithm's parameters, and a sum over pieces.
+    /// The checksum is the check value of the algorithm's parameters.
     #[tokio::test]
     async fn is_checked_as_a_whole_and_read_as_often_as_wanted() {
-        assert_eq!(Crc64::of(b"123456789"), 0xae8b_1486_0a79_9888);
         let payload = Payload::pieces(vec!["1234".into(), "".into(), "56789".into()]);
         assert_eq!(payload.crc64(), 0xae8b_1486_0a79_9888);
         assert_eq!((payload.len(), payload.is_empty()), (9, false));

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -11,6 +12,8 @@ use rustix::io::Errno;
 /// What addresses, offsets and lengths of direct reads and writes are multiples of: no disk has larger
 /// sectors.
 pub(crate) const PAGE: u64 = 4096;
+
+const ALIGN: usize = PAGE as usize;
 
 /// Opens a file past the file cache.
 pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
@@ -34,6 +37,123 @@ pub(crate) fn buffer(room: usize) -> (Vec<u8>, usize) {
     (bytes, start)
 }
 
+/// Buffers of one size, which begin at a page, and are used again: fresh memory costs the system more
+/// than to fill it. When none is in use any more, all are given back.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    room: usize,
+    /// So many wait to be used again at most.
+    most: usize,
+    state: Mutex<Spare>,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    spare: Vec<Vec<u8>>,
+    in_use: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(room: usize, most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            room,
+            most,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Spare> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty one.
+    pub(crate) fn take(self: &Arc<Self>) -> Block {
+        let spare = {
+            let mut state = self.state();
+            state.in_use += 1;
+            state.spare.pop()
+        };
+        let bytes = spare.unwrap_or_else(|| zeros(self.room));
+        Block::of(bytes, Some(self.clone()))
+    }
+
+    fn give(&self, bytes: Vec<u8>) {
+        let mut state = self.state();
+        state.in_use -= 1;
+        if state.in_use == 0 {
+            state.spare = Vec::new();
+        } else if state.spare.len() < self.most {
+            state.spare.push(bytes);
+        }
+    }
+}
+
+/// Bytes that begin at a page. The memory of those of a [`Pool`] goes back to it.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+    home: Option<Arc<Pool>>,
+}
+
+/// Memory for so many bytes, wherever in it a page begins.
+fn zeros(room: usize) -> Vec<u8> {
+    vec![0; room + ALIGN]
+}
+
+impl Block {
+    /// An empty one of no pool.
+    pub(crate) fn new(room: usize) -> Self {
+        Self::of(zeros(room), None)
+    }
+
+    fn of(bytes: Vec<u8>, home: Option<Arc<Pool>>) -> Self {
+        Self {
+            start: bytes.as_ptr().align_offset(ALIGN).min(ALIGN),
+            length: 0,
+            bytes,
+            home,
+        }
+    }
+
+    /// How many bytes there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.bytes.len().saturating_sub(ALIGN)
+    }
+
+    /// Puts bytes behind those that are there; not more than there is room for.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let at = self.length;
+        self.grown(at + bytes.len())[at..].copy_from_slice(bytes);
+    }
+
+    /// So many bytes, not more than there is room for: behind those that are there lies anything.
+    pub(crate) fn grown(&mut self, length: usize) -> &mut [u8] {
+        self.length = length;
+        &mut self.bytes[self.start..self.start + length]
+    }
+
+    /// Keeps the first so many.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +165,27 @@ mod tests {
             bytes.resize(start + room, 7);
             assert_eq!(bytes[start..].as_ptr().align_offset(4096), 0, "{room}");
         }
+    }
+
+    #[test]
+    fn a_block_of_a_pool_is_used_again_and_begins_at_a_page() {
+        let pool = Pool::new(10_000, 1);
+        let last = pool.take();
+        let mut first = pool.take();
+        first.push(&[7; 10_000]);
+        let (second, place) = (pool.take(), first.as_ref().as_ptr());
+        drop(first);
+        drop(second);
+        assert_eq!(pool.state().spare.len(), 1, "no more than that wait");
+        let mut third = pool.take();
+        assert_eq!((third.as_ref(), third.as_ref().as_ptr()), (&[][..], place));
+        third.push(&[1; 5]);
+        third.truncate(3);
+        assert_eq!(third.as_ref(), [1; 3]);
+        assert_eq!(place.align_offset(4096), 0);
+        drop(third);
+        assert_eq!(pool.state().spare.len(), 1);
+        drop(last);
+        assert_eq!(pool.state().spare.len(), 0, "nobody needs them");
     }
 }

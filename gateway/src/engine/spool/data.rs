@@ -2,25 +2,27 @@
 //!
 //! Who writes a large object writes it once, from front to back, and it is sent at once. Through the
 //! file cache that would cost a fresh page for each of its pages, and push out what others read. So
-//! what is written in order is gathered into blocks (`tail`). Full ones go past the cache (`O_DIRECT`),
-//! and stay in memory until they are sent, as far as there is some (`recent`). A small object is sent
-//! from memory, and never reaches the disk unless it must be durable.
+//! what is written in order is gathered into blocks (`tail`). Full ones go past the cache (`O_DIRECT`)
+//! both ways, and stay in memory until they are sent, as far as there is some (`blocks`). A small object is sent
+//! from memory, and has no file unless it must be durable; then the journal has its bytes.
 //!
-//! What fills no block, and small pieces elsewhere, go through the cache. Never both ways at once: what two writes of one page
-//! do, one past the cache and one through it, is undefined (open(2), NOTES); one after the other they
-//! are in order, for a direct write flushes and drops what the cache has of its range.
+//! What fills no block, and small pieces elsewhere, go through the cache. Never both ways at once: what
+//! two writes of one page do, one past the cache and one through it, is undefined (open(2), NOTES);
+//! one after the other they are in order, for a direct write flushes and drops what the cache has of
+//! its range.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::recent::{Memory, Recent};
+use super::blocks::{Blocks, Memory};
 use super::tail::{BLOCK, Tail};
+use crate::origin::Crc64;
 use crate::plan::ByteRange;
 use crate::store::direct::{self, PAGE};
 
@@ -33,34 +35,96 @@ const LARGE: usize = 64 << 10;
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Data {
-    file: File,
+    path: PathBuf,
+    /// Made when something has to lie in it.
+    file: OnceLock<File>,
+    /// The same, past the cache; opened with the first block.
+    direct: OnceLock<File>,
     /// Held by who writes past the cache, or may have to wait for who does.
     end: Mutex<End>,
-    recent: Recent,
+    blocks: Blocks,
     memory: Memory,
 }
 
-/// Where it is written to past the cache.
-#[derive(Debug)]
+/// Where it is written to past the cache, and what is not in the file yet.
+#[derive(Debug, Default)]
 struct End {
-    /// The same file; `None`: the file system does not know direct writes, and there is no tail.
-    direct: Option<File>,
+    /// The file system does not know direct writes, and there is no tail.
+    is_cached: bool,
     tail: Tail,
+    kept: Option<Kept>,
+    /// What was kept elsewhere is in the file by now.
+    moved: bool,
+}
+
+/// Bytes that are in a journal, and not in the file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Which.
+    pub(super) range: ByteRange,
+    /// The journal.
+    pub(super) file: File,
+    /// Where in it they begin.
+    pub(super) place: u64,
+}
+
+impl Kept {
+    fn read(&self, range: ByteRange) -> io::Result<Bytes> {
+        let length = usize::try_from(range.len()).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        let place = self.place + (range.start - self.range.start);
+        self.file.read_exact_at(&mut bytes, place)?;
+        Ok(bytes.into())
+    }
 }
 
 impl Data {
-    /// A file that was opened here.
-    pub(super) fn new(file: File, path: &Path, memory: Memory) -> Self {
-        let end = End {
-            direct: direct::open(OpenOptions::new().write(true), path).ok(),
-            tail: Tail::default(),
-        };
+    /// Data that is nowhere yet, and will be at `path`.
+    pub(super) fn new(path: &Path, memory: Memory) -> Self {
         Self {
-            file,
-            end: Mutex::new(end),
-            recent: Recent::default(),
+            path: path.to_owned(),
+            file: OnceLock::new(),
+            direct: OnceLock::new(),
+            end: Mutex::default(),
+            blocks: Blocks::default(),
             memory,
         }
+    }
+
+    /// Data that is at `path`, if there is a file, or in a journal.
+    pub(super) fn reopen(path: &Path, kept: Option<Kept>, memory: Memory) -> io::Result<Self> {
+        let data = Self::new(path, memory);
+        data.end().kept = kept;
+        if path.try_exists()? {
+            data.file()?;
+        }
+        Ok(data)
+    }
+
+    /// The file, made where it is not there yet.
+    pub(super) fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.mode(0o600).open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// The same, past the cache.
+    fn direct(&self) -> io::Result<&File> {
+        if let Some(direct) = self.direct.get() {
+            return Ok(direct);
+        }
+        self.file()?;
+        let direct = direct::open(OpenOptions::new().read(true).write(true), &self.path)?;
+        Ok(self.direct.get_or_init(|| direct))
+    }
+
+    /// Whether there is a file.
+    pub(super) fn has_file(&self) -> bool {
+        self.file.get().is_some()
     }
 
     fn end(&self) -> MutexGuard<'_, End> {
@@ -79,7 +143,8 @@ impl Data {
     /// Takes bytes in that fill no block, and so need no disk. Does not block.
     pub(super) fn take_in(&self, offset: u64, bytes: &[u8]) -> bool {
         self.end_now().is_some_and(|mut end| {
-            end.direct.is_some()
+            !end.is_cached
+                && end.kept.is_none()
                 && end.tail.reaches(offset)
                 && bytes.len() < Tail::room(offset)
                 && end.tail.push(offset, bytes, &self.memory)
@@ -87,19 +152,24 @@ impl Data {
     }
 
     /// Writes bytes at their place. After an error those of the range are undefined.
-    pub(super) fn write(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, mut offset: u64, mut bytes: Bytes) -> io::Result<()> {
         let mut end = self.end();
-        if end.direct.is_none() {
+        self.move_kept(&mut end)?;
+        if end.is_cached {
             drop(end);
-            return self.write_cached(offset, bytes);
+            return self.write_cached(offset, &bytes);
         }
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
             let done = match end.tail.reaches(offset) {
-                true => self.gather(&mut end, offset, bytes)?,
-                false => self.write_apart(&end, offset, bytes)?,
+                true if end.tail.is_empty() && is_block(offset, &bytes) => {
+                    self.write_block(&mut end, offset, bytes.slice(..Tail::room(offset)))?
+                }
+                true => self.gather(&mut end, offset, &bytes)?,
+                false => self.write_apart(&end, offset, &bytes)?,
             };
-            (offset, bytes) = (offset + done as u64, &bytes[done..]);
+            offset += done as u64;
+            bytes.advance(done);
         }
         Ok(())
     }
@@ -145,28 +215,60 @@ impl Data {
 
     fn write_cached(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset + bytes.len() as u64;
-        self.recent.forget(ByteRange::new(offset, end));
-        self.file.write_all_at(bytes, offset)
+        self.blocks.forget(ByteRange::new(offset, end));
+        self.file()?.write_all_at(bytes, offset)
+    }
+
+    /// Writes a block as it is, without copying it.
+    fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
+        let range = ByteRange::new(offset, offset + block.len() as u64);
+        match self.direct().and_then(|it| it.write_all_at(&block, offset)) {
+            Ok(()) => {
+                let (crc64, length) = (Crc64::of(&block), block.len());
+                let charged = self.memory.take(BLOCK);
+                let kept = charged.map(|charged| (block, charged));
+                self.blocks.note(range, crc64, kept);
+                Ok(length)
+            }
+            Err(error) if direct::is_unsupported(&error) => {
+                end.is_cached = true;
+                self.write_cached(offset, &block)?;
+                Ok(block.len())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Empties the tail into the file: a full one past the cache.
     fn put_away(&self, end: &mut End) -> io::Result<()> {
-        let (range, tail) = (end.tail.range(), &mut end.tail);
-        if let Some(direct) = end.direct.as_ref().filter(|_| tail.is_full()) {
-            match direct.write_all_at(tail.bytes(), range.start) {
+        let range = end.tail.range();
+        if range.is_empty() {
+            return Ok(());
+        }
+        if end.tail.is_full() && !end.is_cached {
+            let direct = self.direct();
+            match direct.and_then(|it| it.write_all_at(end.tail.bytes(), range.start)) {
                 Ok(()) => {
-                    match tail.take(&self.memory) {
-                        Some((bytes, charged)) => self.recent.keep(range.start, bytes, charged),
-                        None => self.recent.forget(range),
-                    }
+                    let crc64 = Crc64::of(end.tail.bytes());
+                    self.blocks.note(range, crc64, end.tail.take(&self.memory));
                     return Ok(());
                 }
-                Err(error) if direct::is_unsupported(&error) => end.direct = None,
+                Err(error) if direct::is_unsupported(&error) => end.is_cached = true,
                 Err(error) => return Err(error),
             }
         }
-        self.write_cached(range.start, tail.bytes())?;
-        tail.clear();
+        self.write_cached(range.start, end.tail.bytes())?;
+        end.tail.clear();
+        Ok(())
+    }
+
+    /// Puts what a journal has into the file.
+    fn move_kept(&self, end: &mut End) -> io::Result<()> {
+        if let Some(kept) = &end.kept {
+            self.write_cached(kept.range.start, &kept.read(kept.range)?)?;
+            end.kept = None;
+            end.moved = true;
+        }
         Ok(())
     }
 
@@ -187,15 +289,53 @@ impl Data {
 
     /// The first bytes of a range that are in one place.
     pub(super) fn first(&self, range: ByteRange) -> io::Result<Bytes> {
-        match self.in_memory(&self.end().tail, range) {
-            Ok(kept) => Ok(kept),
-            Err(end) => self.read_file(ByteRange::new(range.start, end)),
+        let end = self.end();
+        let mut until = match self.in_memory(&end.tail, range) {
+            Ok(bytes) => return Ok(bytes),
+            Err(until) => until,
+        };
+        if let Some(kept) = &end.kept {
+            let rest = ByteRange::new(range.start, until);
+            match kept.range.intersect(rest) {
+                Some(within) if within.start == range.start => return kept.read(within),
+                Some(within) => until = within.start,
+                None => {}
+            }
         }
+        drop(end);
+        let range = ByteRange::new(range.start, until);
+        match (self.blocks.at(range), self.direct.get()) {
+            (Some((length, _)), Some(direct)) => self.read_block(direct, range.start, length),
+            _ => self.read_file(range),
+        }
+    }
+
+    /// Reads a block past the cache: it is read once, and others need the memory more.
+    fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
+        let mut block = self.memory.blocks.take();
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        direct.read_exact_at(block.grown(length), offset)?;
+        Ok(Bytes::from_owner(block))
+    }
+
+    /// The checksum of the first bytes of a range, and how many they are.
+    pub(super) fn crc64(&self, range: ByteRange) -> io::Result<(u64, u64)> {
+        if let Some((length, crc64)) = self.blocks.at(range) {
+            let block = ByteRange::new(range.start, range.start + length);
+            // The tail may have newer bytes of it.
+            if self.end().tail.range().intersect(block).is_none() {
+                return Ok((crc64, length));
+            }
+        }
+        let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME));
+        let bytes = self.first(piece)?;
+        Ok((Crc64::of(&bytes), bytes.len() as u64))
     }
 
     /// The same, if no disk has to be read for it. Does not block.
     pub(super) fn at_hand(&self, range: ByteRange) -> Option<Bytes> {
-        self.in_memory(&self.end_now()?.tail, range).ok()
+        let end = self.end_now()?;
+        self.in_memory(&end.tail, range).ok()
     }
 
     /// The first bytes of a range that are in memory; or where in the range there are some, which is
@@ -209,16 +349,19 @@ impl Data {
         if !tail.is_empty() && tail.range().start > range.start {
             end = end.min(tail.range().start);
         }
-        self.recent.first(ByteRange::new(range.start, end))
+        self.blocks.first(ByteRange::new(range.start, end))
     }
 
     fn read_file(&self, range: ByteRange) -> io::Result<Bytes> {
         let length = usize::try_from(range.len()).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];
+        let Some(file) = self.file.get() else {
+            return Ok(bytes.into());
+        };
         let mut done = 0;
         while done < length {
             let at = range.start + done as u64;
-            match self.file.read_at(&mut bytes[done..], at) {
+            match file.read_at(&mut bytes[done..], at) {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -230,29 +373,45 @@ impl Data {
 
     /// Lets go of what is in memory of a range: it is read from the disk from now on.
     pub(super) fn let_go(&self, range: ByteRange) {
-        self.recent.forget(range);
+        self.blocks.let_go(range);
     }
 
-    /// Makes what was written durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    /// Makes what was written durable. Where there is no file, `keep` takes it into a journal, which is
+    /// synced after this. Says whether what such a journal had is in the file by now.
+    pub(super) fn sync(
+        &self,
+        keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
+    ) -> io::Result<bool> {
         let mut end = self.end();
+        let Some(file) = self.file.get() else {
+            if !end.tail.is_empty() {
+                end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
+                end.tail = Tail::default();
+            }
+            return Ok(end.moved);
+        };
         self.put_away(&mut end)?;
         // Of many that are closed and wait to be committed none holds a buffer.
         end.tail = Tail::default();
+        let moved = end.moved;
         drop(end);
-        self.file.sync_data()
+        file.sync_data()?;
+        Ok(moved)
     }
 
     /// Lets go of data; it reads as zero from now on.
     pub(super) fn punch(&self, range: ByteRange) -> io::Result<()> {
         self.touch(range)?;
-        self.recent.forget(range);
+        self.blocks.forget(range);
         if range.is_empty() {
             return Ok(());
         }
+        let Some(file) = self.file.get() else {
+            return Ok(());
+        };
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let end = range.end.min(self.file.metadata()?.len()).max(range.start);
-        match fallocate(&self.file, flags, range.start, end - range.start) {
+        let end = range.end.min(file.metadata()?.len()).max(range.start);
+        match fallocate(file, flags, range.start, end - range.start) {
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -262,16 +421,24 @@ impl Data {
     pub(super) fn cut(&self, size: u64) -> io::Result<()> {
         let beyond = ByteRange::new(size, u64::MAX);
         self.touch(beyond)?;
-        self.recent.forget(beyond);
-        if self.file.metadata()?.len() > size {
-            self.file.set_len(size)?;
+        self.blocks.forget(beyond);
+        match self.file.get() {
+            Some(file) if file.metadata()?.len() > size => file.set_len(size),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A range goes: the tail with it, if all of it does; else what is in it goes into the file first.
     fn touch(&self, range: ByteRange) -> io::Result<()> {
         let mut end = self.end();
+        match &end.kept {
+            Some(kept) if kept.range.intersect(range) == Some(kept.range) => {
+                end.kept = None;
+                end.moved = true;
+            }
+            Some(_) => self.move_kept(&mut end)?,
+            None => {}
+        }
         match end.tail.range().intersect(range) {
             Some(within) if within == end.tail.range() => end.tail.clear(),
             Some(_) => self.put_away(&mut end)?,
@@ -281,186 +448,11 @@ impl Data {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
-    use super::*;
-    use crate::engine::Budget;
-
-    const MIB: u64 = 1 << 20;
-
-    fn data(directory: &Path, memory: u64) -> Data {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        let path = directory.join("data");
-        let file = options.open(&path).expect("opened");
-        let memory = Memory {
-            share: Budget::new(memory),
-            budget: Budget::new(1 << 30),
-        };
-        Data::new(file, &path, memory)
-    }
-
-    fn pattern(seed: u64, length: u64) -> Vec<u8> {
-        (0..length).map(|at| (at * 31 + seed * 7) as u8).collect()
-    }
-
-    /// Has blocks written elsewhere.
-    fn exchange(data: &Data, to: File) -> File {
-        data.end()
-            .direct
-            .replace(to)
-            .expect("it wrote them directly")
-    }
-
-    fn is_direct(data: &Data) -> bool {
-        data.end().direct.is_some()
-    }
-
-    /// The bytes that a file should have.
-    struct Truth<'a>(&'a Data, Vec<u8>);
-
-    impl Truth<'_> {
-        fn put(&mut self, at: u64, bytes: &[u8]) {
-            let (start, end) = (at as usize, at as usize + bytes.len());
-            let longer = self.1.len().max(end);
-            self.1.resize(longer, 0);
-            self.1[start..end].copy_from_slice(bytes);
-            if !self.0.take_in(at, bytes) {
-                self.0.write(at, bytes).expect("written");
-            }
-            self.holds();
-            let some = ByteRange::new(at / 2 + 1, at / 2 + MIB);
-            let found = self.0.first(some).expect("read");
-            let known = &self.1[(some.start as usize).min(self.1.len())..];
-            let known = &known[..known.len().min(found.len())];
-            assert!(!found.is_empty() && found.starts_with(known));
-        }
-
-        fn holds(&self) {
-            let all = ByteRange::new(0, self.1.len() as u64);
-            assert!(self.0.read(all).expect("read") == self.1);
-        }
-    }
-
-    /// The same bytes whichever way they went, from memory and from the disk.
-    #[test]
-    fn reads_what_was_written_past_the_cache_and_through_it() {
-        let directory = tempfile::tempdir().expect("a folder");
-        for (memory, piece) in [0, MIB, 3 * MIB, 64 * MIB]
-            .into_iter()
-            .flat_map(|memory| [10_000, 128 << 10, MIB, 3 * MIB].map(|piece| (memory, piece)))
-        {
-            let data = data(directory.path(), memory.max(MIB));
-            let can = is_direct(&data);
-            let _none_left = (memory == 0).then(|| data.memory.take(MIB));
-            let mut truth = Truth(&data, Vec::new());
-            for n in 0..(5 * MIB).div_ceil(piece) {
-                truth.put(n * piece, &pattern(n, piece));
-            }
-            // Elsewhere, by pages.
-            truth.put(16 * MIB, &pattern(1, MIB));
-            truth.put(MIB / 2, &pattern(2, MIB));
-            truth.put(12 * MIB, &pattern(3, 100));
-            data.sync().expect("durable");
-            truth.holds();
-            truth.put(12 * MIB + 100, &pattern(4, 2 * MIB));
-            truth.put(MIB + 5, &pattern(5, 100));
-            data.let_go(ByteRange::new(0, MIB));
-            truth.put(5 * MIB - 10, &pattern(6, 10));
-            data.punch(ByteRange::new(0, MIB)).expect("punched");
-            truth.1[..MIB as usize].fill(0);
-            data.cut(4 * MIB).expect("cut");
-            truth.1[4 * MIB as usize..].fill(0);
-            truth.holds();
-            // Here and there, and on: as who writes an image does.
-            for n in 0..40 {
-                let at = (n * 1_234_567 + n % 3 * 777) % (6 * MIB);
-                let at = if n % 2 == 0 { at - at % 4096 } else { at };
-                truth.put(at, &pattern(n, 1 + n * 7001));
-                truth.put(6 * MIB + n * 70_000, &pattern(n, 70_000));
-            }
-            assert_eq!(is_direct(&data), can);
-        }
-    }
-
-    #[test]
-    fn what_is_cut_is_gone_wherever_it_was() {
-        let directory = tempfile::tempdir().expect("a folder");
-        for size in [0, MIB / 2, MIB, 2 * MIB, 2 * MIB + 100, 3 * MIB] {
-            let data = data(directory.path(), 64 * MIB);
-            let mut truth = Truth(&data, Vec::new());
-            truth.put(0, &pattern(1, 2 * MIB + 5000));
-            data.cut(size).expect("cut");
-            truth.1.truncate(size as usize);
-            truth.1.resize(5 * MIB as usize, 0);
-            truth.holds();
-            truth.put(size, &pattern(2, MIB));
-        }
-    }
-
-    /// A small object costs the disk nothing, unless it must be durable.
-    #[test]
-    fn what_fills_no_block_stays_in_memory() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let data = data(directory.path(), 64 * MIB);
-        let length = || data.file.metadata().expect("there").size();
-        if !is_direct(&data) {
-            return;
-        }
-        assert!(data.take_in(0, &pattern(1, 8192)) && data.take_in(8192, b"more"));
-        assert_eq!(
-            data.at_hand(ByteRange::new(8190, 9000))
-                .expect("there")
-                .len(),
-            6
-        );
-        assert_eq!(length(), 0);
-        data.sync().expect("durable");
-        assert_eq!(length(), 8196);
-    }
-
-    /// What goes past the cache leaves memory no larger than it may be.
-    #[test]
-    fn keeps_no_more_than_there_is_memory_for() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let data = data(directory.path(), 3 * MIB);
-        for at in 0..8 {
-            data.write(at * MIB, &pattern(at, MIB)).expect("written");
-        }
-        let kept = (0..8).filter(|at| {
-            let range = ByteRange::new(at * MIB, (at + 1) * MIB);
-            data.at_hand(range).is_some()
-        });
-        // And one that is filled.
-        let most = if is_direct(&data) { 2 } else { 0 };
-        assert_eq!(kept.count(), most);
-        assert_eq!(data.file.metadata().expect("there").size(), 8 * MIB);
-    }
-
-    /// A disk that is full takes nothing from what it has.
-    #[test]
-    fn a_write_that_fails_leaves_what_was_written_before() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let mut data = data(directory.path(), 64 * MIB);
-        if !is_direct(&data) {
-            return;
-        }
-        assert!(data.take_in(0, &pattern(1, 5000)));
-        let full = OpenOptions::new().write(true).open("/dev/full");
-        let full = full.expect("there is one");
-        let file = std::mem::replace(&mut data.file, full.try_clone().expect("cloned"));
-        let direct = exchange(&data, full);
-        assert!(data.write(5000, &pattern(2, MIB)).is_err());
-        assert!(data.sync().is_err());
-        let found = data.at_hand(ByteRange::new(0, 9000)).expect("there");
-        assert_eq!(found, pattern(1, 5000));
-        data.file = file;
-        exchange(&data, direct);
-        data.write(5000, &pattern(2, MIB))
-            .expect("there is room again");
-        let all = [pattern(1, 5000), pattern(2, MIB)].concat();
-        assert!(data.read(ByteRange::new(0, 5000 + MIB)).expect("read") == all);
-    }
+/// Whether bytes begin with a whole block that a direct write takes as it is.
+fn is_block(offset: u64, bytes: &[u8]) -> bool {
+    let aligned = bytes.as_ptr().align_offset(PAGE as usize) == 0;
+    offset.is_multiple_of(BLOCK) && bytes.len() >= Tail::room(offset) && aligned
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
-//! The two files of one draft.
+//! The two files of one draft, each made when something must lie in it.
 //!
 //! Everything that touches them runs where blocking is allowed. Data goes by offset (`data`); the
 //! journal is appended to under a lock.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::task::spawn_blocking;
 
-use super::data::{self, FRAME};
+use super::blocks::Memory;
+use super::data::{Data, FRAME, Kept};
 use super::journal::{self, Begin, Record};
-use super::recent::Memory;
+use super::replay::Replayed;
 use super::{DATA, JOURNAL};
 use crate::origin::{Body, Crc64, OriginError};
 use crate::plan::ByteRange;
@@ -28,54 +29,77 @@ pub(super) const UNFINISHED: &str = "new";
 pub(in crate::engine) struct SpoolFile {
     directory: PathBuf,
     id: String,
-    data: data::Data,
-    journal: Mutex<File>,
+    data: Data,
+    journal: Mutex<Journal>,
+}
+
+/// The journal's file, made with the first thing that is told to it.
+#[derive(Debug)]
+struct Journal {
+    file: Option<File>,
+    length: u64,
+    begin: Begin,
+    /// How many files, of itself and the data, have a durable name.
+    named: u8,
 }
 
 impl SpoolFile {
-    /// Makes both files.
-    pub(super) fn create(
-        directory: &Path,
-        id: &str,
-        begin: &Begin,
-        memory: Memory,
-    ) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let at = path(directory, id, DATA);
-        let data = options.open(&at)?;
-        let journal = options.open(path(directory, id, JOURNAL))?;
-        let file = Self {
-            directory: directory.to_owned(),
-            id: id.to_owned(),
-            data: data::Data::new(data, &at, memory),
-            journal: Mutex::new(journal),
+    /// A draft that has no files yet.
+    pub(super) fn new(directory: &Path, id: String, begin: Begin, memory: Memory) -> Self {
+        let data = Data::new(&path(directory, &id, DATA), memory);
+        let journal = Journal {
+            file: None,
+            length: 0,
+            begin,
+            named: 0,
         };
-        let mut head = journal::MAGIC.to_vec();
-        head.extend(journal::framed(&Record::Begin(Box::new(begin.clone()))));
-        file.journal().write_all(&head)?;
-        Ok(file)
+        Self {
+            directory: directory.to_owned(),
+            id,
+            data,
+            journal: Mutex::new(journal),
+        }
     }
 
-    /// Opens both files again, and cuts off what of the journal is not sound.
+    /// Opens what there is of a draft again, and cuts off what of its journal is not sound.
     pub(super) fn reopen(
         directory: &Path,
         id: &str,
         sound: u64,
+        replayed: &Replayed,
         memory: Memory,
     ) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600);
-        let mut journal = options.clone();
-        let journal = journal.append(true).open(path(directory, id, JOURNAL))?;
-        options.create(true).truncate(false);
-        let at = path(directory, id, DATA);
-        let data = options.open(&at)?;
+        let journal = open(&path(directory, id, JOURNAL), &mut OpenOptions::new())?;
         journal.set_len(sound)?;
+        let kept = match replayed.kept {
+            Some((range, place)) => Some(Kept {
+                range,
+                file: journal.try_clone()?,
+                place,
+            }),
+            None => None,
+        };
+        let in_journal = kept
+            .as_ref()
+            .map_or(ByteRange::new(0, 0), |kept| kept.range);
+        let elsewhere = |it: ByteRange| it.intersect(in_journal) != Some(it);
+        let data = Data::reopen(&path(directory, id, DATA), kept, memory)?;
+        if !data.has_file() && replayed.draft.local().iter().any(elsewhere) {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "its data is missing",
+            ));
+        }
+        let journal = Journal {
+            file: Some(journal),
+            length: sound,
+            begin: replayed.begin.clone(),
+            named: 0,
+        };
         Ok(Self {
             directory: directory.to_owned(),
             id: id.to_owned(),
-            data: data::Data::new(data, &at, memory),
+            data,
             journal: Mutex::new(journal),
         })
     }
@@ -91,7 +115,7 @@ impl SpoolFile {
     }
 
     /// Writes data at its place.
-    pub(in crate::engine) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(in crate::engine) fn write(&self, offset: u64, bytes: Bytes) -> io::Result<()> {
         self.data.write(offset, bytes)
     }
 
@@ -112,13 +136,13 @@ impl SpoolFile {
 
     /// The checksum of data.
     pub(in crate::engine) fn crc64(&self, range: ByteRange) -> io::Result<u64> {
-        let (mut crc, mut at) = (Crc64::default(), range.start);
+        let (mut crc64, mut at) = (Crc64::of(&[]), range.start);
         while at < range.end {
-            let bytes = self.data.first(frame(at, range.end))?;
-            crc.update(&bytes);
-            at += bytes.len() as u64;
+            let (next, length) = self.data.crc64(ByteRange::new(at, range.end))?;
+            crc64 = Crc64::joined(crc64, next, length);
+            at += length;
         }
-        Ok(crc.finish())
+        Ok(crc64)
     }
 
     /// Data in pieces, each read when it is asked for, and let go of: its memory is for what is written
@@ -147,23 +171,64 @@ impl SpoolFile {
 
     /// Appends records.
     pub(in crate::engine) fn note(&self, records: &[Record]) -> io::Result<()> {
-        let bytes: Vec<u8> = records.iter().flat_map(journal::framed).collect();
-        self.journal().write_all(&bytes)
+        self.note_in(&mut self.journal(), records)
     }
 
     /// Appends records, and makes the journal durable.
     pub(in crate::engine) fn note_durably(&self, records: &[Record]) -> io::Result<()> {
-        self.note(records)?;
-        self.journal().sync_data()
+        let mut journal = self.journal();
+        self.note_in(&mut journal, records)?;
+        self.make_durable(&mut journal)
     }
 
     /// Makes the data durable, and then the journal with `records` and the word that it is.
     pub(in crate::engine) fn sync(&self, mut records: Vec<Record>) -> io::Result<()> {
-        self.data.sync()?;
+        let mut journal = self.journal();
+        let moved = self.data.sync(|range, bytes| {
+            let (file, place) = self.append(&mut journal, &journal::raw(bytes))?;
+            let (file, place) = (file.try_clone()?, place + journal::HEAD as u64);
+            let length = u32::try_from(range.len()).map_err(io::Error::other)?;
+            let at = range.start;
+            self.note_in(&mut journal, &[Record::Bytes { at, length, place }])?;
+            Ok(Kept { range, file, place })
+        })?;
+        records.extend(moved.then_some(Record::Moved));
         records.push(Record::Synced);
-        self.note_durably(&records)?;
-        // The names of both files, which were perhaps made just now.
-        File::open(&self.directory)?.sync_all()
+        self.note_in(&mut journal, &records)?;
+        self.make_durable(&mut journal)
+    }
+
+    fn note_in(&self, journal: &mut Journal, records: &[Record]) -> io::Result<()> {
+        let bytes: Vec<u8> = records.iter().flat_map(journal::framed).collect();
+        self.append(journal, &bytes).map(drop)
+    }
+
+    /// Appends to the journal, which is made where there is none. Says where that was.
+    fn append<'a>(&self, journal: &'a mut Journal, bytes: &[u8]) -> io::Result<(&'a File, u64)> {
+        let head = match journal.length {
+            0 => head(&journal.begin),
+            _ => Vec::new(),
+        };
+        let file = match &mut journal.file {
+            Some(file) => file,
+            none => none.insert(open(&self.path(JOURNAL), OpenOptions::new().create(true))?),
+        };
+        let place = journal.length + head.len() as u64;
+        file.write_all_at(&[&head, bytes].concat(), journal.length)?;
+        journal.length = place + bytes.len() as u64;
+        Ok((file, place))
+    }
+
+    fn make_durable(&self, journal: &mut Journal) -> io::Result<()> {
+        if let Some(file) = &journal.file {
+            file.sync_data()?;
+        }
+        let names = 1 + u8::from(self.data.has_file());
+        if journal.named < names {
+            File::open(&self.directory)?.sync_all()?;
+            journal.named = names;
+        }
+        Ok(())
     }
 
     /// Lets go of data; it reads as zero from now on.
@@ -179,40 +244,52 @@ impl SpoolFile {
     /// Begins anew: durably from `begin` on, and with no data. `promised`: as something that was
     /// synced.
     pub(in crate::engine) fn restart(&self, begin: &Begin, promised: bool) -> io::Result<()> {
-        let new = path(&self.directory, &self.id, UNFINISHED);
-        let mut bytes = journal::MAGIC.to_vec();
-        bytes.extend(journal::framed(&Record::Begin(Box::new(begin.clone()))));
+        let new = self.path(UNFINISHED);
+        let mut bytes = head(begin);
         if promised {
             bytes.extend(journal::framed(&Record::Synced));
         }
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(true).write(true).mode(0o600);
-        let mut file = options.open(&new)?;
-        file.write_all(&bytes)?;
+        let file = open(&new, OpenOptions::new().create(true).truncate(true))?;
+        file.write_all_at(&bytes, 0)?;
         file.sync_data()?;
         let mut journal = self.journal();
-        fs::rename(&new, path(&self.directory, &self.id, JOURNAL))?;
+        fs::rename(&new, self.path(JOURNAL))?;
         File::open(&self.directory)?.sync_all()?;
-        *journal = file;
+        journal.file = Some(file);
+        journal.length = bytes.len() as u64;
         drop(journal);
         self.data.cut(0)
     }
 
-    /// Takes both files away.
+    /// Takes away what files there are: the journal first, for data without one is nothing.
     pub(in crate::engine) fn remove(&self) {
-        Self::remove_files(&self.directory, &self.id);
-    }
-
-    /// The journal first: data without one is nothing.
-    pub(super) fn remove_files(directory: &Path, id: &str) {
-        for kind in [JOURNAL, DATA] {
-            remove(&path(directory, id, kind));
+        if self.journal().file.is_some() {
+            remove(&self.path(JOURNAL));
+        }
+        if self.data.has_file() {
+            remove(&self.path(DATA));
         }
     }
 
-    fn journal(&self) -> MutexGuard<'_, File> {
+    fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn path(&self, kind: &str) -> PathBuf {
+        path(&self.directory, &self.id, kind)
+    }
+}
+
+/// How a journal begins.
+fn head(begin: &Begin) -> Vec<u8> {
+    let mut head = journal::MAGIC.to_vec();
+    head.extend(journal::framed(&Record::Begin(Box::new(begin.clone()))));
+    head
+}
+
+/// What people write is nobody else's to read.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.read(true).write(true).mode(0o600).open(path)
 }
 
 /// What is read at a time, from an offset on.

@@ -13,6 +13,8 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) draft: Draft,
     /// Key and id of the upload under way.
     pub(in crate::engine) upload: Option<(String, String)>,
+    /// Bytes that are in the journal, not in the data file: where in the object, and where there.
+    pub(in crate::engine) kept: Option<(ByteRange, u64)>,
     /// The parts that it was being completed of.
     pub(in crate::engine) completing: Option<Vec<(u32, ETag)>>,
     /// Whether anything was promised: a `fsync` or `close` returned.
@@ -39,6 +41,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradicti
         begin: (**begin).clone(),
         draft: Draft::new(PartSizes::new(begin.first_part), base),
         upload: None,
+        kept: None,
         completing: None,
         promised: synced.is_some(),
         closed: false,
@@ -67,7 +70,12 @@ impl Replayed {
                 }
                 self.completing = None;
             }
-            Record::Wrote { .. } | Record::Synced => {}
+            Record::Bytes { at, length, place } if durable => {
+                let range = ByteRange::new(*at, at.checked_add(u64::from(*length))?);
+                self.kept = Some((range, *place));
+            }
+            Record::Moved if durable => self.kept = None,
+            Record::Wrote { .. } | Record::Bytes { .. } | Record::Moved | Record::Synced => {}
             Record::Cut { size } => {
                 self.draft.truncate(*size).ok()?;
                 self.completing = None;
@@ -152,6 +160,24 @@ mod tests {
         assert_eq!(sent, [0, 1]);
         let rest = replayed.draft.next(When::Closing).map(|job| job.index);
         assert_eq!(rest, Some(2));
+    }
+
+    #[test]
+    fn bytes_are_in_the_journal_until_they_were_moved_durably() {
+        let bytes = Record::Bytes {
+            at: 4,
+            length: 6,
+            place: 90,
+        };
+        let kept = Some((ByteRange::new(4, 10), 90));
+        let mut records = vec![begin(), bytes, wrote(4, 10)];
+        assert_eq!(played(&records).kept, None);
+        records.push(Record::Synced);
+        assert_eq!(played(&records).kept, kept);
+        records.push(Record::Moved);
+        assert_eq!(played(&records).kept, kept);
+        records.push(Record::Synced);
+        assert_eq!(played(&records).kept, None);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 use bytes::Bytes;
 
-use super::recent::{Charged, Memory};
+use super::blocks::{Charged, Memory};
 use crate::plan::ByteRange;
-use crate::store::direct::{self, PAGE};
+use crate::store::direct::{Block, PAGE};
 
 /// The most that is written at once.
 pub(super) const BLOCK: u64 = 1 << 20;
@@ -20,28 +20,22 @@ const SMALL: usize = 64 << 10;
 pub(super) struct Tail {
     at: u64,
     /// A small buffer as long as that does, then one for a block.
-    buffer: Vec<u8>,
-    /// Where in the buffer a page begins, and the tail with it.
-    start: usize,
+    bytes: Block,
     charged: Option<Charged>,
 }
 
 impl Tail {
-    fn len(&self) -> usize {
-        self.buffer.len() - self.start
-    }
-
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.bytes().is_empty()
     }
 
     /// Where it lies in the file.
     pub(super) fn range(&self) -> ByteRange {
-        ByteRange::new(self.at, self.at + self.len() as u64)
+        ByteRange::new(self.at, self.at + self.bytes().len() as u64)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..]
+        self.bytes.as_ref()
     }
 
     /// Whether it reaches the end of its block, and so is whole pages.
@@ -75,11 +69,11 @@ impl Tail {
         if self.is_empty() {
             self.at = offset;
         }
-        let length = self.len() + bytes.len();
-        if self.start + length > self.buffer.capacity() && !self.grow(length, memory) {
+        let length = self.bytes().len() + bytes.len();
+        if length > self.bytes.room() && !self.grow(length, memory) {
             return false;
         }
-        self.buffer.extend_from_slice(bytes);
+        self.bytes.push(bytes);
         true
     }
 
@@ -88,36 +82,34 @@ impl Tail {
         if self.charged.is_none() && !is_small {
             self.charged = memory.take(BLOCK);
         }
-        let capacity = match (&self.charged, is_small) {
-            (Some(_), _) => usize::try_from(BLOCK).unwrap_or(usize::MAX),
-            (None, true) => length,
+        let mut larger = match (&self.charged, is_small) {
+            (Some(_), _) => memory.blocks.take(),
+            (None, true) => Block::new(length),
             (None, false) => return false,
         };
-        let (mut buffer, start) = direct::buffer(capacity);
-        buffer.extend_from_slice(self.bytes());
-        (self.buffer, self.start) = (buffer, start);
+        larger.push(self.bytes());
+        self.bytes = larger;
         true
     }
 
     /// Takes the last so many bytes back.
     pub(super) fn take_back(&mut self, bytes: usize) {
-        self.buffer
-            .truncate(self.start + self.len().saturating_sub(bytes));
+        let left = self.bytes().len().saturating_sub(bytes);
+        self.bytes.truncate(left);
     }
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        self.buffer.truncate(self.start);
+        self.bytes.truncate(0);
     }
 
-    /// Empties a full one. What was in it, if there is memory to keep that.
+    /// Empties it. What was in it, if there is memory to keep that.
     pub(super) fn take(&mut self, memory: &Memory) -> Option<(Bytes, Charged)> {
         let Some(charged) = memory.take(BLOCK) else {
             self.clear();
             return None;
         };
-        let buffer = std::mem::take(&mut self.buffer);
-        let start = std::mem::take(&mut self.start);
-        Some((Bytes::from(buffer).slice(start..), charged))
+        let bytes = std::mem::take(&mut self.bytes);
+        Some((Bytes::from_owner(bytes), charged))
     }
 }

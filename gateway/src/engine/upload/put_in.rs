@@ -77,7 +77,7 @@ impl Writing {
         held: Held,
         room: Room<'_>,
     ) -> Result<(), WriteError> {
-        let file = self.file().await?;
+        let file = self.file();
         let page = self.page.clone().read_owned().await;
         self.state().draft.begin_write(range)?;
         let growth = room.keep();
@@ -89,7 +89,7 @@ impl Writing {
             // To its end, also if nobody waits for that any more.
             let written = spawn_blocking(move || {
                 let _held = (held, page);
-                let written = file.write(range.start, &bytes);
+                let written = file.write(range.start, bytes);
                 writing.put_in_ended(range, growth, written)
             });
             written.await.map_err(|_| WriteError::Closing)??;
@@ -136,7 +136,7 @@ impl Writing {
             state.touched(self.inner.core.now());
             freed
         };
-        let file = self.file().await?;
+        let file = self.file();
         // Before bytes go: see `Record::Cut`.
         self.flush_durably().await?;
         file.blocking(move |file| file.cut(size)).await?;

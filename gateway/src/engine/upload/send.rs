@@ -61,7 +61,7 @@ impl Writing {
         for gap in &job.fill {
             self.fill(job, *gap).await?;
         }
-        let file = self.file().await?;
+        let file = self.file();
         let upload = self.upload().await?;
         let range = job.range;
         let crc64 = file.blocking(move |file| file.crc64(range)).await?;
@@ -131,6 +131,7 @@ impl Writing {
         }
         // Room may be made of it now, for those who wait for some.
         self.inner.spool.space.nudge();
+        self.evict_ahead();
         self.progress.send_replace(());
         match failed {
             None => self.kick(When::Writing),
@@ -163,12 +164,12 @@ impl Writing {
         while at < gap.end {
             let piece = ByteRange::new(at, gap.end.min(at + FRAME));
             let bytes = self.base_bytes(piece).await?;
-            let file = self.file().await?;
+            let file = self.file();
             let _page = self.page.write().await;
             if !self.state().draft.is_current(job) {
                 return Ok(());
             }
-            file.blocking(move |file| file.write(piece.start, &bytes))
+            file.blocking(move |file| file.write(piece.start, bytes))
                 .await?;
             let new = self.state().draft.filled(piece);
             self.inner.spool.space.take(new);

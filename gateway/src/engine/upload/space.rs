@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::writing::Writing;
+use super::writing::{State, Writing};
 use super::{Inner, WriteError};
 use crate::engine::spool::journal::Record;
+use crate::plan::ByteRange;
 use crate::plan::upload::When;
 
 /// What a draft takes beside its bytes: its two files.
 pub(super) const PER_FILE: u64 = 8 << 10;
+
+/// The most that is let go of at once, for one sync of the journal.
+const AT_ONCE: u64 = 256 << 20;
 
 impl Inner {
     /// Takes room for so many bytes; waits until there is some.
@@ -41,7 +45,7 @@ impl Inner {
         }
     }
 
-    /// Lets one part go, of whichever draft; where none can, has more of them sent.
+    /// Lets parts go, of whichever draft; where none can, has more of them sent.
     async fn relieve(&self) -> Result<bool, WriteError> {
         let writings: Vec<_> = self.writings().values().cloned().collect();
         for writing in &writings {
@@ -54,13 +58,41 @@ impl Inner {
         }
         Ok(false)
     }
+
+    /// How much is let go of at once.
+    fn at_once(&self) -> u64 {
+        AT_ONCE.min(self.spool.space.size() / 16)
+    }
+
+    /// Whether there is less room than is let go of at once.
+    fn is_crowded(&self) -> bool {
+        let space = &self.spool.space;
+        space.used().saturating_add(self.at_once()) > space.size()
+    }
+}
+
+impl State {
+    /// Parts that may leave the spool, one at least if there is any: which bytes, and how many of them
+    /// were there.
+    fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
+        let (mut parts, mut all) = (Vec::new(), 0);
+        while all < at_once.max(1)
+            && let Some((index, range, freed)) = self.draft.evict()
+        {
+            self.note_written();
+            self.records.push(Record::Evicted { index });
+            parts.push((range, freed));
+            all += freed;
+        }
+        parts
+    }
 }
 
 impl Writing {
-    /// Lets one sent part go. A draft that was not written in order goes to a hidden key first, under
-    /// which its parts are sent again: from there they can be read back.
+    /// Lets the oldest of the sent parts go. A draft that was not written in order goes to a hidden key
+    /// first, under which its parts are sent again: from there they can be read back.
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
-        let (file, range, freed) = {
+        let (file, parts) = {
             let mut state = self.state();
             let Some(file) = state.file.clone() else {
                 return Ok(false);
@@ -72,28 +104,51 @@ impl Writing {
                 }
                 return Ok(false);
             }
-            let Some((index, range, freed)) = state.draft.evict() else {
-                return Ok(false);
-            };
-            state.note_written();
-            state.records.push(Record::Evicted { index });
-            (file, range, freed)
+            (file, state.evict(self.inner.at_once()))
         };
+        if parts.is_empty() {
+            return Ok(false);
+        }
         // Before the bytes go: a journal that knows of no part would send zeros in its place.
         self.flush_durably().await?;
-        let _page = self.page.write().await;
-        // Written anew meanwhile? Then it is kept.
-        let kept = self.state().draft.local().within(range).next().is_some();
-        if !kept {
-            file.blocking(move |file| file.punch(range)).await?;
+        for (range, freed) in parts {
+            let _page = self.page.write().await;
+            // Written anew meanwhile? Then it is kept.
+            let kept = self.state().draft.local().within(range).next().is_some();
+            if !kept {
+                file.blocking(move |file| file.punch(range)).await?;
+            }
+            self.inner.metrics.evicted.inc();
+            self.inner.spool.space.give(freed);
         }
-        self.inner.metrics.evicted.inc();
-        self.inner.spool.space.give(freed);
         Ok(true)
     }
 
+    /// A part was sent of a draft that does not fit into the spool: the oldest go before anybody has to
+    /// wait for their room.
+    pub(super) fn evict_ahead(self: &Arc<Self>) {
+        if !self.inner.is_crowded() {
+            return;
+        }
+        {
+            let mut state = self.state();
+            if state.evicting || !state.draft.has_gone() {
+                return;
+            }
+            state.evicting = true;
+        }
+        let writing = self.clone();
+        self.inner.core.spawn(async move {
+            let evicted = writing.evict().await;
+            let mut state = writing.state();
+            state.evicting = false;
+            // A disk that fails tells whoever writes next.
+            state.failure = evicted.err().or(state.failure.take());
+        });
+    }
+
     /// From now on parts go up under a hidden key.
-    fn hide(&self, state: &mut super::writing::State) {
+    fn hide(&self, state: &mut State) {
         state.hidden = true;
         state.draft.forget_sent();
         state.records.push(Record::Unsent);

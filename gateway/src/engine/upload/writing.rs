@@ -30,7 +30,7 @@ pub(super) struct Writing {
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
-    /// Held while the journal is appended to, and while its file is made.
+    /// Held while the journal is appended to.
     journal: AsyncMutex<()>,
     /// Held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) handles: usize,
     /// Parts on their way.
     pub(super) sending: usize,
+    /// Parts leave the spool ahead of need.
+    pub(super) evicting: bool,
     /// It is being published: no part is sent ahead.
     pub(super) closing: bool,
     /// Why a part could not be sent, lately.
@@ -139,6 +141,7 @@ impl State {
             promised: false,
             handles: 0,
             sending: 0,
+            evicting: false,
             closing: false,
             failure: None,
             failures: 0,
@@ -222,25 +225,16 @@ impl Writing {
         self.state().id.clone()
     }
 
-    /// The files in the spool; made when they are needed first.
-    pub(super) async fn file(&self) -> Result<Arc<SpoolFile>, WriteError> {
-        if let Some(file) = self.state().file.clone() {
-            return Ok(file);
+    /// Its place in the spool; taken when it is needed first.
+    pub(super) fn file(&self) -> Arc<SpoolFile> {
+        let mut state = self.state();
+        if let Some(file) = state.file.clone() {
+            return file;
         }
-        let _journal = self.journal.lock().await;
-        let begin = {
-            let state = self.state();
-            if let Some(file) = state.file.clone() {
-                return Ok(file);
-            }
-            state.beginning()
-        };
-        let inner = self.inner.clone();
-        let made = tokio::task::spawn_blocking(move || inner.spool.create(&begin)).await;
-        let file = made.map_err(|_| WriteError::Closing)??;
+        let file = self.inner.spool.create(state.beginning());
         self.inner.spool.space.take(super::space::PER_FILE);
-        self.state().file = Some(file.clone());
-        Ok(file)
+        state.file = Some(file.clone());
+        file
     }
 
     /// Tells the journal what is queued for it.
@@ -269,7 +263,7 @@ impl Writing {
 
     /// Makes everything written so far, and the journal, durable.
     pub(super) async fn sync(&self) -> Result<(), WriteError> {
-        self.file().await?;
+        self.file();
         let _journal = self.journal.lock().await;
         let (file, records) = {
             let mut state = self.state();

@@ -114,6 +114,14 @@ impl Files {
         (self.open.open(handle), reply)
     }
 
+    /// A copy of what the kernel sends, which it takes back once it has its answer.
+    pub(in crate::fuse) fn copy(&self, data: &[u8]) -> Bytes {
+        match &self.writable {
+            Some(writable) => writable.writers.copy(data),
+            None => Bytes::copy_from_slice(data),
+        }
+    }
+
     /// Writes at an offset; `append`: at the end, wherever that is by then.
     pub(in crate::fuse) async fn write(
         &self,

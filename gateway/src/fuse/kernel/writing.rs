@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use fuser::{
     Errno, FileHandle, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
     ReplyWrite, TimeOrNow,
@@ -55,7 +54,7 @@ impl Adapter {
         flags: i32,
         reply: ReplyWrite,
     ) {
-        let (files, data) = (self.files.clone(), Bytes::copy_from_slice(data));
+        let (files, data) = (self.files.clone(), self.files.copy(data));
         let append = i32::try_from(OFlags::APPEND.bits()).is_ok_and(|bit| flags & bit != 0);
         let work = async move { files.write((handle.0, thread), offset, data, append).await };
         self.answer_long(Operation::Write, work, |done| match done {

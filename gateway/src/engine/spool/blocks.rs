@@ -1,0 +1,181 @@
+//! What is known of the blocks of a draft that were written past the file cache: their checksums, so
+//! that a part's needs no reading; and as far as memory lasts their bytes, until they are sent. They
+//! are what the disk has at their places, always.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::tail::BLOCK;
+use crate::engine::budget::{Budget, Charge};
+use crate::plan::ByteRange;
+use crate::store::direct::Pool;
+
+/// What is charged to somebody; given back when it is dropped.
+pub(super) type Charged = [Charge; 2];
+
+/// So many buffers of blocks wait to be used again, while others are in use: parts are sent in bursts.
+const SPARE: usize = 64;
+
+/// Who copies less does not take a buffer of a block for it.
+const LARGE: usize = 64 << 10;
+
+/// The memory that blocks are charged to: a share of the budget that all who write have together, and
+/// the budget itself.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct Memory {
+    share: Budget,
+    budget: Budget,
+    pub(super) blocks: Arc<Pool>,
+}
+
+impl Memory {
+    pub(in crate::engine) fn new(share: Budget, budget: Budget) -> Self {
+        let block = usize::try_from(BLOCK).unwrap_or(usize::MAX);
+        Self {
+            share,
+            budget,
+            blocks: Pool::new(block, SPARE),
+        }
+    }
+
+    /// A copy of bytes; of a whole block one that is written as it is.
+    pub(in crate::engine) fn copy(&self, bytes: &[u8]) -> Bytes {
+        if !(LARGE as u64..=BLOCK).contains(&(bytes.len() as u64)) {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let mut block = self.blocks.take();
+        block.push(bytes);
+        Bytes::from_owner(block)
+    }
+
+    /// So many bytes, at once or not at all. Nobody waits for them: there is another way without.
+    pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
+        Some([self.share.try_demand(bytes)?, self.budget.ahead(bytes)?])
+    }
+}
+
+/// See the module's head. By where they begin; no two overlap.
+#[derive(Debug, Default)]
+pub(super) struct Blocks(Mutex<BTreeMap<u64, Block>>);
+
+#[derive(Debug)]
+struct Block {
+    length: u64,
+    crc64: u64,
+    bytes: Option<(Bytes, Charged)>,
+}
+
+impl Blocks {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Block>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a block that was just written, in place of what was there.
+    pub(super) fn note(&self, at: ByteRange, crc64: u64, bytes: Option<(Bytes, Charged)>) {
+        self.forget(at);
+        let block = Block {
+            length: at.len(),
+            crc64,
+            bytes,
+        };
+        self.lock().insert(at.start, block);
+    }
+
+    /// The first bytes of a range that are in memory; or where in the range there are some, which is
+    /// its end if there are none.
+    pub(super) fn first(&self, range: ByteRange) -> Result<Bytes, u64> {
+        let blocks = self.lock();
+        if let Some((start, block)) = blocks.range(..=range.start).next_back()
+            && let Some((bytes, _)) = &block.bytes
+        {
+            let end = start + block.length;
+            if range.start < end {
+                let offset = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+                return Ok(bytes.slice(offset(range.start)..offset(range.end.min(end))));
+            }
+        }
+        let mut next = blocks.range(range.start..range.end);
+        let next = next.find(|(start, block)| block.bytes.is_some() && **start > range.start);
+        Err(next.map_or(range.end, |(start, _)| *start))
+    }
+
+    /// The block that a range begins with, if all of it is in the range: its length and checksum.
+    pub(super) fn at(&self, range: ByteRange) -> Option<(u64, u64)> {
+        let blocks = self.lock();
+        let block = blocks.get(&range.start)?;
+        (block.length <= range.len()).then_some((block.length, block.crc64))
+    }
+
+    /// Lets go of the bytes of blocks that a range touches.
+    pub(super) fn let_go(&self, range: ByteRange) {
+        let mut blocks = self.lock();
+        let first = first_of(&blocks, range);
+        for (_, block) in blocks.range_mut(first..range.end.max(first)) {
+            block.bytes = None;
+        }
+    }
+
+    /// Forgets blocks that a range touches: they are something else from now on.
+    pub(super) fn forget(&self, range: ByteRange) {
+        if range.is_empty() {
+            return;
+        }
+        let mut blocks = self.lock();
+        let first = first_of(&blocks, range);
+        while let Some((start, _)) = blocks.range(first..range.end).next() {
+            let start = *start;
+            blocks.remove(&start);
+        }
+    }
+}
+
+/// Where the first block begins that a range may touch.
+fn first_of(blocks: &BTreeMap<u64, Block>, range: ByteRange) -> u64 {
+    let before = blocks.range(..range.start).next_back();
+    let before = before.filter(|(start, it)| *start + it.length > range.start);
+    before.map_or(range.start, |(start, _)| *start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(n: u64) -> ByteRange {
+        ByteRange::new(n * 4096, (n + 1) * 4096)
+    }
+
+    #[test]
+    fn has_what_was_written_last() {
+        let memory = Memory::new(Budget::new(2 * 4096), Budget::new(1 << 20));
+        let blocks = Blocks::default();
+        for n in 0..3 {
+            let charged = memory.take(4096);
+            assert_eq!(charged.is_some(), n < 2, "memory for two");
+            let bytes = charged.map(|charged| (vec![n as u8; 4096].into(), charged));
+            blocks.note(block(n), n, bytes);
+        }
+        let found = blocks.first(ByteRange::new(4000, 9000)).expect("kept");
+        assert_eq!(found, [0; 96][..]);
+        let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
+        assert_eq!(found, [1; 4096][..]);
+        assert_eq!(blocks.first(ByteRange::new(8192, 13000)), Err(13000));
+        assert_eq!(blocks.at(block(2)), Some((4096, 2)));
+        assert_eq!(blocks.at(ByteRange::new(8192, 12287)), None);
+        assert_eq!(blocks.at(ByteRange::new(8193, 13000)), None);
+
+        blocks.let_go(ByteRange::new(4095, 4096));
+        assert_eq!(blocks.first(ByteRange::new(0, 20000)), Err(4096));
+        assert_eq!(blocks.at(block(0)), Some((4096, 0)));
+        assert!(memory.take(4096).is_some(), "it was given back");
+        let charged = memory.take(4096).expect("for one more");
+        let over = ByteRange::new(4000, 4200);
+        blocks.note(over, 7, Some((vec![7; 200].into(), charged)));
+        let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
+        assert_eq!(found.len(), 104);
+        assert_eq!([blocks.at(block(0)), blocks.at(block(1))], [None; 2]);
+        blocks.let_go(ByteRange::new(0, u64::MAX));
+        assert_eq!(blocks.first(block(1)), Err(8192));
+    }
+}
