@@ -254,6 +254,32 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
     until(|| desk.writers.spooled().0 == 0).await;
 }
 
+/// Also who has written in order, where that is asked for.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_in_order_is_read_back_too_if_so_set() {
+    let desk = Desk::new(Terms {
+        size: 20 * PART,
+        read_back: true,
+        ..Terms::default()
+    });
+    let bytes = sample(1, 60 * PART + 5);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    let patch = sample(2, PART);
+    put(&writer, 30 * PART + 1, &patch).await;
+    let truth = patched(&bytes, 30 * PART + 1, &patch);
+    let look = ByteRange::new(10 * PART, 12 * PART);
+    let read = writer.read_at(look).await.expect("readable");
+    same(&read, &truth.slice(look.start as usize..look.end as usize));
+    assert_eq!(desk.object(KEY), None);
+    writer.commit(Commit::Close).await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &truth);
+    drop(writer);
+    until(|| desk.bucket().keys() == [KEY]).await;
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+    until(|| desk.writers.spooled().0 == 0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_is_found_out() {
     let desk = Desk::plain();

@@ -38,6 +38,7 @@ pub(super) async fn start(
         .context("there is no place for the spool; `spool.path` names one")?;
     let settings = Settings {
         size: config.spool.size.0,
+        read_back: config.spool.read_back,
         patience: patience.into(),
         ..Settings::new(spool)
     };

@@ -19,6 +19,12 @@ pub struct Spool {
     pub path: Option<PathBuf>,
     /// How much it may take; who writes faster than the bucket takes it waits for room.
     pub size: ByteSize,
+    /// Whether an object that outgrows the spool can be changed anywhere until it is closed.
+    ///
+    /// Such an object goes up under a hidden key, and is copied to its own on the server in the end:
+    /// free at AWS, a second write of all its bytes in most other stores. Otherwise who has written in
+    /// order is refused what has left the spool.
+    pub read_back: bool,
 }
 
 impl Default for Spool {
@@ -26,6 +32,7 @@ impl Default for Spool {
         Self {
             path: None,
             size: ByteSize(16 << 30),
+            read_back: false,
         }
     }
 }

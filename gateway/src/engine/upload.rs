@@ -81,6 +81,8 @@ pub struct Settings {
     pub spool: PathBuf,
     /// The most that the spool takes.
     pub size: u64,
+    /// Whether what has left the spool can be read back also of an object that was written in order.
+    pub read_back: bool,
     /// How objects are cut.
     pub parts: PartSizes,
     /// What of a draft never leaves the spool, at both ends.
@@ -96,6 +98,7 @@ impl Settings {
         Self {
             spool,
             size: 16 << 30,
+            read_back: false,
             parts: PartSizes::default(),
             kept: KEPT,
             patience: Duration::from_secs(60),

@@ -30,6 +30,7 @@ pub(crate) struct Terms {
     pub(crate) size: u64,
     pub(crate) commit: Commit,
     pub(crate) part: u64,
+    pub(crate) read_back: bool,
 }
 
 impl Default for Terms {
@@ -38,6 +39,7 @@ impl Default for Terms {
             size: 1 << 30,
             commit: Commit::Close,
             part: PART,
+            read_back: false,
         }
     }
 }
@@ -50,6 +52,7 @@ impl Terms {
             parts: PartSizes::new(self.part),
             kept: 2 * self.part,
             patience: Duration::from_secs(20),
+            read_back: self.read_back,
             ..Settings::new(spool.to_owned())
         }
     }

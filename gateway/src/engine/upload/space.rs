@@ -89,15 +89,16 @@ impl State {
 }
 
 impl Writing {
-    /// Lets the oldest of the sent parts go. A draft that was not written in order goes to a hidden key
-    /// first, under which its parts are sent again: from there they can be read back.
+    /// Lets the oldest of the sent parts go. A draft that was not written in order, or all if so set, goes
+    /// to a hidden key first, under which its parts are sent again: from there they can be read back.
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
         let (file, parts) = {
             let mut state = self.state();
             let Some(file) = state.file.clone() else {
                 return Ok(false);
             };
-            if !state.hidden && !state.draft.is_in_order() && !state.draft.has_gone() {
+            let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
+            if !state.hidden && !needs_none && !state.draft.has_gone() {
                 // Not while it is being committed, or written to.
                 if let Ok(_alone) = self.gate.try_write() {
                     self.hide(&mut state);
