@@ -374,6 +374,53 @@ async fn in_the_background_a_close_waits_for_no_origin() {
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
 }
 
+/// A small object is in its journal alone, whatever it was before, until it has a file.
+#[tokio::test(start_paused = true)]
+async fn a_small_object_is_there_after_a_restart_as_it_was_synced_last() {
+    let steps = [
+        "a", "ab", "aba", "acb", "acab", "adb", "abd", "dab", "eae", "aeb",
+    ];
+    for (name, goes_on) in steps
+        .into_iter()
+        .flat_map(|name| [(name, false), (name, true)])
+    {
+        let desk = Desk::new(background());
+        let writer = desk.create(KEY).await;
+        let mut truth = Bytes::new();
+        for (seed, step) in (0..).zip(name.chars()) {
+            let (at, length) = match step {
+                'a' => (0, 300),
+                'b' => (truth.len() as u64, 500),
+                'd' => (7, 20),
+                'e' => (1 << 20, 2 << 20),
+                _ => (0, 0),
+            };
+            if step == 'c' {
+                writer.truncate(0).await.expect("cut");
+                truth = Bytes::new();
+            } else {
+                let bytes = sample(seed, length);
+                put(&writer, at, &bytes).await;
+                truth = patched(&truth, at, &bytes);
+            }
+            writer.sync().await.expect("durable");
+        }
+        if goes_on {
+            // Nobody is promised that.
+            put(&writer, truth.len() as u64, &"more".into()).await;
+        }
+        let copy = copy_of(&desk.spool);
+        let mut restarted = desk.world.clone();
+        desk.world.engine.close(engine::secs(1)).await;
+        restarted.restart(engine::clock());
+        let again = Desk::over(restarted, copy, &background());
+        again.writers.settled().await;
+        println!("{name}");
+        same(&again.object(KEY).expect("there"), &truth);
+        until(|| again.writers.spooled().0 == 0).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent() {
     let desk = Desk::new(background());

@@ -53,7 +53,7 @@ struct End {
     is_cached: bool,
     tail: Tail,
     kept: Option<Kept>,
-    /// What was kept elsewhere is in the file by now.
+    /// What was kept is in the file by now, or gone.
     moved: bool,
 }
 
@@ -222,6 +222,8 @@ impl Data {
     /// Writes a block as it is, without copying it.
     fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
         let range = ByteRange::new(offset, offset + block.len() as u64);
+        // Before: what fails half way is neither.
+        self.blocks.forget(range);
         match self.direct().and_then(|it| it.write_all_at(&block, offset)) {
             Ok(()) => {
                 let (crc64, length) = (Crc64::of(&block), block.len());
@@ -245,6 +247,7 @@ impl Data {
         if range.is_empty() {
             return Ok(());
         }
+        self.blocks.forget(range);
         if end.tail.is_full() && !end.is_cached {
             let direct = self.direct();
             match direct.and_then(|it| it.write_all_at(end.tail.bytes(), range.start)) {
@@ -377,7 +380,7 @@ impl Data {
     }
 
     /// Makes what was written durable. Where there is no file, `keep` takes it into a journal, which is
-    /// synced after this. Says whether what such a journal had is in the file by now.
+    /// synced after this. Says whether what such a journal had counts no more.
     pub(super) fn sync(
         &self,
         keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
@@ -387,6 +390,8 @@ impl Data {
             if !end.tail.is_empty() {
                 end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
                 end.tail = Tail::default();
+                // It takes the place of what was kept before.
+                end.moved = false;
             }
             return Ok(end.moved);
         };

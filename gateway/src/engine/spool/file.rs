@@ -214,7 +214,11 @@ impl SpoolFile {
             none => none.insert(open(&self.path(JOURNAL), OpenOptions::new().create(true))?),
         };
         let place = journal.length + head.len() as u64;
-        file.write_all_at(&[&head, bytes].concat(), journal.length)?;
+        if let Err(error) = file.write_all_at(&[&head, bytes].concat(), journal.length) {
+            // Whatever was written of it, nobody must read it behind what is written next.
+            file.set_len(journal.length)?;
+            return Err(error);
+        }
         journal.length = place + bytes.len() as u64;
         Ok((file, place))
     }

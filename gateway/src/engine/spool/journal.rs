@@ -73,7 +73,7 @@ pub(in crate::engine) enum Record {
     /// The bytes of the frame before, which begin at `place` in this file, are the object's from `at`
     /// on, and not in the data file.
     Bytes { at: u64, length: u32, place: u64 },
-    /// They are in the data file by now.
+    /// They are in the data file by now, or were cut off.
     Moved,
     /// The bytes that the records before speak of are durable.
     Synced,
