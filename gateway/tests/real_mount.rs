@@ -185,8 +185,9 @@ async fn a_long_listing_costs_no_heads() {
         assert_eq!(words[4], name.to_string(), "{line}");
     }
     let (gets, heads, lists) = asked(&store);
-    // Is `f` a folder: one HEAD and one key. What is in it: two pages.
-    assert_eq!((gets, heads), (0, 1));
+    // Is `f` a folder: one HEAD, which is given up if the one key that is listed answers first. What is
+    // in it: two pages.
+    assert!((gets, heads) <= (0, 1), "{gets} {heads}");
     assert!(lists <= 4, "{lists}");
     mounted.gateway.stop().await;
 }
