@@ -178,7 +178,7 @@ impl Filesystem for Adapter {
     ) {
         let files = self.files.clone();
         let work = async move { files.read(handle.0, offset, size).await };
-        self.answer(Operation::Read, work, |done| match done {
+        self.answer_long(Operation::Read, work, |done| match done {
             Ok(data) => reply.data(data.as_ref()),
             Err(errno) => reply.error(errno),
         });

@@ -19,7 +19,7 @@ pub(super) type Charged = [Charge; 2];
 const SPARE: usize = 64;
 
 /// Who copies less does not take a buffer of a block for it.
-const LARGE: usize = 64 << 10;
+const LARGE: usize = 256 << 10;
 
 /// The memory that blocks are charged to: a share of the budget that all who write have together, and
 /// the budget itself.

@@ -23,7 +23,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::blocks::{Blocks, Memory};
 use super::tail::{BLOCK, Tail};
 use crate::origin::Crc64;
-use crate::plan::ByteRange;
+use crate::plan::{ByteRange, Extents};
 use crate::store::direct::{self, PAGE};
 
 /// What is read at a time: with several parts on their way, memory holds so much of each twice.
@@ -55,6 +55,9 @@ struct End {
     kept: Option<Kept>,
     /// What was kept is in the file by now, or gone.
     moved: bool,
+    /// A sync failed. The system takes what it could not write for written: no later one makes it
+    /// durable.
+    is_lost: bool,
 }
 
 /// Bytes that are in a journal, and not in the file.
@@ -155,12 +158,14 @@ impl Data {
     pub(super) fn write(&self, mut offset: u64, mut bytes: Bytes) -> io::Result<()> {
         let mut end = self.end();
         self.move_kept(&mut end)?;
-        if end.is_cached {
-            drop(end);
-            return self.write_cached(offset, &bytes);
-        }
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
+            // As may turn out at the first block.
+            if end.is_cached {
+                self.put_away(&mut end)?;
+                drop(end);
+                return self.write_cached(offset, &bytes);
+            }
             let done = match end.tail.reaches(offset) {
                 true if end.tail.is_empty() && is_block(offset, &bytes) => {
                     self.write_block(&mut end, offset, bytes.slice(..Tail::room(offset)))?
@@ -323,13 +328,15 @@ impl Data {
 
     /// The checksum of the first bytes of a range, and how many they are.
     pub(super) fn crc64(&self, range: ByteRange) -> io::Result<(u64, u64)> {
+        let end = self.end();
         if let Some((length, crc64)) = self.blocks.at(range) {
             let block = ByteRange::new(range.start, range.start + length);
             // The tail may have newer bytes of it.
-            if self.end().tail.range().intersect(block).is_none() {
+            if end.tail.range().intersect(block).is_none() {
                 return Ok((crc64, length));
             }
         }
+        drop(end);
         let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME));
         let bytes = self.first(piece)?;
         Ok((Crc64::of(&bytes), bytes.len() as u64))
@@ -386,22 +393,36 @@ impl Data {
         keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
     ) -> io::Result<bool> {
         let mut end = self.end();
-        let Some(file) = self.file.get() else {
+        if end.is_lost {
+            return Err(lost());
+        }
+        // Once: of an object that is saved again and again a journal would have each.
+        if !self.has_file() && !end.moved {
             if !end.tail.is_empty() {
                 end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
                 end.tail = Tail::default();
-                // It takes the place of what was kept before.
-                end.moved = false;
             }
-            return Ok(end.moved);
-        };
+            return Ok(false);
+        }
+        let file = self.file()?;
         self.put_away(&mut end)?;
         // Of many that are closed and wait to be committed none holds a buffer.
         end.tail = Tail::default();
         let moved = end.moved;
         drop(end);
-        file.sync_data()?;
+        if let Err(error) = file.sync_data() {
+            self.end().is_lost = true;
+            return Err(error);
+        }
         Ok(moved)
+    }
+
+    /// Forgets everything but some bytes of a file that is found again: what was written there and does
+    /// not count would stand where zeros are read.
+    pub(super) fn keep_only(&self, kept: &Extents, size: u64) -> io::Result<()> {
+        self.cut(size)?;
+        let gaps = kept.gaps(ByteRange::new(0, size));
+        gaps.into_iter().try_for_each(|gap| self.punch(gap))
     }
 
     /// Lets go of data; it reads as zero from now on.
@@ -441,8 +462,8 @@ impl Data {
                 end.kept = None;
                 end.moved = true;
             }
-            Some(_) => self.move_kept(&mut end)?,
-            None => {}
+            Some(kept) if kept.range.intersect(range).is_some() => self.move_kept(&mut end)?,
+            _ => {}
         }
         match end.tail.range().intersect(range) {
             Some(within) if within == end.tail.range() => end.tail.clear(),
@@ -451,6 +472,11 @@ impl Data {
         }
         Ok(())
     }
+}
+
+/// Why nothing more can be promised.
+pub(super) fn lost() -> io::Error {
+    io::Error::other("an earlier sync failed")
 }
 
 /// Whether bytes begin with a whole block that a direct write takes as it is.

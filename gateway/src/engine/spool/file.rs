@@ -14,7 +14,7 @@ use futures_util::stream;
 use tokio::task::spawn_blocking;
 
 use super::blocks::Memory;
-use super::data::{Data, FRAME, Kept};
+use super::data::{self, Data, FRAME, Kept};
 use super::journal::{self, Begin, Record};
 use super::replay::Replayed;
 use super::{DATA, JOURNAL};
@@ -41,18 +41,46 @@ struct Journal {
     begin: Begin,
     /// How many files, of itself and the data, have a durable name.
     named: u8,
+    /// What could not be appended yet.
+    pending: Vec<u8>,
+    /// A sync failed, and no later one makes up for it.
+    is_lost: bool,
+    /// The draft is in the bucket, or nowhere: nothing is told to it any more.
+    is_gone: bool,
+}
+
+impl Journal {
+    fn new(begin: Begin, file: Option<File>, length: u64) -> Self {
+        Self {
+            file,
+            length,
+            begin,
+            named: 0,
+            pending: Vec::new(),
+            is_lost: false,
+            is_gone: false,
+        }
+    }
+
+    /// What stands before everything else, where nothing was written yet.
+    fn beginning(&self) -> Vec<u8> {
+        match self.length {
+            0 => head(&self.begin),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where the next frame will begin.
+    fn end(&self) -> u64 {
+        self.length + (self.beginning().len() + self.pending.len()) as u64
+    }
 }
 
 impl SpoolFile {
     /// A draft that has no files yet.
     pub(super) fn new(directory: &Path, id: String, begin: Begin, memory: Memory) -> Self {
         let data = Data::new(&path(directory, &id, DATA), memory);
-        let journal = Journal {
-            file: None,
-            length: 0,
-            begin,
-            named: 0,
-        };
+        let journal = Journal::new(begin, None, 0);
         Self {
             directory: directory.to_owned(),
             id,
@@ -90,12 +118,8 @@ impl SpoolFile {
                 "its data is missing",
             ));
         }
-        let journal = Journal {
-            file: Some(journal),
-            length: sound,
-            begin: replayed.begin.clone(),
-            named: 0,
-        };
+        data.keep_only(replayed.draft.local(), replayed.draft.size())?;
+        let journal = Journal::new(replayed.begin.clone(), Some(journal), sound);
         Ok(Self {
             directory: directory.to_owned(),
             id: id.to_owned(),
@@ -182,57 +206,82 @@ impl SpoolFile {
     }
 
     /// Makes the data durable, and then the journal with `records` and the word that it is.
-    pub(in crate::engine) fn sync(&self, mut records: Vec<Record>) -> io::Result<()> {
+    pub(in crate::engine) fn sync(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
+        if journal.is_gone {
+            return Ok(());
+        }
+        self.note_in(&mut journal, records)?;
         let moved = self.data.sync(|range, bytes| {
-            let (file, place) = self.append(&mut journal, &journal::raw(bytes))?;
-            let (file, place) = (file.try_clone()?, place + journal::HEAD as u64);
+            let place = journal.end() + journal::HEAD as u64;
             let length = u32::try_from(range.len()).map_err(io::Error::other)?;
             let at = range.start;
-            self.note_in(&mut journal, &[Record::Bytes { at, length, place }])?;
+            let record = journal::framed(&Record::Bytes { at, length, place });
+            let file = self.append(&mut journal, &[journal::raw(bytes), record].concat())?;
+            let file = file.try_clone()?;
             Ok(Kept { range, file, place })
         })?;
-        records.extend(moved.then_some(Record::Moved));
-        records.push(Record::Synced);
-        self.note_in(&mut journal, &records)?;
+        let mut last = Vec::from_iter(moved.then_some(Record::Moved));
+        last.push(Record::Synced);
+        self.note_in(&mut journal, &last)?;
         self.make_durable(&mut journal)
     }
 
+    /// Appends records. Where that fails they are appended with the next: what they speak of has
+    /// happened.
     fn note_in(&self, journal: &mut Journal, records: &[Record]) -> io::Result<()> {
-        let bytes: Vec<u8> = records.iter().flat_map(journal::framed).collect();
-        self.append(journal, &bytes).map(drop)
+        if journal.is_gone {
+            return Ok(());
+        }
+        for record in records {
+            journal.pending.extend(journal::framed(record));
+        }
+        match journal.pending.is_empty() {
+            true => Ok(()),
+            false => self.append(journal, &[]).map(drop),
+        }
     }
 
-    /// Appends to the journal, which is made where there is none. Says where that was.
-    fn append<'a>(&self, journal: &'a mut Journal, bytes: &[u8]) -> io::Result<(&'a File, u64)> {
-        let head = match journal.length {
-            0 => head(&journal.begin),
-            _ => Vec::new(),
-        };
+    /// Appends what is pending, and bytes behind it, to the journal, which is made where there is none.
+    fn append<'a>(&self, journal: &'a mut Journal, bytes: &[u8]) -> io::Result<&'a File> {
+        let mut all = journal.beginning();
+        all.extend_from_slice(&journal.pending);
+        all.extend_from_slice(bytes);
         let file = match &mut journal.file {
             Some(file) => file,
             none => none.insert(open(&self.path(JOURNAL), OpenOptions::new().create(true))?),
         };
-        let place = journal.length + head.len() as u64;
-        if let Err(error) = file.write_all_at(&[&head, bytes].concat(), journal.length) {
+        if let Err(error) = file.write_all_at(&all, journal.length) {
             // Whatever was written of it, nobody must read it behind what is written next.
-            file.set_len(journal.length)?;
+            journal.is_lost |= file.set_len(journal.length).is_err();
             return Err(error);
         }
-        journal.length = place + bytes.len() as u64;
-        Ok((file, place))
+        journal.length += all.len() as u64;
+        journal.pending.clear();
+        Ok(file)
     }
 
     fn make_durable(&self, journal: &mut Journal) -> io::Result<()> {
-        if let Some(file) = &journal.file {
-            file.sync_data()?;
+        if journal.is_lost {
+            return Err(data::lost());
+        }
+        let Some(file) = journal.file.as_ref().filter(|_| !journal.is_gone) else {
+            return Ok(());
+        };
+        if let Err(error) = file.sync_data() {
+            journal.is_lost = true;
+            return Err(error);
         }
         let names = 1 + u8::from(self.data.has_file());
         if journal.named < names {
-            File::open(&self.directory)?.sync_all()?;
+            self.sync_names()?;
             journal.named = names;
         }
         Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
     }
 
     /// Lets go of data; it reads as zero from now on.
@@ -258,20 +307,30 @@ impl SpoolFile {
         file.sync_data()?;
         let mut journal = self.journal();
         fs::rename(&new, self.path(JOURNAL))?;
-        File::open(&self.directory)?.sync_all()?;
         journal.file = Some(file);
         journal.length = bytes.len() as u64;
+        journal.pending.clear();
+        journal.begin = begin.clone();
+        self.sync_names()?;
         drop(journal);
         self.data.cut(0)
     }
 
-    /// Takes away what files there are: the journal first, for data without one is nothing.
+    /// Takes away what files there are: the journal first, for data without one is nothing. Durably, if
+    /// their names are: a journal that comes back would publish once more what is old by then.
     pub(in crate::engine) fn remove(&self) {
-        if self.journal().file.is_some() {
+        let mut journal = self.journal();
+        journal.is_gone = true;
+        if journal.file.is_some() {
             remove(&self.path(JOURNAL));
         }
         if self.data.has_file() {
             remove(&self.path(DATA));
+        }
+        if journal.named > 0
+            && let Err(error) = self.sync_names()
+        {
+            tracing::warn!(%error, "cannot make it durable that files of the spool are gone");
         }
     }
 
@@ -312,4 +371,73 @@ pub(super) fn remove(path: &Path) {
 
 fn path(directory: &Path, id: &str, kind: &str) -> PathBuf {
     directory.join(format!("{id}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::GuardWord;
+    use super::super::replay::replay;
+    use super::*;
+    use crate::engine::Budget;
+
+    fn draft(directory: &Path) -> SpoolFile {
+        let begin = Begin {
+            origin: 1,
+            key: "key".to_owned(),
+            headers: vec![],
+            guard: GuardWord::None,
+            base: None,
+            first_part: 1 << 20,
+            hidden: false,
+        };
+        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 30));
+        SpoolFile::new(directory, "id".to_owned(), begin, memory)
+    }
+
+    fn replayed(directory: &Path) -> Replayed {
+        let bytes = fs::read(path(directory, "id", JOURNAL)).expect("a journal");
+        let (records, sound) = journal::read(&bytes).expect("our format");
+        assert_eq!(sound, bytes.len() as u64);
+        replay(&records).expect("they fit").expect("a beginning")
+    }
+
+    /// A `fsync` that fails may be tried again, and what it promises then is there.
+    #[test]
+    fn what_could_not_be_told_is_told_with_the_next() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let file = draft(directory.path());
+        file.write(0, vec![7; 5000].into()).expect("written");
+        let full = OpenOptions::new().write(true).open("/dev/full");
+        file.journal().file = Some(full.expect("there is one"));
+        let wrote = Record::Wrote {
+            size: 5000,
+            extents: vec![(0, 5000)],
+        };
+        assert!(file.sync(&[wrote]).is_err());
+        // It could not be cut to what it was either.
+        file.journal().is_lost = false;
+        file.journal().file = None;
+        file.sync(&[]).expect("there is room again");
+        let found = replayed(directory.path());
+        assert!(found.promised && found.draft.size() == 5000);
+
+        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 30));
+        let length = fs::metadata(file.path(JOURNAL)).expect("there").len();
+        let again = SpoolFile::reopen(directory.path(), "id", length, &found, memory);
+        let again = again.expect("sound");
+        let read = again.read(ByteRange::new(0, 5000)).expect("read");
+        assert_eq!(read, [7; 5000][..]);
+    }
+
+    /// Its object is in the bucket, and a journal that appears then would publish it once more.
+    #[test]
+    fn what_was_removed_stays_removed() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let file = draft(directory.path());
+        file.write(0, vec![7; 5000].into()).expect("written");
+        file.remove();
+        file.sync(&[Record::Closed]).expect("nothing to do");
+        file.note(&[Record::Closed]).expect("nothing to do");
+        assert!(!file.path(JOURNAL).exists());
+    }
 }

@@ -1,5 +1,7 @@
 //! From the records of a journal to the draft that they speak of.
 
+use std::collections::BTreeMap;
+
 use super::journal::{Base, Begin, Record};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, PartSizes};
@@ -11,6 +13,9 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) begin: Begin,
     /// What of it lies where.
     pub(in crate::engine) draft: Draft,
+    /// The checksums that parts were sent with. Of what was written into them since, and was not made
+    /// durable, the data file may have something.
+    pub(in crate::engine) sums: BTreeMap<u32, u64>,
     /// Key and id of the upload under way.
     pub(in crate::engine) upload: Option<(String, String)>,
     /// Bytes that are in the journal, not in the data file: where in the object, and where there.
@@ -40,6 +45,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradicti
     let mut replayed = Replayed {
         begin: (**begin).clone(),
         draft: Draft::new(PartSizes::new(begin.first_part), base),
+        sums: BTreeMap::new(),
         upload: None,
         kept: None,
         completing: None,
@@ -50,6 +56,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradicti
         let durable = synced.is_some_and(|synced| at <= synced);
         replayed.play(record, durable).ok_or(Contradiction)?;
     }
+    replayed.draft.recalled();
     Ok(Some(replayed))
 }
 
@@ -75,9 +82,14 @@ impl Replayed {
                 self.kept = Some((range, *place));
             }
             Record::Moved if durable => self.kept = None,
-            Record::Wrote { .. } | Record::Bytes { .. } | Record::Moved | Record::Synced => {}
+            Record::Wrote { .. } => self.completing = None,
+            Record::Bytes { .. } | Record::Moved | Record::Synced => {}
             Record::Cut { size } => {
                 self.draft.truncate(*size).ok()?;
+                let rest = self.kept.take();
+                self.kept = rest.and_then(|(range, place)| {
+                    Some((range.intersect(ByteRange::new(0, *size))?, place))
+                });
                 self.completing = None;
             }
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
@@ -86,8 +98,11 @@ impl Replayed {
                 index,
                 length,
                 etag,
-                ..
-            } => self.draft.recall_sent(*index, *length, ETag::parse(etag)?),
+                crc64,
+            } => {
+                self.sums.insert(*index, *crc64);
+                self.draft.recall_sent(*index, *length, ETag::parse(etag)?);
+            }
             Record::Evicted { index } => self.draft.recall_evicted(*index),
             Record::Unsent => {
                 self.draft.forget_sent();

@@ -84,7 +84,7 @@ impl Tail {
         }
         let mut larger = match (&self.charged, is_small) {
             (Some(_), _) => memory.blocks.take(),
-            (None, true) => Block::new(length),
+            (None, true) => Block::new(length.next_power_of_two()),
             (None, false) => return false,
         };
         larger.push(self.bytes());

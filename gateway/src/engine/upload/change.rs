@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::RwLockWriteGuard;
 
 use super::commit::supersede;
 use super::writing::{Pinned, Writing};
@@ -64,11 +65,8 @@ impl Writers {
         }
         let (old, new) = (source.object(from), source.object(to));
         let open = self.0.writings().get(&old).cloned();
-        if let Some(writing) = &open {
-            writing.commit().await?;
-        }
         let alone = match &open {
-            Some(writing) => Some(writing.gate.write().await),
+            Some(writing) => Some(writing.committed_and_alone().await?),
             None => None,
         };
         let version = source.origin.head(from).await.map_err(Error::from)?;
@@ -91,6 +89,21 @@ impl Writers {
         let deleted = source.origin.writing().delete(from).await;
         missing(&self.0, &old).await;
         Ok(deleted?)
+    }
+}
+
+impl Writing {
+    /// Publishes what was written, and holds the gate: nothing is written since.
+    async fn committed_and_alone(self: &Arc<Self>) -> Result<RwLockWriteGuard<'_, ()>, WriteError> {
+        loop {
+            self.commit().await?;
+            let alone = self.gate.write().await;
+            let state = self.state();
+            if !state.dirty || state.removed {
+                drop(state);
+                return Ok(alone);
+            }
+        }
     }
 }
 

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::oneshot;
 
 use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
@@ -17,7 +16,7 @@ use crate::engine::resolve;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Upload};
 use crate::plan::upload::{Piece, Pieces, When};
-use crate::plan::{ETag, ObjectId, Version, VersionId};
+use crate::plan::{ByteRange, ETag, ObjectId, Version, VersionId};
 use crate::store::{Entry, Record as Known};
 
 /// The most that one request copies of a base: S3 takes 5 GiB, but smaller ones run side by side.
@@ -35,15 +34,9 @@ pub(super) struct Published {
 impl Writing {
     /// Publishes what was written since the last commit, also if the caller does not wait for it.
     pub(super) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
-        let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
-        let (tell, told) = oneshot::channel();
-        self.inner.core.spawn(async move {
-            tokio::select! {
-                result = writing.commit_now() => drop(tell.send(result)),
-                () = stop.cancelled() => {}
-            }
-        });
-        told.await.unwrap_or(Err(WriteError::Closing))
+        let writing = self.clone();
+        self.to_its_end(async move { writing.commit_now().await })
+            .await
     }
 
     async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
@@ -143,6 +136,7 @@ impl Writing {
     pub(super) async fn assemble(
         self: &Arc<Self>,
     ) -> Result<(Upload, Vec<(u32, ETag)>), WriteError> {
+        self.verify_sent().await?;
         self.send_rest().await?;
         let pieces = self.state().draft.pieces(COPY);
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
@@ -157,6 +151,33 @@ impl Writing {
         self.state().records.push(record);
         self.flush().await?;
         Ok((upload, parts))
+    }
+
+    /// Has parts sent again that an earlier process sent and that are something else in the spool: it was
+    /// killed after it had written into them.
+    async fn verify_sent(&self) -> Result<(), WriteError> {
+        while let Some((index, range, crc64)) = self.next_unverified() {
+            let file = self.file();
+            let found = file.blocking(move |file| file.crc64(range)).await?;
+            let mut state = self.state();
+            if found != crc64 {
+                state.draft.unsend(index);
+            }
+            state.unverified.remove(&index);
+        }
+        Ok(())
+    }
+
+    fn next_unverified(&self) -> Option<(u32, ByteRange, u64)> {
+        let mut state = self.state();
+        loop {
+            let (index, crc64) = state.unverified.first_key_value()?;
+            let (index, crc64) = (*index, *crc64);
+            match state.draft.sent_from(index) {
+                Some(range) => return Some((index, range, crc64)),
+                None => drop(state.unverified.remove(&index)),
+            }
+        }
     }
 
     /// Sends every part that must be; returns when none is on its way any more.

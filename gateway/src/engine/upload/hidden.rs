@@ -23,20 +23,21 @@ impl Writing {
         upload: &Upload,
         version: Version,
     ) -> Result<(), WriteError> {
+        let base = Pinned {
+            key: upload.key.clone(),
+            version: Arc::new(version),
+        };
+        // Who reads from the spool goes first.
+        let _page = self.page.write().await;
+        self.restart(&base).await?;
         let (before, freed) = {
             let mut state = self.state();
             let freed = state.draft.local().bytes();
-            state.draft = state.draft.next_from(version.size);
-            let base = Pinned {
-                key: upload.key.clone(),
-                version: Arc::new(version),
-            };
+            state.draft = state.draft.next_from(base.version.size);
             state.upload = None;
             state.unnoted = Extents::default();
             (state.base.replace(base), freed)
         };
-        // First the journal, then what it no longer speaks of.
-        self.restart().await?;
         self.inner.spool.space.give(freed);
         self.drop_hidden(before);
         Ok(())
@@ -44,6 +45,12 @@ impl Writing {
 
     /// Makes bytes that are gone readable again.
     pub(super) async fn read_back(self: &Arc<Self>) -> Result<(), WriteError> {
+        let writing = self.clone();
+        self.to_its_end(async move { writing.read_back_now().await })
+            .await
+    }
+
+    async fn read_back_now(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
         if !self.state().draft.has_gone() {
             return Ok(());

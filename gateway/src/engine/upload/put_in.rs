@@ -123,6 +123,12 @@ impl Writing {
 
     /// Gives it another length.
     pub(super) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        let writing = self.clone();
+        self.to_its_end(async move { writing.cut_now(size).await })
+            .await
+    }
+
+    async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
         let _page = self.page.write().await;
         let freed = {
@@ -137,10 +143,11 @@ impl Writing {
             freed
         };
         let file = self.file();
-        // Before bytes go: see `Record::Cut`.
-        self.flush_durably().await?;
-        file.blocking(move |file| file.cut(size)).await?;
+        // Before bytes go: see `Record::Cut`. They go in any case, or they would be there again when it
+        // grows.
+        let noted = self.flush_durably().await;
+        let cut = file.blocking(move |file| file.cut(size)).await;
         self.inner.spool.space.give(freed);
-        Ok(())
+        noted.and(cut.map_err(WriteError::from))
     }
 }

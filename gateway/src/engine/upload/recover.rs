@@ -91,6 +91,7 @@ impl Writers {
         };
         let mut state = State::new(&self.0, id, base, headers.clone(), guard);
         state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
+        state.unverified.clone_from(&replayed.sums);
         state.hidden = begin.hidden || upload.as_ref().is_some_and(|it| it.key != state.id.key);
         state.upload = upload;
         state.begun_with = headers;

@@ -1,17 +1,22 @@
 //! Room in the spool: waiting for it, and letting go of what was sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use super::writing::{State, Writing};
 use super::{Inner, WriteError};
+use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::plan::ByteRange;
 use crate::plan::upload::When;
 
 /// What a draft takes beside its bytes: its two files.
 pub(super) const PER_FILE: u64 = 8 << 10;
+
+/// How often who waits for room looks again whether something can go by now.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// The most that is let go of at once, for one sync of the journal.
 const AT_ONCE: u64 = 256 << 20;
@@ -35,8 +40,8 @@ impl Inner {
                 continue;
             }
             tokio::select! {
-                changed = timeout_at(until, freed.changed()) => {
-                    if changed.is_err() {
+                changed = timeout_at(until.min(Instant::now() + AGAIN), freed.changed()) => {
+                    if changed.is_err() && Instant::now() >= until {
                         return Err(WriteError::Full);
                     }
                 }
@@ -92,7 +97,7 @@ impl Writing {
     /// Lets the oldest of the sent parts go. A draft that was not written in order, or all if so set, goes
     /// to a hidden key first, under which its parts are sent again: from there they can be read back.
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
-        let (file, parts) = {
+        let (file, promised, parts) = {
             let mut state = self.state();
             let Some(file) = state.file.clone() else {
                 return Ok(false);
@@ -105,24 +110,46 @@ impl Writing {
                 }
                 return Ok(false);
             }
-            (file, state.evict(self.inner.at_once()))
+            // What an earlier process sent may be something else than what is here.
+            if !state.unverified.is_empty() {
+                return Ok(false);
+            }
+            let parts = state.evict(self.inner.at_once());
+            (file, state.promised, parts)
         };
         if parts.is_empty() {
             return Ok(false);
         }
-        // Before the bytes go: a journal that knows of no part would send zeros in its place.
-        self.flush_durably().await?;
+        let writing = self.clone();
+        let gone = async move { writing.let_go(&file, promised, parts).await };
+        self.to_its_end(gone).await.map(|()| true)
+    }
+
+    /// Has parts leave the spool that do not count for it any more.
+    async fn let_go(
+        &self,
+        file: &Arc<SpoolFile>,
+        promised: bool,
+        parts: Vec<(ByteRange, u64)>,
+    ) -> Result<(), WriteError> {
+        // Before the bytes go: a journal that knows of no part would send zeros in its place. And one
+        // that was promised something counts what was written only up to its last sync.
+        let mut done = match promised {
+            true => self.sync().await,
+            false => self.flush_durably().await,
+        };
         for (range, freed) in parts {
             let _page = self.page.write().await;
             // Written anew meanwhile? Then it is kept.
             let kept = self.state().draft.local().within(range).next().is_some();
-            if !kept {
-                file.blocking(move |file| file.punch(range)).await?;
+            if done.is_ok() && !kept {
+                let punched = file.blocking(move |file| file.punch(range)).await;
+                done = punched.map_err(WriteError::from);
             }
             self.inner.metrics.evicted.inc();
             self.inner.spool.space.give(freed);
         }
-        Ok(true)
+        done
     }
 
     /// A part was sent of a draft that does not fit into the spool: the oldest go before anybody has to
@@ -140,11 +167,10 @@ impl Writing {
         }
         let writing = self.clone();
         self.inner.core.spawn(async move {
-            let evicted = writing.evict().await;
-            let mut state = writing.state();
-            state.evicting = false;
-            // A disk that fails tells whoever writes next.
-            state.failure = evicted.err().or(state.failure.take());
+            if let Err(error) = writing.evict().await {
+                tracing::warn!(%error, "parts that were sent cannot leave the spool");
+            }
+            writing.state().evicting = false;
         });
     }
 

@@ -8,10 +8,11 @@
 //! What the journal is told is queued under the lock of the state that it speaks of, and appended in
 //! that order (`flush`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
+use tokio::sync::{Mutex as AsyncMutex, RwLock, oneshot, watch};
 use tokio::time::Instant;
 
 use super::{Inner, WriteError};
@@ -49,6 +50,9 @@ pub(super) struct State {
     pub(super) begun_with: Headers,
     /// Parts go up under a hidden key.
     pub(super) hidden: bool,
+    /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
+    /// spool has the same.
+    pub(super) unverified: BTreeMap<u32, u64>,
     /// The parts that it was being completed of when the process ended.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
     pub(super) file: Option<Arc<SpoolFile>>,
@@ -93,6 +97,15 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
+    /// As a journal has it.
+    fn noted(&self) -> Base {
+        Base {
+            key: self.key.as_str().to_owned(),
+            etag: self.version.etag.as_str().to_owned(),
+            size: self.version.size,
+        }
+    }
+
     pub(super) fn source(&self) -> CopySource {
         CopySource {
             key: self.key.clone(),
@@ -132,6 +145,7 @@ impl State {
             upload: None,
             begun_with: Headers::new(),
             hidden: false,
+            unverified: BTreeMap::new(),
             completing: None,
             file: None,
             unnoted: Extents::default(),
@@ -177,11 +191,7 @@ impl State {
                 Guard::Absent => GuardWord::Absent,
                 Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
             },
-            base: self.base.as_ref().map(|base| Base {
-                key: base.key.as_str().to_owned(),
-                etag: base.version.etag.as_str().to_owned(),
-                size: base.version.size,
-            }),
+            base: self.base.as_ref().map(Pinned::noted),
             first_part: self.draft.sizes().first(),
             hidden: self.hidden,
         }
@@ -204,6 +214,23 @@ impl State {
 }
 
 impl Writing {
+    /// Carries something out to its end, also if the caller does not wait for it: what is half done
+    /// would be wrong.
+    pub(super) async fn to_its_end(
+        &self,
+        work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
+    ) -> Result<(), WriteError> {
+        let stop = self.inner.core.stop.clone();
+        let (tell, told) = oneshot::channel();
+        self.inner.core.spawn(async move {
+            tokio::select! {
+                result = work => drop(tell.send(result)),
+                () = stop.cancelled() => {}
+            }
+        });
+        told.await.unwrap_or(Err(WriteError::Closing))
+    }
+
     pub(super) fn new(inner: &Arc<Inner>, source: &Arc<Source>, state: State) -> Arc<Self> {
         Arc::new(Self {
             inner: inner.clone(),
@@ -272,18 +299,22 @@ impl Writing {
             state.take_records()
         };
         match file {
-            Some(file) => Ok(file.blocking(move |file| file.sync(records)).await?),
+            Some(file) => Ok(file.blocking(move |file| file.sync(&records)).await?),
             None => Ok(()),
         }
     }
 
-    /// Begins the journal anew, with the state as it is and nothing of it in the spool.
-    pub(super) async fn restart(&self) -> Result<(), WriteError> {
+    /// Begins the journal anew, on another base and with nothing of it in the spool.
+    pub(super) async fn restart(&self, base: &Pinned) -> Result<(), WriteError> {
         let _journal = self.journal.lock().await;
         let (file, begin, promised) = {
             let mut state = self.state();
             state.records.clear();
-            (state.file.clone(), state.beginning(), state.promised)
+            let begin = Begin {
+                base: Some(base.noted()),
+                ..state.beginning()
+            };
+            (state.file.clone(), begin, state.promised)
         };
         match file {
             Some(file) => Ok(file

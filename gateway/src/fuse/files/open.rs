@@ -242,10 +242,14 @@ impl Files {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {
-            let read = writer.read_at(ByteRange::new(offset, end)).await;
-            let read = read.map_err(|error| errno::written(&error, writer.key().as_str()));
-            return Ok(Data::Shared(read?));
+            // What has left the spool may have to be read back first.
+            let read = writer.read_at(ByteRange::new(offset, end));
+            return Ok(Data::Shared(self.progressing(&writer, read).await?));
         }
+        self.bounded(Self::read_object(&handle, offset, end)).await
+    }
+
+    async fn read_object(handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
         let object = handle.object.as_ref().ok_or(Errno::EBADF)?;
         let moved = handle.share.node.slot().successor(object.id());
         let object = moved.as_ref().unwrap_or(object);

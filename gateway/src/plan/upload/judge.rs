@@ -61,13 +61,14 @@ impl Draft {
         !changed && self.range(index).end <= self.base
     }
 
-    /// At the end: neither copied nor sent, nor just being sent.
+    /// At the end: neither copied nor sent, nor just being sent. Not of bytes that are gone: those are lost.
     pub(super) fn must_be_sent(&self, index: u32) -> bool {
         if self.is_clean(index) {
             return false;
         }
         self.part(index).is_none_or(|part| {
-            !part.sending && part.busy == 0 && self.sent_as_it_is(index, part).is_none()
+            let idle = !part.sending && part.busy == 0 && !part.evicted;
+            idle && self.sent_as_it_is(index, part).is_none()
         })
     }
 

@@ -1,7 +1,7 @@
 //! What was sent: to be told, and to be taken up again from a journal.
 
 use super::{Draft, Sent};
-use crate::plan::ETag;
+use crate::plan::{ByteRange, ETag};
 
 impl Draft {
     /// The parts that were sent and still count, with their tags.
@@ -22,6 +22,39 @@ impl Draft {
             order,
         });
         self.unsent.remove(&index);
+    }
+
+    /// The bytes of a part that was sent, still counts, and is in the spool.
+    #[must_use]
+    pub fn sent_from(&self, index: u32) -> Option<ByteRange> {
+        let part = self.part(index).filter(|part| !part.evicted)?;
+        self.sent_as_it_is(index, part).map(|_| self.range(index))
+    }
+
+    /// What was sent of a part is something else: it must be sent again.
+    pub fn unsend(&mut self, index: u32) {
+        if let Some(part) = self.parts.get_mut(&index) {
+            part.sent = None;
+            self.unsent.insert(index);
+        }
+    }
+
+    /// Everything was taken up. Parts were sent of what was not made durable: they do not count.
+    pub fn recalled(&mut self) {
+        let count = self.sizes.count(self.size);
+        self.parts.split_off(&count);
+        self.unsent.split_off(&count);
+        let lengths: Vec<_> = self
+            .parts
+            .keys()
+            .map(|it| (*it, self.range(*it).len()))
+            .collect();
+        for (index, length) in lengths {
+            let part = &self.parts[&index];
+            if part.sent.as_ref().is_some_and(|sent| sent.length != length) {
+                self.unsend(index);
+            }
+        }
     }
 
     /// Takes up what a journal tells: the bytes of a part are gone.
