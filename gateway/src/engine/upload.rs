@@ -22,7 +22,7 @@
 //! completed, the draft goes on from it as its base, and in the end everything untouched is copied
 //! from there. A draft that was written in order until then, and only later is changed where its bytes
 //! are gone, is refused that change ([`WriteError::Gone`]): it had no reason to pay for the hidden
-//! key, and its upload cannot be moved.
+//! key, and its upload cannot be moved. With [`Settings::read_back`] every draft goes to a hidden key.
 //!
 //! # Two writers
 //!

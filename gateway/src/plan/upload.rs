@@ -165,7 +165,7 @@ impl Draft {
     }
 
     /// Whether nothing was written, before 64 MiB of its ends, to a part that was sent already.
-    /// Who writes in order needs no bytes back that are gone.
+    /// Who writes in order hardly ever needs bytes back that are gone.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         self.in_order

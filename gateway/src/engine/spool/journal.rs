@@ -7,7 +7,7 @@
 //!
 //! A frame whose length has its highest bit set ([`RAW`], which seeds the hash, too) holds bytes of
 //! the object instead. The record after it, [`Record::Bytes`], says which: so a small object that must
-//! be durable costs one file and one sync.
+//! be durable has one file.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
