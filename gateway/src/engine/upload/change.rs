@@ -49,7 +49,7 @@ impl Writers {
     /// Gives an object another key: a copy on the server, and a deletion. Not atomic: until it
     /// returns, both keys, and after a failure perhaps both, have the object. What is being written
     /// of it is published first, and handles go on under the new key; what is being written under the
-    /// new key goes nowhere.
+    /// new key goes nowhere. Gives the tag of the version that was moved, as it was under the old key.
     ///
     /// # Errors
     /// [`Error::NotFound`] where there is no such object; [`WriteError::Changed`] where somebody
@@ -59,9 +59,9 @@ impl Writers {
         source: &Arc<Source>,
         from: &ObjectKey,
         to: &ObjectKey,
-    ) -> Result<(), WriteError> {
+    ) -> Result<ETag, WriteError> {
         if from == to {
-            return Ok(());
+            return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
         let (old, new) = (source.object(from), source.object(to));
         let open = self.0.writings().get(&old).cloned();
@@ -82,13 +82,15 @@ impl Writers {
         let copied = copy(source, &version, from, to).await?;
         self.0.give_up(&new).await;
         self.0.appeared(source, &new, &copied).await;
+        let moved = version.etag.clone();
         if let Some(writing) = &open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
         drop(alone);
         let deleted = source.origin.writing().delete(from).await;
         missing(&self.0, &old).await;
-        Ok(deleted?)
+        deleted?;
+        Ok(moved)
     }
 }
 

@@ -97,7 +97,9 @@ impl Files {
         let before = self.at_hand(&old).await;
         let (source_key, target) = (old.clone(), new.clone());
         let work = async move { writers.rename(&source, &source_key, &target).await };
-        to_its_end(work, &from).await?;
+        let etag = to_its_end(work, &from).await?;
+        // What was known here may be older than what was moved, and has other bytes.
+        let before = before.filter(|before| before.version().etag == etag);
         self.tell_others(old);
         self.tell_others(new.clone());
         let Some(node) = self.nodes.rename(&from, &to, folder) else {
@@ -130,10 +132,10 @@ fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }
 
-async fn to_its_end(
-    work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
     path: &str,
-) -> Result<(), Errno> {
+) -> Result<T, Errno> {
     match tokio::spawn(work).await {
         Ok(done) => done.map_err(|error| errno::written(&error, path)),
         Err(_) => Err(Errno::EIO),

@@ -139,6 +139,30 @@ async fn names_change_at_once() {
     assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
 }
 
+/// What is known of a file may be older than what a rename moves. Who has the older one open does not
+/// read the newer one's bytes under the new name, nor does the kernel keep its pages for it.
+#[tokio::test]
+async fn a_rename_moves_what_is_there_not_what_is_known() {
+    let world = World::writable();
+    world.bucket.put("p/old", "remembered");
+    let ino = world.look(ROOT, "old").await.expect("there").ino.0;
+    let (handle, _) = world.open(ino).await;
+    assert_eq!(world.text(handle).await, "remembered");
+    world.bucket.put("p/old", "from elsewhere");
+    let (old, new) = (OsString::from("old"), OsString::from("new"));
+    let renamed = world.files.rename((ROOT, old), (ROOT, new), false).await;
+    assert_eq!(renamed, Ok(()));
+    assert_eq!(world.stored("p/new").expect("there"), "from elsewhere");
+    assert_eq!(world.text(handle).await, "remembered", "it is cached");
+    world.files.close(handle).await;
+    let there = world.look(ROOT, "new").await.expect("there");
+    assert_eq!((there.ino.0, there.size), (ino, 14));
+    world.ear.heard();
+    let (handle, _) = world.open(ino).await;
+    assert_eq!(world.text(handle).await, "from elsewhere");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+}
+
 #[tokio::test]
 async fn a_file_to_which_nothing_was_written_is_committed_at_the_end() {
     let world = World::writable();
