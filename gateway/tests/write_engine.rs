@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How, Stage, left_in_spool};
-use tidegate::engine::{Error, WriteError};
+use tidegate::engine::{Error, WriteError, Writer};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::ByteRange;
@@ -223,6 +223,16 @@ async fn a_full_spool_lets_go_of_what_was_sent() {
     until(|| desk.writers.spooled().0 == 0).await;
 }
 
+/// Commits what was written: the object is there, and nothing else of it anywhere.
+async fn ends_with_nothing_left(desk: &Desk, writer: Writer, truth: &Bytes) {
+    writer.commit(Commit::Close).await.expect("committed");
+    same(&desk.object(KEY).expect("there"), truth);
+    drop(writer);
+    until(|| desk.bucket().keys() == [KEY]).await;
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+    until(|| desk.writers.spooled().0 == 0).await;
+}
+
 #[tokio::test]
 async fn who_goes_back_and_forth_gets_back_what_is_gone() {
     let desk = Desk::new(Terms {
@@ -246,12 +256,7 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
         );
     }
     assert_eq!(desk.object(KEY), None);
-    writer.commit(Commit::Close).await.expect("committed");
-    same(&desk.object(KEY).expect("there"), &truth);
-    drop(writer);
-    until(|| desk.bucket().keys() == [KEY]).await;
-    until(|| desk.bucket().uploads_under_way().is_empty()).await;
-    until(|| desk.writers.spooled().0 == 0).await;
+    ends_with_nothing_left(&desk, writer, &truth).await;
 }
 
 /// Also who has written in order, where that is asked for.
@@ -272,12 +277,7 @@ async fn what_was_written_in_order_is_read_back_too_if_so_set() {
     let read = writer.read_at(look).await.expect("readable");
     same(&read, &truth.slice(look.start as usize..look.end as usize));
     assert_eq!(desk.object(KEY), None);
-    writer.commit(Commit::Close).await.expect("committed");
-    same(&desk.object(KEY).expect("there"), &truth);
-    drop(writer);
-    until(|| desk.bucket().keys() == [KEY]).await;
-    until(|| desk.bucket().uploads_under_way().is_empty()).await;
-    until(|| desk.writers.spooled().0 == 0).await;
+    ends_with_nothing_left(&desk, writer, &truth).await;
 }
 
 #[tokio::test(start_paused = true)]

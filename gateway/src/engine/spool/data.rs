@@ -226,24 +226,17 @@ impl Data {
 
     /// Writes a block as it is, without copying it.
     fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
-        let range = ByteRange::new(offset, offset + block.len() as u64);
-        // Before: what fails half way is neither.
-        self.blocks.forget(range);
-        match self.direct().and_then(|it| it.write_all_at(&block, offset)) {
-            Ok(()) => {
-                let (crc64, length) = (Crc64::of(&block), block.len());
-                let charged = self.memory.take(BLOCK);
-                let kept = charged.map(|charged| (block, charged));
-                self.blocks.note(range, crc64, kept);
-                Ok(length)
-            }
-            Err(error) if direct::is_unsupported(&error) => {
-                end.is_cached = true;
-                self.write_cached(offset, &block)?;
-                Ok(block.len())
-            }
-            Err(error) => Err(error),
+        let (length, crc64) = (block.len(), Crc64::of(&block));
+        if self.write_past(offset, &block)? {
+            let range = ByteRange::new(offset, offset + length as u64);
+            let charged = self.memory.take(BLOCK);
+            let kept = charged.map(|charged| (block, charged));
+            self.blocks.note(range, crc64, kept);
+        } else {
+            end.is_cached = true;
+            self.write_cached(offset, &block)?;
         }
+        Ok(length)
     }
 
     /// Empties the tail into the file: a full one past the cache.
@@ -252,22 +245,29 @@ impl Data {
         if range.is_empty() {
             return Ok(());
         }
-        self.blocks.forget(range);
         if end.tail.is_full() && !end.is_cached {
-            let direct = self.direct();
-            match direct.and_then(|it| it.write_all_at(end.tail.bytes(), range.start)) {
-                Ok(()) => {
-                    let crc64 = Crc64::of(end.tail.bytes());
-                    self.blocks.note(range, crc64, end.tail.take(&self.memory));
-                    return Ok(());
-                }
-                Err(error) if direct::is_unsupported(&error) => end.is_cached = true,
-                Err(error) => return Err(error),
+            if self.write_past(range.start, end.tail.bytes())? {
+                let crc64 = Crc64::of(end.tail.bytes());
+                self.blocks.note(range, crc64, end.tail.take(&self.memory));
+                return Ok(());
             }
+            end.is_cached = true;
         }
         self.write_cached(range.start, end.tail.bytes())?;
         end.tail.clear();
         Ok(())
+    }
+
+    /// Writes pages past the cache; `false`: the file system does not know that.
+    fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        // Before: what fails half way is neither.
+        self.blocks
+            .forget(ByteRange::new(offset, offset + bytes.len() as u64));
+        match self.direct().and_then(|it| it.write_all_at(bytes, offset)) {
+            Ok(()) => Ok(true),
+            Err(error) if direct::is_unsupported(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts what a journal has into the file.
