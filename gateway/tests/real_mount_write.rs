@@ -237,11 +237,17 @@ async fn what_was_changed_stays_in_the_kernels_pages_and_what_was_filled_does_no
         let path = path.clone();
         blocking(move || assert!(std::fs::read(path).expect("read") == bytes))
     };
+    // The kernel tells us of it after `close` has returned.
+    let closed = async || {
+        let handles = async || desk.mounted.gateway.metric(&["fuse_open_files"]).await;
+        until("every handle is closed", async || handles().await == 0).await;
+    };
     let there = path.clone();
     blocking(move || std::fs::write(there, sample(1, 3 * MIB)).expect("written")).await;
     let before = reads().await;
     again(sample(1, 3 * MIB)).await;
     assert_ne!(reads().await, before, "a new file goes past the pages");
+    closed().await;
     let there = path.clone();
     blocking(move || {
         let file = OpenOptions::new()

@@ -1,10 +1,11 @@
 //! Bytes on their way into a bucket, kept on local disk.
 //!
 //! Each object that is written has two files in the spool's directory: `ID.data`, sparse, in which
-//! every byte lies where it lies in the object, and `ID.journal`, which says what the first one holds
-//! and how far the upload has come (`journal`). A small object has the second one only, and none
-//! unless it must be durable. The directory belongs to one process (a lock), and
-//! its name of version is part of every journal: another format is left alone.
+//! every byte lies where it lies in the object, and one of the `.journal`s, which are used again and
+//! again (`slots`): it says whose it is, what the data holds and how far the upload has come
+//! (`journal`). A small object has the second one only, and none unless it must be durable. The
+//! directory belongs to one process (a lock), and the format's version is part of every journal:
+//! another one is left alone.
 //!
 //! What a journal says counts up to its last *synced* record: then the bytes that it speaks of were
 //! made durable before it. That makes no difference to a killed process, whose writes the kernel
@@ -13,8 +14,9 @@
 //! All drafts together take at most the spool's size (`space`); whoever wants to write more waits
 //! until something has left it.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,14 +27,17 @@ pub(super) mod blocks;
 pub(super) mod data;
 pub(super) mod file;
 pub(super) mod journal;
+mod log;
 pub(super) mod replay;
+mod slots;
 pub(super) mod space;
 mod tail;
 
 use blocks::Memory;
 use file::SpoolFile;
-use journal::Begin;
+use journal::{Begin, Found};
 use replay::Replayed;
+use slots::Slots;
 use space::Space;
 
 /// Why there is no spool.
@@ -56,7 +61,7 @@ pub enum SpoolError {
 /// A directory of drafts. See the module's head.
 #[derive(Debug)]
 pub(super) struct Spool {
-    directory: PathBuf,
+    slots: Arc<Slots>,
     pub(super) space: Space,
     pub(super) memory: Memory,
     /// Held as long as the spool is open.
@@ -72,11 +77,11 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
     };
-    let journals = entries.filter_map(Result::ok).filter(|entry| {
-        let path = entry.path();
-        path.extension().is_some_and(|kind| kind == JOURNAL)
-    });
-    let left = journals.count();
+    let mut left = 0;
+    for entry in entries {
+        let path = entry?.path();
+        left += usize::from(is(&path, JOURNAL) && !is_blank(&path)?);
+    }
     if left == 0 {
         return Ok(0);
     }
@@ -89,6 +94,18 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
 
 const DATA: &str = "data";
 const JOURNAL: &str = "journal";
+
+fn is(path: &Path, kind: &str) -> bool {
+    path.extension().is_some_and(|it| it == kind)
+}
+
+/// Whether there is no journal in a file for one.
+fn is_blank(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    let mut start = File::open(path)?.take(journal::BLANK.len() as u64);
+    start.read_to_end(&mut head)?;
+    Ok(journal::read(&head) == Found::Blank)
+}
 
 impl Spool {
     /// Opens the spool in `directory`, made if it is missing, for at most `size` bytes, and memory for
@@ -115,7 +132,7 @@ impl Spool {
             Err(error) => return Err(failed("lock")(error.into())),
         }
         Ok(Self {
-            directory: directory.to_owned(),
+            slots: Slots::new(directory),
             space: Space::new(size),
             memory,
             _lock: lock,
@@ -125,27 +142,22 @@ impl Spool {
     /// A new draft, which has no files yet.
     pub(super) fn create(&self, begin: Begin) -> Arc<SpoolFile> {
         let id = super::upload::random();
-        let id = format!("{id:016x}");
         let memory = self.memory.clone();
-        Arc::new(SpoolFile::new(&self.directory, id, begin, memory))
+        Arc::new(SpoolFile::new(self.slots.clone(), id, begin, memory))
     }
 
     /// Every draft that is there, with what its journal says; those that say nothing are removed.
     /// Blocks.
     pub(super) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
         let mut found = Vec::new();
+        let mut data = HashSet::new();
         // The names first: files go while this looks at others.
-        let entries: io::Result<Vec<_>> = fs::read_dir(&self.directory)?.collect();
-        for path in entries?.into_iter().map(|entry| entry.path()) {
-            let of = |kind: &str| path.extension().is_some_and(|it| it == kind);
-            let orphan = of(DATA) && !path.with_extension(JOURNAL).exists();
-            if orphan || of(file::UNFINISHED) {
-                file::remove(&path);
-            }
-            if !of(JOURNAL) {
-                continue;
-            }
-            match self.recover_one(&path) {
+        let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
+        let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
+        data.extend(paths.iter().filter(|it| is(it, DATA)).cloned());
+        for path in paths.iter().filter(|it| is(it, JOURNAL)) {
+            let recovered = self.recover_one(path, &mut data);
+            match recovered {
                 Ok(Some(draft)) => found.push(draft),
                 Ok(None) => {}
                 Err(error) => {
@@ -153,26 +165,87 @@ impl Spool {
                 }
             }
         }
+        // What is left is nobody's.
+        data.iter().for_each(|path| file::remove(path));
         Ok(found)
     }
 
-    fn recover_one(&self, journal: &Path) -> io::Result<Option<(Arc<SpoolFile>, Replayed)>> {
-        let bytes = fs::read(journal)?;
-        let Some((records, sound)) = journal::read(&bytes) else {
-            tracing::warn!(path = %journal.display(), "a journal of another format is left alone");
-            return Ok(None);
-        };
-        let id = journal.file_stem().unwrap_or_default().to_string_lossy();
-        let Some(replayed) = replay::replay(&records).map_err(io::Error::other)? else {
-            // Not even its beginning was written: nothing was promised.
-            for path in [journal, &journal.with_extension(DATA)] {
-                file::remove(path);
+    /// The draft of one journal. Takes what may be its data out of what is nobody's.
+    fn recover_one(
+        &self,
+        path: &Path,
+        data: &mut HashSet<PathBuf>,
+    ) -> io::Result<Option<(Arc<SpoolFile>, Replayed)>> {
+        let read = fs::read(path);
+        if read.is_err() {
+            // Any may be its data.
+            data.clear();
+        }
+        let (id, records, sound) = match journal::read(&read?) {
+            Found::Journal { id, records, sound } => (id, records, sound),
+            Found::Blank => {
+                self.slots.found_blank(path)?;
+                return Ok(None);
             }
-            return Ok(None);
+            Found::OtherFormat => {
+                tracing::warn!(path = %path.display(), "a journal of another format is left alone");
+                data.clear();
+                return Ok(None);
+            }
         };
-        let memory = self.memory.clone();
-        let file = SpoolFile::reopen(&self.directory, &id, sound, &replayed, memory)?;
+        if records.is_empty() {
+            // Not even its beginning was written: nothing was promised.
+            self.slots.found(path)?.blank()?;
+            return Ok(None);
+        }
+        data.remove(&file::path_of(self.slots.directory(), id));
+        let replayed = replay::replay(&records).map_err(io::Error::other)?;
+        let (slots, memory) = (self.slots.clone(), self.memory.clone());
+        let file = SpoolFile::reopen(slots, path, (id, sound), &replayed, memory)?;
         self.space.take(replayed.draft.local().bytes());
         Ok(Some((Arc::new(file), replayed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Budget;
+
+    fn recovered(directory: &Path) -> usize {
+        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
+        let spool = Spool::open(directory, 1 << 20, memory).expect("a spool");
+        spool.recover().expect("it can be read").len()
+    }
+
+    fn has(directory: &Path, name: &str) -> bool {
+        directory.join(name).exists()
+    }
+
+    #[test]
+    fn what_is_nobodys_goes_and_what_is_not_understood_stays() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(directory.path().join(name), bytes).expect("written");
+        };
+        write("0000000000000001.data", b"orphan");
+        write("0000000000000002.journal", &[0; 5000]);
+        write("0000000000000003.journal", b"");
+        let torn = [journal::head(4), vec![9; 30]].concat();
+        write("0000000000000004.journal", &torn);
+        write("0000000000000004.data", b"of nothing");
+        assert_eq!(left_in(directory.path()).ok(), None, "no lock yet");
+        assert_eq!(recovered(directory.path()), 0);
+        assert_eq!(left_in(directory.path()).expect("read"), 0);
+        let names = fs::read_dir(directory.path()).expect("a folder").count();
+        assert_eq!(names, 4, "the lock, and three for journals to come");
+
+        // Any may be the data of a journal that nobody can read.
+        write("0000000000000005.journal", b"tidegate-spool-2\n...");
+        write("0000000000000005.data", b"promised");
+        assert_eq!(recovered(directory.path()), 0);
+        assert!(has(directory.path(), "0000000000000005.data"));
+        assert!(has(directory.path(), "0000000000000005.journal"));
+        assert_eq!(left_in(directory.path()).expect("read"), 1);
     }
 }

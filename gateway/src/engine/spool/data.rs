@@ -21,6 +21,7 @@ use bytes::{Buf as _, Bytes};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::blocks::{Blocks, Memory};
+use super::log::lost;
 use super::tail::{BLOCK, Tail};
 use crate::origin::Crc64;
 use crate::plan::{ByteRange, Extents};
@@ -472,11 +473,6 @@ impl Data {
         }
         Ok(())
     }
-}
-
-/// Why nothing more can be promised.
-pub(super) fn lost() -> io::Error {
-    io::Error::other("an earlier sync failed")
 }
 
 /// Whether bytes begin with a whole block that a direct write takes as it is.

@@ -1,11 +1,10 @@
 //! The two files of one draft, each made when something must lie in it.
 //!
 //! Everything that touches them runs where blocking is allowed. Data goes by offset (`data`); the
-//! journal is appended to under a lock.
+//! journal is appended to under a lock (`log`).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,105 +12,72 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::task::spawn_blocking;
 
+use super::DATA;
 use super::blocks::Memory;
-use super::data::{self, Data, FRAME, Kept};
-use super::journal::{self, Begin, Record};
+use super::data::{Data, FRAME, Kept};
+use super::journal::{Begin, Record};
+use super::log::Log;
 use super::replay::Replayed;
-use super::{DATA, JOURNAL};
+use super::slots::Slots;
 use crate::origin::{Body, Crc64, OriginError};
 use crate::plan::ByteRange;
-
-/// A journal that is begun anew, before it takes the place of the old one.
-pub(super) const UNFINISHED: &str = "new";
 
 /// See the module's head.
 #[derive(Debug)]
 pub(in crate::engine) struct SpoolFile {
-    directory: PathBuf,
-    id: String,
+    slots: Arc<Slots>,
     data: Data,
+    /// Where that is, if there is a file of it.
+    path: PathBuf,
     journal: Mutex<Journal>,
 }
 
-/// The journal's file, made with the first thing that is told to it.
+/// The journal, and whether the data's name is durable, as its own is.
 #[derive(Debug)]
 struct Journal {
-    file: Option<File>,
-    length: u64,
-    begin: Begin,
-    /// How many files, of itself and the data, have a durable name.
-    named: u8,
-    /// What could not be appended yet.
-    pending: Vec<u8>,
-    /// A sync failed, and no later one makes up for it.
-    is_lost: bool,
-    /// The draft is in the bucket, or nowhere: nothing is told to it any more.
-    is_gone: bool,
-}
-
-impl Journal {
-    fn new(begin: Begin, file: Option<File>, length: u64) -> Self {
-        Self {
-            file,
-            length,
-            begin,
-            named: 0,
-            pending: Vec::new(),
-            is_lost: false,
-            is_gone: false,
-        }
-    }
-
-    /// What stands before everything else, where nothing was written yet.
-    fn beginning(&self) -> Vec<u8> {
-        match self.length {
-            0 => head(&self.begin),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Where the next frame will begin.
-    fn end(&self) -> u64 {
-        self.length + (self.beginning().len() + self.pending.len()) as u64
-    }
+    log: Log,
+    is_named: bool,
 }
 
 impl SpoolFile {
     /// A draft that has no files yet.
-    pub(super) fn new(directory: &Path, id: String, begin: Begin, memory: Memory) -> Self {
-        let data = Data::new(&path(directory, &id, DATA), memory);
-        let journal = Journal::new(begin, None, 0);
+    pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin, memory: Memory) -> Self {
+        let path = path_of(slots.directory(), id);
         Self {
-            directory: directory.to_owned(),
-            id,
-            data,
-            journal: Mutex::new(journal),
+            data: Data::new(&path, memory),
+            path,
+            journal: Mutex::new(Journal {
+                log: Log::new(slots.clone(), id, begin),
+                is_named: false,
+            }),
+            slots,
         }
     }
 
-    /// Opens what there is of a draft again, and cuts off what of its journal is not sound.
+    /// Opens what there is of a draft again: `sound` bytes of the journal at a path, and its data.
     pub(super) fn reopen(
-        directory: &Path,
-        id: &str,
-        sound: u64,
+        slots: Arc<Slots>,
+        journal: &Path,
+        (id, sound): (u64, u64),
         replayed: &Replayed,
         memory: Memory,
     ) -> io::Result<Self> {
-        let journal = open(&path(directory, id, JOURNAL), &mut OpenOptions::new())?;
-        journal.set_len(sound)?;
-        let kept = match replayed.kept {
-            Some((range, place)) => Some(Kept {
+        let log = Log::new(slots.clone(), id, replayed.begin.clone());
+        let log = log.found(slots.found(journal)?, sound)?;
+        let kept = match (replayed.kept, log.file()) {
+            (Some((range, place)), Some(file)) => Some(Kept {
                 range,
-                file: journal.try_clone()?,
+                file: file.try_clone()?,
                 place,
             }),
-            None => None,
+            _ => None,
         };
         let in_journal = kept
             .as_ref()
             .map_or(ByteRange::new(0, 0), |kept| kept.range);
         let elsewhere = |it: ByteRange| it.intersect(in_journal) != Some(it);
-        let data = Data::reopen(&path(directory, id, DATA), kept, memory)?;
+        let path = path_of(slots.directory(), id);
+        let data = Data::reopen(&path, kept, memory)?;
         if !data.has_file() && replayed.draft.local().iter().any(elsewhere) {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -119,12 +85,14 @@ impl SpoolFile {
             ));
         }
         data.keep_only(replayed.draft.local(), replayed.draft.size())?;
-        let journal = Journal::new(replayed.begin.clone(), Some(journal), sound);
         Ok(Self {
-            directory: directory.to_owned(),
-            id: id.to_owned(),
             data,
-            journal: Mutex::new(journal),
+            path,
+            journal: Mutex::new(Journal {
+                log,
+                is_named: false,
+            }),
+            slots,
         })
     }
 
@@ -195,93 +163,42 @@ impl SpoolFile {
 
     /// Appends records.
     pub(in crate::engine) fn note(&self, records: &[Record]) -> io::Result<()> {
-        self.note_in(&mut self.journal(), records)
+        self.journal().log.note(records)
     }
 
     /// Appends records, and makes the journal durable.
     pub(in crate::engine) fn note_durably(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
-        self.note_in(&mut journal, records)?;
+        journal.log.note(records)?;
         self.make_durable(&mut journal)
     }
 
     /// Makes the data durable, and then the journal with `records` and the word that it is.
     pub(in crate::engine) fn sync(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
-        if journal.is_gone {
+        let log = &mut journal.log;
+        if log.is_gone() {
             return Ok(());
         }
-        self.note_in(&mut journal, records)?;
+        log.note(records)?;
         let moved = self.data.sync(|range, bytes| {
-            let place = journal.end() + journal::HEAD as u64;
-            let length = u32::try_from(range.len()).map_err(io::Error::other)?;
-            let at = range.start;
-            let record = journal::framed(&Record::Bytes { at, length, place });
-            let file = self.append(&mut journal, &[journal::raw(bytes), record].concat())?;
-            let file = file.try_clone()?;
+            let place = log.keep(range.start, bytes)?;
+            let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
             Ok(Kept { range, file, place })
         })?;
         let mut last = Vec::from_iter(moved.then_some(Record::Moved));
         last.push(Record::Synced);
-        self.note_in(&mut journal, &last)?;
+        log.note(&last)?;
         self.make_durable(&mut journal)
     }
 
-    /// Appends records. Where that fails they are appended with the next: what they speak of has
-    /// happened.
-    fn note_in(&self, journal: &mut Journal, records: &[Record]) -> io::Result<()> {
-        if journal.is_gone {
-            return Ok(());
-        }
-        for record in records {
-            journal.pending.extend(journal::framed(record));
-        }
-        match journal.pending.is_empty() {
-            true => Ok(()),
-            false => self.append(journal, &[]).map(drop),
-        }
-    }
-
-    /// Appends what is pending, and bytes behind it, to the journal, which is made where there is none.
-    fn append<'a>(&self, journal: &'a mut Journal, bytes: &[u8]) -> io::Result<&'a File> {
-        let mut all = journal.beginning();
-        all.extend_from_slice(&journal.pending);
-        all.extend_from_slice(bytes);
-        let file = match &mut journal.file {
-            Some(file) => file,
-            none => none.insert(open(&self.path(JOURNAL), OpenOptions::new().create(true))?),
-        };
-        if let Err(error) = file.write_all_at(&all, journal.length) {
-            // Whatever was written of it, nobody must read it behind what is written next.
-            journal.is_lost |= file.set_len(journal.length).is_err();
-            return Err(error);
-        }
-        journal.length += all.len() as u64;
-        journal.pending.clear();
-        Ok(file)
-    }
-
     fn make_durable(&self, journal: &mut Journal) -> io::Result<()> {
-        if journal.is_lost {
-            return Err(data::lost());
-        }
-        let Some(file) = journal.file.as_ref().filter(|_| !journal.is_gone) else {
-            return Ok(());
-        };
-        if let Err(error) = file.sync_data() {
-            journal.is_lost = true;
-            return Err(error);
-        }
-        let names = 1 + u8::from(self.data.has_file());
-        if journal.named < names {
-            self.sync_names()?;
-            journal.named = names;
+        journal.log.sync()?;
+        if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
+            self.slots.sync_names()?;
+            journal.is_named = true;
         }
         Ok(())
-    }
-
-    fn sync_names(&self) -> io::Result<()> {
-        File::open(&self.directory)?.sync_all()
     }
 
     /// Lets go of data; it reads as zero from now on.
@@ -297,62 +214,28 @@ impl SpoolFile {
     /// Begins anew: durably from `begin` on, and with no data. `promised`: as something that was
     /// synced.
     pub(in crate::engine) fn restart(&self, begin: &Begin, promised: bool) -> io::Result<()> {
-        let new = self.path(UNFINISHED);
-        let mut bytes = head(begin);
-        if promised {
-            bytes.extend(journal::framed(&Record::Synced));
-        }
-        let file = open(&new, OpenOptions::new().create(true).truncate(true))?;
-        file.write_all_at(&bytes, 0)?;
-        file.sync_data()?;
-        let mut journal = self.journal();
-        fs::rename(&new, self.path(JOURNAL))?;
-        journal.file = Some(file);
-        journal.length = bytes.len() as u64;
-        journal.pending.clear();
-        journal.begin = begin.clone();
-        self.sync_names()?;
-        drop(journal);
+        self.journal().log.begin_anew(begin, promised)?;
         self.data.cut(0)
     }
 
-    /// Takes away what files there are: the journal first, for data without one is nothing. Durably, if
-    /// their names are: a journal that comes back would publish once more what is old by then.
+    /// Takes away what there is: the journal first, durably, for data without one is nothing.
     pub(in crate::engine) fn remove(&self) {
-        let mut journal = self.journal();
-        journal.is_gone = true;
-        if journal.file.is_some() {
-            remove(&self.path(JOURNAL));
+        if let Err(error) = self.journal().log.remove() {
+            tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
         }
         if self.data.has_file() {
-            remove(&self.path(DATA));
-        }
-        if journal.named > 0
-            && let Err(error) = self.sync_names()
-        {
-            tracing::warn!(%error, "cannot make it durable that files of the spool are gone");
+            remove(&self.path);
         }
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn path(&self, kind: &str) -> PathBuf {
-        path(&self.directory, &self.id, kind)
-    }
 }
 
-/// How a journal begins.
-fn head(begin: &Begin) -> Vec<u8> {
-    let mut head = journal::MAGIC.to_vec();
-    head.extend(journal::framed(&Record::Begin(Box::new(begin.clone()))));
-    head
-}
-
-/// What people write is nobody else's to read.
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.read(true).write(true).mode(0o600).open(path)
+/// Where the data of a draft is.
+pub(super) fn path_of(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("{id:016x}.{DATA}"))
 }
 
 /// What is read at a time, from an offset on.
@@ -369,18 +252,18 @@ pub(super) fn remove(path: &Path) {
     }
 }
 
-fn path(directory: &Path, id: &str, kind: &str) -> PathBuf {
-    directory.join(format!("{id}.{kind}"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::journal::GuardWord;
+    use super::super::journal::{self, Found, GuardWord};
     use super::super::replay::replay;
     use super::*;
     use crate::engine::Budget;
 
-    fn draft(directory: &Path) -> SpoolFile {
+    fn memory() -> Memory {
+        Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
+    }
+
+    fn draft(slots: &Arc<Slots>, id: u64) -> SpoolFile {
         let begin = Begin {
             origin: 1,
             key: "key".to_owned(),
@@ -390,40 +273,51 @@ mod tests {
             first_part: 1 << 20,
             hidden: false,
         };
-        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 30));
-        SpoolFile::new(directory, "id".to_owned(), begin, memory)
+        SpoolFile::new(slots.clone(), id, begin, memory())
     }
 
-    fn replayed(directory: &Path) -> Replayed {
-        let bytes = fs::read(path(directory, "id", JOURNAL)).expect("a journal");
-        let (records, sound) = journal::read(&bytes).expect("our format");
-        assert_eq!(sound, bytes.len() as u64);
-        replay(&records).expect("they fit").expect("a beginning")
+    fn wrote(size: u64) -> Record {
+        let extents = vec![(0, size)];
+        Record::Wrote { size, extents }
+    }
+
+    /// The journals in a directory, by their drafts: where each is, what it says, what of it is sound.
+    fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
+        let entries = fs::read_dir(directory).expect("a folder");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let read = paths.filter_map(
+            |path| match journal::read(&fs::read(&path).expect("read")) {
+                Found::Journal { id, records, sound } => {
+                    let replayed = replay(&records).expect("they fit");
+                    Some((id, path, replayed, sound))
+                }
+                _ => None,
+            },
+        );
+        read.collect()
     }
 
     /// A `fsync` that fails may be tried again, and what it promises then is there.
     #[test]
     fn what_could_not_be_told_is_told_with_the_next() {
         let directory = tempfile::tempdir().expect("a folder");
-        let file = draft(directory.path());
+        let slots = Slots::new(directory.path());
+        let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
-        let full = OpenOptions::new().write(true).open("/dev/full");
-        file.journal().file = Some(full.expect("there is one"));
-        let wrote = Record::Wrote {
-            size: 5000,
-            extents: vec![(0, 5000)],
-        };
-        assert!(file.sync(&[wrote]).is_err());
+        let full = slots.found(Path::new("/dev/full")).expect("there is one");
+        file.journal().log.write_to(full);
+        assert!(file.sync(&[wrote(5000)]).is_err());
         // It could not be cut to what it was either.
-        file.journal().is_lost = false;
-        file.journal().file = None;
+        file.journal()
+            .log
+            .write_to(slots.take().expect("there is room again"));
         file.sync(&[]).expect("there is room again");
-        let found = replayed(directory.path());
+        let [(id, path, found, sound)] = &journals(directory.path())[..] else {
+            panic!("one journal");
+        };
         assert!(found.promised && found.draft.size() == 5000);
 
-        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 30));
-        let length = fs::metadata(file.path(JOURNAL)).expect("there").len();
-        let again = SpoolFile::reopen(directory.path(), "id", length, &found, memory);
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound), found, memory());
         let again = again.expect("sound");
         let read = again.read(ByteRange::new(0, 5000)).expect("read");
         assert_eq!(read, [7; 5000][..]);
@@ -433,11 +327,45 @@ mod tests {
     #[test]
     fn what_was_removed_stays_removed() {
         let directory = tempfile::tempdir().expect("a folder");
-        let file = draft(directory.path());
+        let slots = Slots::new(directory.path());
+        let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
+        file.sync(&[wrote(5000)]).expect("synced");
+        assert_eq!(journals(directory.path()).len(), 1);
         file.remove();
         file.sync(&[Record::Closed]).expect("nothing to do");
         file.note(&[Record::Closed]).expect("nothing to do");
-        assert!(!file.path(JOURNAL).exists());
+        assert_eq!(journals(directory.path()).len(), 0);
+    }
+
+    /// Whoever still reads a draft that has gone reads its bytes, and not those of the next; and what an
+    /// earlier one left in a file is nobody's.
+    #[test]
+    fn files_are_used_again_and_bytes_are_not() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path());
+        for id in 1..40 {
+            let length = if id % 2 == 0 { 900 } else { 5000 };
+            let byte = u8::try_from(id).expect("a few");
+            let file = draft(&slots, id);
+            file.write(0, vec![byte; length].into()).expect("written");
+            file.sync(&[wrote(length as u64)]).expect("synced");
+            let reader = Arc::new(file);
+            let writer = reader.clone();
+            writer.remove();
+            drop(writer);
+            let next = draft(&slots, id + 100);
+            next.write(0, vec![0xee; 700].into()).expect("written");
+            next.sync(&[wrote(700)]).expect("synced");
+            let read = reader.read(ByteRange::new(0, length as u64));
+            assert_eq!(read.expect("read"), vec![byte; length]);
+            let [(found, _, replayed, _)] = &journals(directory.path())[..] else {
+                panic!("one journal");
+            };
+            assert_eq!((*found, replayed.draft.size()), (id + 100, 700));
+            next.remove();
+        }
+        let names = fs::read_dir(directory.path()).expect("a folder").count();
+        assert!(names < 20, "{names}");
     }
 }

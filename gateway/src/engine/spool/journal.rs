@@ -1,9 +1,10 @@
 //! The journal of one draft: what its data file holds, and how far its upload has come.
 //!
-//! A file that begins with [`MAGIC`], then frames: a length (4 bytes, little-endian), the xxh3 of
-//! what follows (8), and a record as JSON, which a person with a broken disk can read. Records are
-//! few: one a part, and one a sync. What does not match its hash, and all behind it, was being
-//! written when the process ended, and is cut off.
+//! A file that begins with [`MAGIC`] and the draft's identity (8 bytes, little-endian), then frames: a
+//! length (4), the xxh3 of what follows (8), and a record as JSON, which a person with a broken disk
+//! can read. Records are few: one a part, and one a sync. What does not match its hash, and all behind
+//! it, was being written when the process ended, or is of an earlier draft (`slots`), whose identity
+//! seeded its hashes; it is cut off.
 //!
 //! A frame whose length has its highest bit set ([`RAW`], which seeds the hash, too) holds bytes of
 //! the object instead. The record after it, [`Record::Bytes`], says which: so a small object that must
@@ -13,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The format's name and version.
-pub(super) const MAGIC: &[u8; 17] = b"tidegate-spool-2\n";
+const MAGIC: &[u8; 17] = b"tidegate-spool-3\n";
 
-/// The one before it, which had no [`RAW`] frames.
-const BEFORE: &[u8; 17] = b"tidegate-spool-1\n";
+/// What begins like this is no journal, but may become one.
+pub(super) const BLANK: [u8; MAGIC.len() + 8] = [0; MAGIC.len() + 8];
 
+/// Bytes of a frame before its body.
 pub(super) const HEAD: usize = 12;
 
 /// Marks the length of a frame that holds bytes of the object.
@@ -66,6 +68,8 @@ pub(in crate::engine) struct Base {
 pub(in crate::engine) enum Record {
     /// It began.
     Begin(Box<Begin>),
+    /// It begins anew: nothing before this counts. `promised`: as something that was synced.
+    Anew { begin: Box<Begin>, promised: bool },
     /// These bytes are in the data file, and it is so long now.
     Wrote { size: u64, extents: Vec<(u64, u64)> },
     /// It was given another length.
@@ -98,52 +102,81 @@ pub(in crate::engine) enum Record {
     Closed,
 }
 
-/// A record as it stands in the file.
-pub(super) fn framed(record: &Record) -> Vec<u8> {
-    frame(
-        &serde_json::to_vec(record).expect("records are plain data"),
-        0,
-    )
+/// What a journal begins with.
+pub(super) fn head(id: u64) -> Vec<u8> {
+    [&MAGIC[..], &id.to_le_bytes()].concat()
 }
 
-/// Bytes of the object as they stand in the file, where they begin [`HEAD`] later.
-pub(super) fn raw(bytes: &[u8]) -> Vec<u8> {
-    frame(bytes, RAW)
+/// A record as it stands in the journal of a draft.
+pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
+    let body = serde_json::to_vec(record).expect("records are plain data");
+    frame(id, &body, 0)
 }
 
-fn frame(body: &[u8], mark: u32) -> Vec<u8> {
+/// Bytes of the object as they stand in the journal, where they begin [`HEAD`] later.
+pub(super) fn raw(id: u64, bytes: &[u8]) -> Vec<u8> {
+    frame(id, bytes, RAW)
+}
+
+fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("frames are short");
     let mut frame = Vec::with_capacity(HEAD + body.len());
     frame.extend_from_slice(&(length | mark).to_le_bytes());
-    frame.extend_from_slice(&hash(body, mark).to_le_bytes());
+    frame.extend_from_slice(&hash(id, body, mark).to_le_bytes());
     frame.extend_from_slice(body);
     frame
 }
 
-/// Of a frame with another mark it is another one.
-fn hash(body: &[u8], mark: u32) -> u64 {
-    xxh3_64_with_seed(body, u64::from(mark))
+/// Of a frame with another mark, or of another draft, it is another one.
+fn hash(id: u64, body: &[u8], mark: u32) -> u64 {
+    xxh3_64_with_seed(body, id ^ u64::from(mark))
 }
 
-/// The records of a journal, and how many of its bytes are sound. `None`: it is of another format.
-pub(super) fn read(bytes: &[u8]) -> Option<(Vec<Record>, u64)> {
-    let stripped = bytes.strip_prefix(MAGIC);
-    let mut rest = match stripped.or_else(|| bytes.strip_prefix(BEFORE)) {
-        Some(rest) => rest,
-        // Torn in its first write: there is nothing in it.
-        None if MAGIC.starts_with(bytes) => return Some((Vec::new(), 0)),
-        None => return None,
+/// What a file for journals has in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing.
+    Blank,
+    /// Something that this process does not know.
+    OtherFormat,
+    /// The journal of the draft `id`, of which `sound` bytes are.
+    Journal {
+        id: u64,
+        records: Vec<Record>,
+        sound: u64,
+    },
+}
+
+/// Reads what a file for journals has in it.
+pub(super) fn read(bytes: &[u8]) -> Found {
+    let head = &bytes[..bytes.len().min(BLANK.len())];
+    // One that is too short was being made.
+    if BLANK.starts_with(head) {
+        return Found::Blank;
+    }
+    let Some((id, mut rest)) = identity(bytes) else {
+        return Found::OtherFormat;
     };
     let mut records = Vec::new();
-    while let Some((record, length)) = next(rest) {
+    while let Some((record, length)) = next(id, rest) {
         records.extend(record);
         rest = &rest[length..];
     }
-    Some((records, (bytes.len() - rest.len()) as u64))
+    Found::Journal {
+        id,
+        records,
+        sound: (bytes.len() - rest.len()) as u64,
+    }
+}
+
+/// Whose journal it is, and its frames.
+fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (id, frames) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+    Some((u64::from_le_bytes(*id), frames))
 }
 
 /// The first frame: its record, if it is not one of bytes, and its length.
-fn next(bytes: &[u8]) -> Option<(Option<Record>, usize)> {
+fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
     let (head, body) = bytes.split_at_checked(HEAD)?;
     let length_and_mark = u32::from_le_bytes(head[..4].try_into().ok()?);
     let is_raw = length_and_mark & RAW != 0;
@@ -151,7 +184,7 @@ fn next(bytes: &[u8]) -> Option<(Option<Record>, usize)> {
     let length = length.filter(|it| *it <= LONGEST)?;
     let body = body.get(..length)?;
     let hash = u64::from_le_bytes(head[4..].try_into().ok()?);
-    (self::hash(body, length_and_mark & RAW) == hash).then_some(())?;
+    (self::hash(id, body, length_and_mark & RAW) == hash).then_some(())?;
     let record = match is_raw {
         true => None,
         false => Some(serde_json::from_slice(body).ok()?),
@@ -188,41 +221,59 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the last write left: what is read are the records before it, each as it was.
+        /// Whatever the last write left, and an earlier journal before that: what is read are the records
+        /// before it, each as it was.
         #[test]
-        fn a_torn_end_costs_nothing_before_it(cut in 0..400_usize, flip in prop::option::of((0..400_usize, 0..8_u8))) {
-            let mut bytes = MAGIC.to_vec();
+        fn a_torn_end_costs_nothing_before_it(
+            cut in 0..400_usize,
+            flip in prop::option::of((0..400_usize, 0..8_u8)),
+            before in prop::option::of(0..400_usize),
+        ) {
+            let mut bytes = head(7);
             let mut ends = vec![bytes.len()];
             for record in records() {
                 if matches!(record, Record::Bytes { .. }) {
-                    bytes.extend(raw(b"bytes"));
+                    bytes.extend(raw(7, b"bytes"));
                 }
-                bytes.extend(framed(&record));
+                bytes.extend(framed(7, &record));
                 ends.push(bytes.len());
             }
-            let cut = cut.min(bytes.len());
+            let whole = bytes.clone();
             bytes.truncate(cut);
-            let mut sound = cut;
-            if let Some((at, bit)) = flip.filter(|(at, _)| (MAGIC.len()..cut).contains(at)) {
+            if let Some((at, bit)) = flip.filter(|(at, _)| (BLANK.len()..bytes.len()).contains(at)) {
                 bytes[at] ^= 1 << bit;
-                sound = at;
             }
-            let (read, length) = read(&bytes).expect("our format");
-            let whole = ends.iter().filter(|end| **end <= sound).count().saturating_sub(1);
-            prop_assert_eq!(&read[..], &records()[..whole]);
-            if cut >= MAGIC.len() {
-                // Behind the last record there may be the bytes of one that is cut off.
-                prop_assert!((ends[whole] as u64..=sound as u64).contains(&length));
+            if let Some(shift) = before {
+                // Whole frames, some of which begin where those that were cut off would have.
+                let earlier = records().iter().map(|it| framed(8, it)).collect::<Vec<_>>().concat();
+                bytes.extend_from_slice(&earlier[shift.min(earlier.len())..]);
             }
+            let sound = whole.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
+            let found = read(&bytes);
+            // The head is one sector, which is written or is not.
+            if sound < BLANK.len() {
+                let has_records = matches!(found, Found::Journal { records, .. } if !records.is_empty());
+                prop_assert!(!has_records);
+                return Ok(());
+            }
+            let Found::Journal { id, records: found, sound: length } = found else {
+                panic!("it has its head");
+            };
+            prop_assert_eq!(id, 7);
+            let count = ends.iter().filter(|end| **end <= sound).count() - 1;
+            prop_assert_eq!(&found[..], &records()[..count]);
+            // Behind the last record there may be the bytes of one that is cut off.
+            prop_assert!((ends[count] as u64..=sound as u64).contains(&length));
         }
     }
 
     #[test]
     fn another_format_is_not_read() {
-        assert_eq!(read(b"tidegate-spool-3\n"), None);
-        assert_eq!(read(b""), Some((vec![], 0)));
-        let before = [&BEFORE[..], &framed(&Record::Synced)].concat();
-        let length = before.len() as u64;
-        assert_eq!(read(&before), Some((vec![Record::Synced], length)));
+        assert_eq!(
+            read(b"tidegate-spool-2\nand what was in it"),
+            Found::OtherFormat
+        );
+        assert_eq!(read(b"and what is none at all"), Found::OtherFormat);
+        assert_eq!([read(b""), read(&[0; 100])], [Found::Blank, Found::Blank]);
     }
 }

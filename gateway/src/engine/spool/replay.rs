@@ -33,13 +33,15 @@ pub(in crate::engine) struct Replayed {
 #[error("the journal contradicts itself")]
 pub(super) struct Contradiction;
 
-/// Plays the records of a journal; `None` where it does not even say how it began.
-pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradiction> {
+/// Plays the records of a journal.
+pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
+    let anew = |record: &Record| matches!(record, Record::Anew { .. });
+    let records = &records[records.iter().rposition(anew).unwrap_or(0)..];
     let synced = records.iter().rposition(|record| *record == Record::Synced);
-    let begin = match records.first() {
-        Some(Record::Begin(begin)) => begin,
-        Some(_) => return Err(Contradiction),
-        None => return Ok(None),
+    let (begin, promised) = match records.first() {
+        Some(Record::Begin(begin)) => (begin, false),
+        Some(Record::Anew { begin, promised }) => (begin, *promised),
+        _ => return Err(Contradiction),
     };
     let base = begin.base.as_ref().map_or(0, |base: &Base| base.size);
     let mut replayed = Replayed {
@@ -49,7 +51,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradicti
         upload: None,
         kept: None,
         completing: None,
-        promised: synced.is_some(),
+        promised: promised || synced.is_some(),
         closed: false,
     };
     for (at, record) in records.iter().enumerate().skip(1) {
@@ -57,7 +59,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Option<Replayed>, Contradicti
         replayed.play(record, durable).ok_or(Contradiction)?;
     }
     replayed.draft.recalled();
-    Ok(Some(replayed))
+    Ok(replayed)
 }
 
 impl Replayed {
@@ -65,7 +67,7 @@ impl Replayed {
     /// it has happened elsewhere.
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
-            Record::Begin(_) => return None,
+            Record::Begin(_) | Record::Anew { .. } => return None,
             Record::Wrote { size, extents } if durable => {
                 for (start, end) in extents {
                     let range = ByteRange::new(*start, *end);
@@ -125,8 +127,8 @@ mod tests {
     use crate::engine::spool::journal::GuardWord;
     use crate::plan::upload::When;
 
-    fn begin() -> Record {
-        Record::Begin(Box::new(Begin {
+    fn beginning() -> Box<Begin> {
+        Box::new(Begin {
             origin: 1,
             key: "k".to_owned(),
             headers: vec![],
@@ -134,7 +136,11 @@ mod tests {
             base: None,
             first_part: 10,
             hidden: false,
-        }))
+        })
+    }
+
+    fn begin() -> Record {
+        Record::Begin(beginning())
     }
 
     fn wrote(start: u64, end: u64) -> Record {
@@ -154,8 +160,7 @@ mod tests {
     }
 
     fn played(records: &[Record]) -> Replayed {
-        let replayed = replay(records).expect("they fit together");
-        replayed.expect("a beginning")
+        replay(records).expect("they fit together")
     }
 
     #[test]
@@ -211,10 +216,36 @@ mod tests {
     }
 
     #[test]
+    fn what_begins_anew_forgets_what_was_before() {
+        let mut begin_anew = beginning();
+        begin_anew.base = Some(Base {
+            key: "hidden".to_owned(),
+            etag: "\"e\"".to_owned(),
+            size: 30,
+        });
+        for promised in [false, true] {
+            let anew = Record::Anew {
+                begin: begin_anew.clone(),
+                promised,
+            };
+            let mut records = vec![begin(), wrote(0, 25), part(0), Record::Synced];
+            records.extend([Record::Closed, anew, wrote(0, 5)]);
+            let replayed = played(&records);
+            assert_eq!((replayed.promised, replayed.closed), (promised, false));
+            assert_eq!(replayed.begin.base, begin_anew.base);
+            assert_eq!(replayed.draft.size(), 30);
+            assert_eq!(replayed.draft.sent().count(), 0);
+            assert_eq!(replayed.draft.local().bytes(), 0);
+            records.push(Record::Synced);
+            assert_eq!(played(&records).draft.local().bytes(), 5);
+        }
+    }
+
+    #[test]
     fn nothing_synced_is_nothing_promised() {
         let replayed = played(&[begin(), wrote(0, 5)]);
         assert!(!replayed.promised);
         assert_eq!(replay(&[Record::Synced]).err(), Some(Contradiction));
-        assert!(matches!(replay(&[]), Ok(None)));
+        assert_eq!(replay(&[]).err(), Some(Contradiction));
     }
 }

@@ -1,0 +1,166 @@
+//! The journal of one draft as it is appended to.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use super::journal::{self, Begin, Record};
+use super::slots::{Slot, Slots};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Log {
+    slots: Arc<Slots>,
+    id: u64,
+    begin: Begin,
+    /// Where it is written to; taken with the first thing that is told to it.
+    slot: Option<Slot>,
+    length: u64,
+    /// What could not be appended yet.
+    pending: Vec<u8>,
+    /// A sync failed, and no later one makes up for it.
+    is_lost: bool,
+    /// The draft is in the bucket, or nowhere: nothing is told to it any more.
+    is_gone: bool,
+}
+
+impl Log {
+    /// One that has nothing in it yet.
+    pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin) -> Self {
+        Self {
+            slots,
+            id,
+            begin,
+            slot: None,
+            length: 0,
+            pending: Vec::new(),
+            is_lost: false,
+            is_gone: false,
+        }
+    }
+
+    /// One that was found, of which so many bytes are sound. The others are cut off.
+    pub(super) fn found(mut self, slot: Slot, sound: u64) -> io::Result<Self> {
+        slot.file().set_len(sound)?;
+        self.slot = Some(slot);
+        self.length = sound;
+        Ok(self)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Its file, if it has one.
+    pub(super) fn file(&self) -> Option<&File> {
+        self.slot.as_ref().map(Slot::file)
+    }
+
+    /// What stands before everything else, where nothing was written yet.
+    fn beginning(&self) -> Vec<u8> {
+        if self.length > 0 {
+            return Vec::new();
+        }
+        let begin = Record::Begin(Box::new(self.begin.clone()));
+        [journal::head(self.id), journal::framed(self.id, &begin)].concat()
+    }
+
+    /// Appends records. Where that fails they are appended with the next: what they speak of has
+    /// happened.
+    pub(super) fn note(&mut self, records: &[Record]) -> io::Result<()> {
+        if self.is_gone {
+            return Ok(());
+        }
+        for record in records {
+            self.pending.extend(journal::framed(self.id, record));
+        }
+        match self.pending.is_empty() {
+            true => Ok(()),
+            false => self.append(&[]),
+        }
+    }
+
+    /// Appends bytes of the object, from an offset on; says where in the file they begin.
+    pub(super) fn keep(&mut self, at: u64, bytes: &[u8]) -> io::Result<u64> {
+        let before = self.length + (self.beginning().len() + self.pending.len()) as u64;
+        let place = before + journal::HEAD as u64;
+        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        let record = journal::framed(self.id, &Record::Bytes { at, length, place });
+        self.append(&[journal::raw(self.id, bytes), record].concat())?;
+        Ok(place)
+    }
+
+    /// Appends what is pending, and bytes behind it.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut all = self.beginning();
+        all.extend_from_slice(&self.pending);
+        all.extend_from_slice(bytes);
+        let slot = match &mut self.slot {
+            Some(slot) => slot,
+            none => none.insert(self.slots.take()?),
+        };
+        slot.used();
+        if let Err(error) = slot.file().write_all_at(&all, self.length) {
+            // Whatever was written of it, nobody must read it behind what is written next.
+            self.cut(self.length);
+            return Err(error);
+        }
+        self.length += all.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Makes what was appended durable.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.is_lost {
+            return Err(lost());
+        }
+        let Some(file) = self.file().filter(|_| !self.is_gone) else {
+            return Ok(());
+        };
+        let synced = file.sync_data();
+        self.is_lost |= synced.is_err();
+        synced
+    }
+
+    /// Begins anew, durably, in one piece; after an error it goes on as before. `promised`: as something
+    /// that was synced.
+    pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<()> {
+        let (length, pending) = (self.length, self.pending.len());
+        let begin = Box::new(begin.clone());
+        let begun = self.note(&[Record::Anew { begin, promised }]);
+        let begun = begun.and_then(|()| self.sync());
+        if begun.is_err() {
+            self.pending.truncate(pending);
+            self.cut(length);
+        }
+        begun
+    }
+
+    /// Takes back what stands from `length` on.
+    fn cut(&mut self, length: u64) {
+        self.length = length;
+        let cut = self.file().map_or(Ok(()), |file| file.set_len(length));
+        self.is_lost |= cut.is_err();
+    }
+
+    /// Takes it away, durably.
+    pub(super) fn remove(&mut self) -> io::Result<()> {
+        self.is_gone = true;
+        self.slot.as_mut().map_or(Ok(()), Slot::blank)
+    }
+}
+
+/// Why nothing more can be promised.
+pub(super) fn lost() -> io::Error {
+    io::Error::other("an earlier sync failed")
+}
+
+#[cfg(test)]
+impl Log {
+    /// Has it written elsewhere, from its beginning on.
+    pub(super) fn write_to(&mut self, slot: Slot) {
+        (self.slot, self.length, self.is_lost) = (Some(slot), 0, false);
+    }
+}
