@@ -123,9 +123,20 @@ impl Files {
         if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
             return self.open_to_write(&node, flags, thread).await;
         }
-        if let Some(opened) = self.open_to_follow(&node, flags).await? {
-            return Ok(opened);
-        }
+        let (handle, reply) = match self.open_to_follow(&node, flags).await? {
+            Some(opened) => opened,
+            None => self.open_to_read(&node, flags).await?,
+        };
+        // Who cannot write has nothing to publish, and closes without asking.
+        Ok((handle, reply | FopenFlags::FOPEN_NOFLUSH))
+    }
+
+    /// Opens a file on the version that it has now.
+    async fn open_to_read(
+        &self,
+        node: &Arc<Node>,
+        flags: OpenFlags,
+    ) -> Result<(u64, FopenFlags), Errno> {
         let size = node.pages().size();
         let first = match size {
             Some(0) => None,
@@ -137,17 +148,17 @@ impl Files {
             first,
             ..Open::default()
         };
-        let object = self.object(&node, how).await?;
+        let object = self.object(node, how).await?;
         let _turn = node.turn.lock().await;
         let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
-        let share = Share::new(&node, Purpose::Read, follows);
+        let share = Share::new(node, Purpose::Read, follows);
         let (handle, reply) = match (follows, past) {
             // Somebody began to write since.
             (true, _) => Handle::following(share, Some(object), None, past),
             (false, true) => (Handle::on(share, object, None), FopenFlags::FOPEN_DIRECT_IO),
             (false, false) => {
-                let (paged, reply) = self.see_to_pages(&node, &object).await;
+                let (paged, reply) = self.see_to_pages(node, &object).await;
                 (Handle::on(share, object, paged), reply)
             }
         };
