@@ -14,7 +14,7 @@ mod engine;
 mod spool;
 
 use engine::{same, sample, settle, valid};
-use spool::{Desk, PART, Terms, all, copy_of, put, source, until};
+use spool::{Desk, FILES, PART, Terms, all, copy_of, put, source, until};
 
 const KEY: &str = "folder/object";
 
@@ -204,7 +204,7 @@ async fn a_full_spool_lets_go_of_what_was_sent() {
     let bytes = sample(1, 200 * PART + 5);
     let writer = desk.create(KEY).await;
     put(&writer, 0, &bytes).await;
-    assert!(desk.writers.spooled().0 <= 20 * PART + (8 << 10));
+    assert!(desk.writers.spooled().0 <= 20 * PART + FILES);
     same(
         &writer
             .read_at(ByteRange::new(0, 2 * PART))

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::Error;
 use super::budget::Budget;
 use super::fill::Fill;
 use super::metrics::Metrics;
@@ -17,7 +17,9 @@ use super::names::Table;
 use super::pace::Pace;
 use super::ready::Readiness;
 use super::resolve::Pending;
+use super::upload::still::Still;
 use super::watch::Watchers;
+use super::{Error, WriteError, upload};
 use crate::plan::admission::SecondUse;
 use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::{ChunkStore, MetaStore};
@@ -41,6 +43,8 @@ pub(super) struct Core {
     pub(super) readiness: Readiness,
     pub(super) names: Table,
     pub(super) watchers: Watchers,
+    /// What is being written, if anything can be.
+    pub(super) drafts: OnceLock<Weak<upload::Inner>>,
     runtime: Option<Handle>,
     pub(super) second_use: Mutex<SecondUse>,
     fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
@@ -65,6 +69,7 @@ impl Core {
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
             watchers: Watchers::default(),
+            drafts: OnceLock::new(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fills: Mutex::default(),
             resolves: Mutex::default(),
@@ -73,12 +78,35 @@ impl Core {
         }
     }
 
+    /// Keeps a draft of an object from being published, if there is one.
+    pub(super) async fn still(&self, id: &ObjectId) -> Option<Still> {
+        let drafts = self.drafts.get()?.upgrade()?;
+        drafts.still(id).await
+    }
+
     /// Runs what asks an origin or a disk, and counts among what closing waits for.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match &self.runtime {
             Some(runtime) => self.tasks.spawn_on(task, runtime),
             None => self.tasks.spawn(task),
         };
+    }
+
+    /// Carries something out to its end, also if the caller does not wait for it: what is half done
+    /// would be wrong. Not beyond the engine's own.
+    pub(super) async fn to_its_end(
+        &self,
+        work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
+    ) -> Result<(), WriteError> {
+        let stop = self.stop.clone();
+        let (tell, told) = oneshot::channel();
+        self.spawn(async move {
+            tokio::select! {
+                result = work => drop(tell.send(result)),
+                () = stop.cancelled() => {}
+            }
+        });
+        told.await.unwrap_or(Err(WriteError::Closing))
     }
 
     /// Carries out what asks an origin where origins are asked; it stops when the result is given

@@ -1,6 +1,6 @@
 //! Bytes on their way into a bucket, kept on local disk.
 //!
-//! Each object that is written has two files in the spool's directory: `ID.data`, sparse, in which
+//! Each object that is written has two files in the spool's directory: `ID.bytes`, sparse, in which
 //! every byte lies where it lies in the object, and one of the `.journal`s, which are used again and
 //! again (`slots`): it says whose it is, what the data holds and how far the upload has come
 //! (`journal`). A small object has the second one only, and none unless it must be durable. The
@@ -14,7 +14,7 @@
 //! All drafts together take at most the spool's size (`space`); whoever wants to write more waits
 //! until something has left it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -35,7 +35,7 @@ mod tail;
 
 use blocks::Memory;
 use file::SpoolFile;
-use journal::{Begin, Found};
+use journal::{Begin, Found, Record};
 use replay::Replayed;
 use slots::Slots;
 use space::Space;
@@ -80,7 +80,12 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     let mut left = 0;
     for entry in entries {
         let path = entry?.path();
-        left += usize::from(is(&path, JOURNAL) && !is_blank(&path)?);
+        let holds = |path: &Path| match is_blank(path) {
+            // The process that has the spool took it away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            blank => blank.map(|blank| !blank),
+        };
+        left += usize::from(is(&path, JOURNAL) && holds(&path)?);
     }
     if left == 0 {
         return Ok(0);
@@ -92,8 +97,13 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     }
 }
 
-const DATA: &str = "data";
+/// Another word than that of formats before the third, in which data had the name of its journal: a
+/// process of that time takes it for nobody's.
+const DATA: &str = "bytes";
 const JOURNAL: &str = "journal";
+
+/// What a journal takes at least.
+pub(super) const JOURNAL_BYTES: u64 = slots::MADE as u64;
 
 fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|it| it == kind)
@@ -151,17 +161,18 @@ impl Spool {
     pub(super) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
         let mut found = Vec::new();
         let mut data = HashSet::new();
+        // What is blank will be used, and a process that made it may not have come to this.
+        self.slots.sync_names()?;
         // The names first: files go while this looks at others.
         let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
         let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
         data.extend(paths.iter().filter(|it| is(it, DATA)).cloned());
-        for path in paths.iter().filter(|it| is(it, JOURNAL)) {
-            let recovered = self.recover_one(path, &mut data);
-            match recovered {
-                Ok(Some(draft)) => found.push(draft),
-                Ok(None) => {}
+        for read in self.journals(&paths, &mut data) {
+            data.remove(&file::path_of(self.slots.directory(), read.id));
+            match self.recover_one(&read) {
+                Ok(draft) => found.push(draft),
                 Err(error) => {
-                    tracing::error!(%error, path = %path.display(), "a draft in the spool cannot be read; it is left as it is");
+                    tracing::error!(%error, path = %read.path.display(), "a draft in the spool cannot be read; it is left as it is");
                 }
             }
         }
@@ -170,40 +181,83 @@ impl Spool {
         Ok(found)
     }
 
-    /// The draft of one journal. Takes what may be its data out of what is nobody's.
-    fn recover_one(
-        &self,
-        path: &Path,
-        data: &mut HashSet<PathBuf>,
-    ) -> io::Result<Option<(Arc<SpoolFile>, Replayed)>> {
-        let read = fs::read(path);
-        if read.is_err() {
-            // Any may be its data.
-            data.clear();
+    /// The journals that there are, one for each draft. Those of nothing are blanked. Where one cannot be
+    /// read any data may be its own, and none is nobody's.
+    fn journals(&self, paths: &[PathBuf], data: &mut HashSet<PathBuf>) -> Vec<Read> {
+        let mut journals: HashMap<u64, Read> = HashMap::new();
+        for path in paths.iter().filter(|it| is(it, JOURNAL)) {
+            let failed = |error: io::Error| {
+                tracing::error!(%error, path = %path.display(), "a journal in the spool cannot be read; it is left as it is");
+            };
+            let bytes = match fs::read(path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    data.clear();
+                    failed(error);
+                    continue;
+                }
+            };
+            let nothing = match journal::read(&bytes) {
+                Found::Journal { id, records, sound } if !records.is_empty() => {
+                    let path = path.clone();
+                    let new = Read {
+                        path,
+                        id,
+                        records,
+                        sound,
+                    };
+                    let begins_anew = new.begins_anew();
+                    // One that began anew in another file goes before the first.
+                    match journals.remove(&id) {
+                        Some(other) if begins_anew => {
+                            journals.insert(id, new);
+                            other.path
+                        }
+                        Some(other) => {
+                            journals.insert(id, other);
+                            new.path
+                        }
+                        None => {
+                            journals.insert(id, new);
+                            continue;
+                        }
+                    }
+                }
+                // Not even its beginning was written: nothing was promised.
+                Found::Journal { .. } | Found::Blank => path.clone(),
+                Found::OtherFormat => {
+                    tracing::warn!(path = %path.display(), "a journal of another format is left alone");
+                    continue;
+                }
+            };
+            let blanked = self.slots.found(&nothing).and_then(|mut slot| slot.blank());
+            blanked.unwrap_or_else(failed);
         }
-        let (id, records, sound) = match journal::read(&read?) {
-            Found::Journal { id, records, sound } => (id, records, sound),
-            Found::Blank => {
-                self.slots.found_blank(path)?;
-                return Ok(None);
-            }
-            Found::OtherFormat => {
-                tracing::warn!(path = %path.display(), "a journal of another format is left alone");
-                data.clear();
-                return Ok(None);
-            }
-        };
-        if records.is_empty() {
-            // Not even its beginning was written: nothing was promised.
-            self.slots.found(path)?.blank()?;
-            return Ok(None);
-        }
-        data.remove(&file::path_of(self.slots.directory(), id));
-        let replayed = replay::replay(&records).map_err(io::Error::other)?;
+        journals.into_values().collect()
+    }
+
+    /// The draft of a journal.
+    fn recover_one(&self, read: &Read) -> io::Result<(Arc<SpoolFile>, Replayed)> {
+        let replayed = replay::replay(&read.records).map_err(io::Error::other)?;
         let (slots, memory) = (self.slots.clone(), self.memory.clone());
-        let file = SpoolFile::reopen(slots, path, (id, sound), &replayed, memory)?;
+        let journal = (read.id, read.sound);
+        let file = SpoolFile::reopen(slots, &read.path, journal, &replayed, memory)?;
         self.space.take(replayed.draft.local().bytes());
-        Ok(Some((Arc::new(file), replayed)))
+        Ok((Arc::new(file), replayed))
+    }
+}
+
+/// A journal that was found.
+struct Read {
+    path: PathBuf,
+    id: u64,
+    records: Vec<Record>,
+    sound: u64,
+}
+
+impl Read {
+    fn begins_anew(&self) -> bool {
+        matches!(self.records.first(), Some(Record::Anew { .. }))
     }
 }
 
@@ -222,30 +276,63 @@ mod tests {
         directory.join(name).exists()
     }
 
+    fn is_zero(bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| *byte == 0)
+    }
+
     #[test]
     fn what_is_nobodys_goes_and_what_is_not_understood_stays() {
         let directory = tempfile::tempdir().expect("a folder");
         let write = |name: &str, bytes: &[u8]| {
             fs::write(directory.path().join(name), bytes).expect("written");
         };
-        write("0000000000000001.data", b"orphan");
+        write("0000000000000001.bytes", b"orphan");
         write("0000000000000002.journal", &[0; 5000]);
         write("0000000000000003.journal", b"");
         let torn = [journal::head(4), vec![9; 30]].concat();
         write("0000000000000004.journal", &torn);
-        write("0000000000000004.data", b"of nothing");
+        write("0000000000000004.bytes", b"of nothing");
         assert_eq!(left_in(directory.path()).ok(), None, "no lock yet");
         assert_eq!(recovered(directory.path()), 0);
         assert_eq!(left_in(directory.path()).expect("read"), 0);
         let names = fs::read_dir(directory.path()).expect("a folder").count();
         assert_eq!(names, 4, "the lock, and three for journals to come");
 
-        // Any may be the data of a journal that nobody can read.
+        // It began anew in another file, and could not blank the first.
+        let begin = |key: &str| {
+            Box::new(Begin {
+                origin: 1,
+                key: key.to_owned(),
+                headers: vec![],
+                guard: journal::GuardWord::None,
+                base: None,
+                first_part: 1 << 20,
+                hidden: false,
+            })
+        };
+        let (first, second) = (Record::Begin(begin("first")), begin("second"));
+        let second = Record::Anew {
+            begin: second,
+            promised: true,
+        };
+        for (name, record) in [("7", &first), ("8", &second), ("9", &first)] {
+            let bytes = [journal::head(4), journal::framed(4, record)].concat();
+            write(&format!("000000000000000{name}.journal"), &bytes);
+        }
+        assert_eq!(recovered(directory.path()), 1);
+        assert_eq!(left_in(directory.path()).expect("read"), 1);
+        let kept = fs::read(directory.path().join("0000000000000008.journal"));
+        assert!(!is_zero(&kept.expect("there")));
+        write("0000000000000008.journal", b"");
+
+        // Of another format, whose data has another name.
         write("0000000000000005.journal", b"tidegate-spool-2\n...");
         write("0000000000000005.data", b"promised");
+        write("0000000000000006.bytes", b"orphan");
         assert_eq!(recovered(directory.path()), 0);
         assert!(has(directory.path(), "0000000000000005.data"));
         assert!(has(directory.path(), "0000000000000005.journal"));
+        assert!(!has(directory.path(), "0000000000000006.bytes"));
         assert_eq!(left_in(directory.path()).expect("read"), 1);
     }
 }

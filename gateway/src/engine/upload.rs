@@ -62,6 +62,7 @@ pub mod receive;
 mod recover;
 mod send;
 mod space;
+pub(in crate::engine) mod still;
 mod whole;
 mod writer;
 mod writing;
@@ -191,6 +192,7 @@ impl Writers {
             metrics: Metrics::default(),
         }));
         writers.recover(sources)?;
+        let _ = core.drafts.set(Arc::downgrade(&writers.0));
         Ok(writers)
     }
 

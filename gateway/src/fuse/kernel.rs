@@ -159,7 +159,7 @@ impl Filesystem for Adapter {
     fn open(&self, of: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (files, thread) = (self.files.clone(), of.pid());
         let work = async move { files.open(ino.0, flags, thread).await };
-        self.answer(Operation::Open, work, |done| match done {
+        self.answer_long(Operation::Open, work, |done| match done {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(errno) => reply.error(errno),
         });

@@ -16,6 +16,9 @@ use super::engine::{Setup, World, valid};
 /// Bytes of a part; an object of one part goes up in one request.
 pub(crate) const PART: u64 = 1000;
 
+/// What the two files of a draft count for, beside the bytes in them.
+pub(crate) const FILES: u64 = 20 << 10;
+
 /// An engine that can be written through.
 pub(crate) struct Desk {
     pub(crate) world: World,
@@ -47,8 +50,7 @@ impl Default for Terms {
 impl Terms {
     pub(crate) fn settings(&self, spool: &Path) -> Settings {
         Settings {
-            // What the two files of a draft count for, beside the bytes in them.
-            size: self.size + (8 << 10),
+            size: self.size + FILES,
             parts: PartSizes::new(self.part),
             kept: 2 * self.part,
             patience: Duration::from_secs(20),

@@ -214,8 +214,11 @@ impl SpoolFile {
     /// Begins anew: durably from `begin` on, and with no data. `promised`: as something that was
     /// synced.
     pub(in crate::engine) fn restart(&self, begin: &Begin, promised: bool) -> io::Result<()> {
-        self.journal().log.begin_anew(begin, promised)?;
-        self.data.cut(0)
+        let before = self.journal().log.begin_anew(begin, promised)?;
+        // Nothing is read in an earlier journal from here on.
+        let cut = self.data.cut(0);
+        drop(before);
+        cut
     }
 
     /// Takes away what there is: the journal first, durably, for data without one is nothing.
@@ -256,6 +259,7 @@ pub(super) fn remove(path: &Path) {
 mod tests {
     use super::super::journal::{self, Found, GuardWord};
     use super::super::replay::replay;
+    use super::super::slots::Slot;
     use super::*;
     use crate::engine::Budget;
 
@@ -263,8 +267,8 @@ mod tests {
         Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
     }
 
-    fn draft(slots: &Arc<Slots>, id: u64) -> SpoolFile {
-        let begin = Begin {
+    fn begin() -> Begin {
+        Begin {
             origin: 1,
             key: "key".to_owned(),
             headers: vec![],
@@ -272,8 +276,18 @@ mod tests {
             base: None,
             first_part: 1 << 20,
             hidden: false,
-        };
-        SpoolFile::new(slots.clone(), id, begin, memory())
+        }
+    }
+
+    fn draft(slots: &Arc<Slots>, id: u64) -> SpoolFile {
+        SpoolFile::new(slots.clone(), id, begin(), memory())
+    }
+
+    /// A file on a disk that has no room. By a name of its own, for it may be removed.
+    fn full_disk(slots: &Arc<Slots>) -> Slot {
+        let path = slots.directory().join("full");
+        std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
+        slots.found(&path).expect("there is one")
     }
 
     fn wrote(size: u64) -> Record {
@@ -285,6 +299,7 @@ mod tests {
     fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
         let entries = fs::read_dir(directory).expect("a folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
+        let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL));
         let read = paths.filter_map(
             |path| match journal::read(&fs::read(&path).expect("read")) {
                 Found::Journal { id, records, sound } => {
@@ -304,7 +319,7 @@ mod tests {
         let slots = Slots::new(directory.path());
         let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
-        let full = slots.found(Path::new("/dev/full")).expect("there is one");
+        let full = full_disk(&slots);
         file.journal().log.write_to(full);
         assert!(file.sync(&[wrote(5000)]).is_err());
         // It could not be cut to what it was either.
@@ -321,6 +336,33 @@ mod tests {
         let again = again.expect("sound");
         let read = again.read(ByteRange::new(0, 5000)).expect("read");
         assert_eq!(read, [7; 5000][..]);
+    }
+
+    /// A disk that failed once must not keep an object from being published under a hidden key.
+    #[test]
+    fn begins_anew_in_another_file_where_its_own_is_lost() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path());
+        let file = draft(&slots, 3);
+        file.write(0, vec![7; 5000].into()).expect("written");
+        file.sync(&[wrote(5000)]).expect("synced");
+        let full = full_disk(&slots);
+        file.journal().log.write_on_to(full);
+        assert!(file.note_durably(&[Record::Closed]).is_err());
+        let mut begin = begin();
+        begin.key = "another".to_owned();
+        file.restart(&begin, true).expect("elsewhere");
+        file.write(0, vec![8; 100].into()).expect("written");
+        file.sync(&[wrote(100)]).expect("it can promise again");
+        let found = journals(directory.path());
+        let anew = found
+            .iter()
+            .find(|(.., found, _)| found.begin.key == "another");
+        let (id, path, replayed, sound) = anew.expect("a journal");
+        assert!(replayed.promised && replayed.draft.size() == 100);
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound), replayed, memory());
+        let read = again.expect("sound").read(ByteRange::new(0, 100));
+        assert_eq!(read.expect("read"), [8; 100][..]);
     }
 
     /// Its object is in the bucket, and a journal that appears then would publish it once more.
@@ -345,7 +387,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a folder");
         let slots = Slots::new(directory.path());
         for id in 1..40 {
-            let length = if id % 2 == 0 { 900 } else { 5000 };
+            let length = [900, 5000, 300_000][id as usize % 3];
             let byte = u8::try_from(id).expect("a few");
             let file = draft(&slots, id);
             file.write(0, vec![byte; length].into()).expect("written");

@@ -1,7 +1,7 @@
 //! The journal of one draft: what its data file holds, and how far its upload has come.
 //!
-//! A file that begins with [`MAGIC`] and the draft's identity (8 bytes, little-endian), then frames: a
-//! length (4), the xxh3 of what follows (8), and a record as JSON, which a person with a broken disk
+//! A file that begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits, and a line's end;
+//! so its data is named), then frames: a length (4 bytes, little-endian), the xxh3 of what follows (8), and a record as JSON, which a person with a broken disk
 //! can read. Records are few: one a part, and one a sync. What does not match its hash, and all behind
 //! it, was being written when the process ended, or is of an earlier draft (`slots`), whose identity
 //! seeded its hashes; it is cut off.
@@ -14,10 +14,13 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The format's name and version.
-const MAGIC: &[u8; 17] = b"tidegate-spool-3\n";
+const MAGIC: &[u8; 17] = b"tidegate-spool-3 ";
+
+/// Digits of an identity, and the line's end.
+const IDENTITY: usize = 16 + 1;
 
 /// What begins like this is no journal, but may become one.
-pub(super) const BLANK: [u8; MAGIC.len() + 8] = [0; MAGIC.len() + 8];
+pub(super) const BLANK: [u8; MAGIC.len() + IDENTITY] = [0; MAGIC.len() + IDENTITY];
 
 /// Bytes of a frame before its body.
 pub(super) const HEAD: usize = 12;
@@ -79,8 +82,10 @@ pub(in crate::engine) enum Record {
     Bytes { at: u64, length: u32, place: u64 },
     /// They are in the data file by now, or were cut off.
     Moved,
-    /// The bytes that the records before speak of are durable.
+    /// The bytes that the records before speak of, back to a [`Record::Reopened`], are durable.
     Synced,
+    /// A process has found it. What was not synced before this is gone, and never counts again.
+    Reopened,
     /// It has other headers.
     Headers(Vec<(String, String)>),
     /// An upload was begun.
@@ -104,7 +109,7 @@ pub(in crate::engine) enum Record {
 
 /// What a journal begins with.
 pub(super) fn head(id: u64) -> Vec<u8> {
-    [&MAGIC[..], &id.to_le_bytes()].concat()
+    [MAGIC, &format!("{id:016x}\n").into_bytes()[..]].concat()
 }
 
 /// A record as it stands in the journal of a draft.
@@ -149,7 +154,7 @@ pub(super) enum Found {
 
 /// Reads what a file for journals has in it.
 pub(super) fn read(bytes: &[u8]) -> Found {
-    let head = &bytes[..bytes.len().min(BLANK.len())];
+    let head = &bytes[..bytes.len().min(MAGIC.len())];
     // One that is too short was being made.
     if BLANK.starts_with(head) {
         return Found::Blank;
@@ -171,8 +176,10 @@ pub(super) fn read(bytes: &[u8]) -> Found {
 
 /// Whose journal it is, and its frames.
 fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (id, frames) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
-    Some((u64::from_le_bytes(*id), frames))
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let (id, frames) = rest.split_at_checked(IDENTITY)?;
+    let digits = std::str::from_utf8(id.strip_suffix(b"\n")?).ok()?;
+    Some((u64::from_str_radix(digits, 16).ok()?, frames))
 }
 
 /// The first frame: its record, if it is not one of bytes, and its length.

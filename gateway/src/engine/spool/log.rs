@@ -45,6 +45,8 @@ impl Log {
         slot.file().set_len(sound)?;
         self.slot = Some(slot);
         self.length = sound;
+        // Before anything else that is told to it.
+        self.pending = journal::framed(self.id, &Record::Reopened);
         Ok(self)
     }
 
@@ -125,17 +127,31 @@ impl Log {
     }
 
     /// Begins anew, durably, in one piece; after an error it goes on as before. `promised`: as something
-    /// that was synced.
-    pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<()> {
-        let (length, pending) = (self.length, self.pending.len());
+    /// that was synced. Where its file can be told nothing any more it begins in another one. What it gives
+    /// then is the first, to be held as long as anybody reads in it.
+    pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<Option<Slot>> {
         let begin = Box::new(begin.clone());
-        let begun = self.note(&[Record::Anew { begin, promised }]);
-        let begun = begun.and_then(|()| self.sync());
-        if begun.is_err() {
-            self.pending.truncate(pending);
-            self.cut(length);
+        let anew = Record::Anew { begin, promised };
+        let (length, pending) = (self.length, self.pending.clone());
+        if self.note(std::slice::from_ref(&anew)).is_ok() && self.sync().is_ok() {
+            return Ok(None);
         }
-        begun
+        self.pending = pending;
+        self.cut(length);
+        let mut slot = self.slots.take()?;
+        slot.used();
+        let bytes = [journal::head(self.id), journal::framed(self.id, &anew)].concat();
+        slot.file().write_all_at(&bytes, 0)?;
+        slot.file().sync_data()?;
+        let before = self.slot.replace(slot);
+        self.length = bytes.len() as u64;
+        self.pending.clear();
+        self.is_lost = false;
+        let Some(mut before) = before else {
+            return Ok(None);
+        };
+        before.blank()?;
+        Ok(Some(before))
     }
 
     /// Takes back what stands from `length` on.
@@ -162,5 +178,10 @@ impl Log {
     /// Has it written elsewhere, from its beginning on.
     pub(super) fn write_to(&mut self, slot: Slot) {
         (self.slot, self.length, self.is_lost) = (Some(slot), 0, false);
+    }
+
+    /// Has what follows written elsewhere.
+    pub(super) fn write_on_to(&mut self, slot: Slot) {
+        self.slot = Some(slot);
     }
 }

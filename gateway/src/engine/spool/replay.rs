@@ -37,7 +37,6 @@ pub(super) struct Contradiction;
 pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
     let anew = |record: &Record| matches!(record, Record::Anew { .. });
     let records = &records[records.iter().rposition(anew).unwrap_or(0)..];
-    let synced = records.iter().rposition(|record| *record == Record::Synced);
     let (begin, promised) = match records.first() {
         Some(Record::Begin(begin)) => (begin, false),
         Some(Record::Anew { begin, promised }) => (begin, *promised),
@@ -51,15 +50,30 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         upload: None,
         kept: None,
         completing: None,
-        promised: promised || synced.is_some(),
+        promised: promised || records.contains(&Record::Synced),
         closed: false,
     };
-    for (at, record) in records.iter().enumerate().skip(1) {
-        let durable = synced.is_some_and(|synced| at <= synced);
+    for (record, durable) in records.iter().zip(durable(records)).skip(1) {
         replayed.play(record, durable).ok_or(Contradiction)?;
     }
     replayed.draft.recalled();
     Ok(replayed)
+}
+
+/// Which records speak of bytes that were synced, by the process that wrote them.
+fn durable(records: &[Record]) -> Vec<bool> {
+    let mut synced = false;
+    let backwards = records.iter().rev().map(|record| {
+        synced = match record {
+            Record::Synced => true,
+            Record::Reopened => false,
+            _ => synced,
+        };
+        synced
+    });
+    let mut durable = Vec::from_iter(backwards);
+    durable.reverse();
+    durable
 }
 
 impl Replayed {
@@ -85,7 +99,7 @@ impl Replayed {
             }
             Record::Moved if durable => self.kept = None,
             Record::Wrote { .. } => self.completing = None,
-            Record::Bytes { .. } | Record::Moved | Record::Synced => {}
+            Record::Bytes { .. } | Record::Moved | Record::Synced | Record::Reopened => {}
             Record::Cut { size } => {
                 self.draft.truncate(*size).ok()?;
                 let rest = self.kept.take();
@@ -198,6 +212,17 @@ mod tests {
         assert_eq!(played(&records).kept, kept);
         records.push(Record::Synced);
         assert_eq!(played(&records).kept, None);
+    }
+
+    #[test]
+    fn what_one_process_did_not_sync_no_later_sync_makes_count() {
+        let mut records = vec![begin(), wrote(0, 5), Record::Synced, wrote(5, 20)];
+        records.extend([Record::Cut { size: 18 }, Record::Reopened, wrote(0, 2)]);
+        assert_eq!(played(&records).draft.local().bytes(), 5);
+        records.push(Record::Synced);
+        let replayed = played(&records);
+        assert_eq!(replayed.draft.local().bytes(), 5);
+        assert!(replayed.promised);
     }
 
     #[test]

@@ -24,7 +24,7 @@ const BATCH: usize = 8;
 const SPARE: usize = 64;
 
 /// How long one is made: what fits is written over bytes that are there.
-const MADE: usize = 16 << 10;
+pub(super) const MADE: usize = 16 << 10;
 
 /// One that has grown beyond this is cut.
 const LONGEST: u64 = 128 << 10;
@@ -51,7 +51,15 @@ struct Named {
 pub(super) struct Slot {
     slots: Arc<Slots>,
     held: Arc<Named>,
-    is_blank: bool,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Blank,
+    Used,
+    /// It has no name any more.
+    Removed,
 }
 
 impl Slots {
@@ -86,24 +94,19 @@ impl Slots {
         Ok(Slot {
             slots: self.clone(),
             held,
-            is_blank: true,
+            state: State::Blank,
         })
     }
 
-    /// One that was found at a path, with a journal in it. Blocks.
+    /// One that was found at a path. Blocks.
     pub(super) fn found(self: &Arc<Self>, path: &Path) -> io::Result<Slot> {
         let path = path.to_owned();
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         Ok(Slot {
             slots: self.clone(),
             held: Arc::new(Named { path, file }),
-            is_blank: false,
+            state: State::Used,
         })
-    }
-
-    /// One that was found at a path, and is blank or was being made. Blocks.
-    pub(super) fn found_blank(self: &Arc<Self>, path: &Path) -> io::Result<()> {
-        self.found(path)?.blank()
     }
 
     /// Makes some; all but one wait.
@@ -112,7 +115,12 @@ impl Slots {
         // A disk that has room for a few only has room for one.
         let others = (1..BATCH).map_while(|_| self.make_one().ok());
         let others = Vec::from_iter(others);
-        self.sync_names()?;
+        if let Err(error) = self.sync_names() {
+            for made in others.iter().chain([&first]) {
+                super::file::remove(&made.path);
+            }
+            return Err(error);
+        }
         self.spare().extend(others);
         Ok(first)
     }
@@ -144,20 +152,22 @@ impl Slot {
 
     /// It is written to.
     pub(super) fn used(&mut self) {
-        self.is_blank = false;
+        self.state = State::Used;
     }
 
     /// Makes it blank, durably: a journal that comes back would publish once more what is old by then.
-    /// Blocks.
+    /// What is behind its head stays, for those who read it. Blocks.
     pub(super) fn blank(&mut self) -> io::Result<()> {
-        if self.is_blank {
+        if self.state != State::Used {
             return Ok(());
         }
-        let blanked = self.write_blank();
-        self.is_blank = blanked.is_ok() && self.slots.spare().len() < SPARE;
-        if self.is_blank {
+        let blanked = self.file().write_all_at(&BLANK, 0);
+        let blanked = blanked.and_then(|()| self.file().sync_data());
+        if blanked.is_ok() && self.slots.spare().len() < SPARE {
+            self.state = State::Blank;
             return Ok(());
         }
+        self.state = State::Removed;
         fs::remove_file(&self.held.path)?;
         match blanked {
             Ok(()) => Ok(()),
@@ -165,19 +175,19 @@ impl Slot {
         }
     }
 
-    fn write_blank(&self) -> io::Result<()> {
-        let file = self.file();
-        file.write_all_at(&BLANK, 0)?;
-        if file.metadata()?.len() > LONGEST {
-            file.set_len(MADE as u64)?;
+    /// Cuts it to what it was made as, if it has grown.
+    fn shorten(&self) -> io::Result<()> {
+        match self.file().metadata()?.len() > LONGEST {
+            true => self.file().set_len(MADE as u64),
+            false => Ok(()),
         }
-        file.sync_data()
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.is_blank {
+        // Not before: it was read until now.
+        if self.state == State::Blank && self.shorten().is_ok() {
             self.slots.spare().push(self.held.clone());
         }
     }

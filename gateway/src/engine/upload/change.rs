@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::RwLockWriteGuard;
 
 use super::commit::supersede;
+use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::Facts;
@@ -20,15 +20,22 @@ const COPY: u64 = 1 << 30;
 
 impl Writers {
     /// Deletes an object; what is being written of it goes nowhere. One that is missing is no error.
+    /// Waits for what is being published of it; who gives up then has deleted nothing.
     ///
     /// # Errors
-    /// The origin's.
-    pub async fn remove(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
+    /// The origin's. What was written, and waits to be published, still does then.
+    pub async fn remove(&self, source: &Arc<Source>, key: &ObjectKey) -> Result<(), WriteError> {
         let id = source.object(key);
-        self.0.give_up(&id).await;
-        let deleted = source.origin.writing().delete(key).await;
-        missing(&self.0, &id).await;
-        Ok(deleted?)
+        let still = self.0.still(&id).await;
+        let (inner, source) = (self.0.clone(), source.clone());
+        let work = async move {
+            deleted(&inner, &source, &id).await?;
+            if let Some(still) = still {
+                still.give_up().await;
+            }
+            Ok(())
+        };
+        self.0.core.to_its_end(work).await
     }
 
     /// Makes a folder that has nothing in it: an empty object whose key ends in `/`.
@@ -64,13 +71,10 @@ impl Writers {
             return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
         }
         let (old, new) = (source.object(from), source.object(to));
-        let open = self.0.writings().get(&old).cloned();
-        let alone = match &open {
-            Some(writing) => Some(writing.committed_and_alone().await?),
-            None => None,
-        };
+        let (open, over) = self.0.published_and_still(&old, &new).await?;
+        let open = open.as_ref().map(|still| &still.writing);
         let version = source.origin.head(from).await.map_err(Error::from)?;
-        if let Some(writing) = &open {
+        if let Some(writing) = open {
             let state = writing.state();
             let ours = state.base.as_ref().map(|base| &base.version.etag);
             // Handles are on another version: under the new key they would have its length and the
@@ -80,42 +84,49 @@ impl Writers {
             }
         }
         let copied = copy(source, &version, from, to).await?;
-        self.0.give_up(&new).await;
+        if let Some(over) = over {
+            over.give_up().await;
+        }
         self.0.appeared(source, &new, &copied).await;
         let moved = version.etag.clone();
-        if let Some(writing) = &open {
+        if let Some(writing) = open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
-        drop(alone);
-        let deleted = source.origin.writing().delete(from).await;
-        missing(&self.0, &old).await;
-        deleted?;
+        deleted(&self.0, source, &old).await?;
         Ok(moved)
     }
 }
 
-impl Writing {
-    /// Publishes what was written, and holds the gate: nothing is written since.
-    async fn committed_and_alone(self: &Arc<Self>) -> Result<RwLockWriteGuard<'_, ()>, WriteError> {
-        loop {
-            self.commit().await?;
-            let alone = self.gate.write().await;
-            let state = self.state();
-            if !state.dirty || state.removed {
-                drop(state);
-                return Ok(alone);
-            }
-        }
-    }
-}
-
 impl Inner {
-    /// What is being written of an object goes nowhere from now on.
-    async fn give_up(&self, id: &ObjectId) {
-        let writing = self.writings().remove(id);
-        if let Some(writing) = writing {
-            let _alone = writing.gate.write().await;
-            writing.abandon();
+    /// Publishes what was written of an object, and keeps it and another from being written to.
+    async fn published_and_still(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<(Option<Still>, Option<Still>), WriteError> {
+        loop {
+            let writing = self.writings().get(old).cloned();
+            if let Some(writing) = writing {
+                writing.commit().await?;
+            }
+            // In one order, or two that rename to and fro would wait for each other.
+            let (still, over) = match old < new {
+                true => {
+                    let still = self.still(old).await;
+                    (still, self.still(new).await)
+                }
+                false => {
+                    let over = self.still(new).await;
+                    (self.still(old).await, over)
+                }
+            };
+            let written = still.as_ref().is_some_and(|still| {
+                let state = still.writing.state();
+                state.dirty && !state.removed
+            });
+            if !written {
+                return Ok((still, over));
+            }
         }
     }
 
@@ -156,12 +167,20 @@ impl Inner {
     }
 }
 
-/// From now on everybody here knows that there is no such object.
-async fn missing(inner: &Inner, id: &ObjectId) {
+/// Deletes an object. From then on everybody here knows that it is missing; or after an error, that
+/// nothing is known.
+async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), WriteError> {
+    let deleted = source.origin.writing().delete(&id.key).await;
     supersede(inner, id, None).await;
-    inner.core.name_removed(id);
-    let since = inner.core.now();
-    inner.core.meta.put(id, Entry::Missing { since });
+    match deleted {
+        Ok(()) => {
+            inner.core.name_removed(id);
+            let since = inner.core.now();
+            inner.core.meta.put(id, Entry::Missing { since });
+        }
+        Err(_) => inner.core.names.purge_key(id.origin, id.key.as_str()),
+    }
+    Ok(deleted?)
 }
 
 /// Copies a version on the server; by parts where one request does not take it.

@@ -121,16 +121,20 @@ impl Writing {
         Ok(())
     }
 
-    /// Gives it another length.
+    /// Gives it another length. Waits for what is being published; who gives up then has changed
+    /// nothing.
     pub(super) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        let gate = self.gate.clone().write_owned().await;
+        let page = self.page.clone().write_owned().await;
         let writing = self.clone();
-        self.to_its_end(async move { writing.cut_now(size).await })
-            .await
+        self.to_its_end(async move {
+            let _held = (gate, page);
+            writing.cut_now(size).await
+        })
+        .await
     }
 
     async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
-        let _gate = self.gate.write().await;
-        let _page = self.page.write().await;
         let freed = {
             let mut state = self.state();
             if state.draft.size() == size {

@@ -193,31 +193,34 @@ impl Writing {
             state.removed || (refused && !state.promised)
         };
         if abandoned {
-            self.abandon();
+            remove(self.abandon());
         } else if self.state().dirty {
             self.enqueue();
         }
         self.leave_if_done();
     }
 
-    /// What nobody was promised goes, with its upload and its hidden base.
-    pub(super) fn abandon(self: &Arc<Self>) {
-        let (upload, base) = {
+    /// What nobody was promised goes, with its upload and its hidden base. Gives its files, which are to
+    /// be removed.
+    #[must_use]
+    pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
+        let (upload, base, file) = {
             let mut state = self.state();
             state.removed = true;
             if !state.dirty && state.base.is_some() {
                 // What was committed can be read on, as far as it is cached, by those who hold it.
-                return;
+                return None;
             }
             state.dirty = false;
-            remove(self.drop_file(&mut state));
+            let file = self.drop_file(&mut state);
             state.draft = state.draft.next_from(0);
-            (state.upload.take(), state.base.take())
+            (state.upload.take(), state.base.take(), file)
         };
         if let Some(upload) = upload {
             self.give_up(upload);
         }
         self.drop_hidden(base);
+        file
     }
 
     /// Takes it out of the table once nobody holds it and everything is in the bucket.
@@ -236,7 +239,7 @@ impl Writing {
 }
 
 /// Takes the files of a draft away, behind the caller's back.
-fn remove(file: Option<Arc<SpoolFile>>) {
+pub(super) fn remove(file: Option<Arc<SpoolFile>>) {
     if let Some(file) = file {
         tokio::task::spawn_blocking(move || file.remove());
     }

@@ -99,7 +99,7 @@ impl Engine {
         // To its end, also if nobody waits for the answer any more.
         self.core.spawn(async move {
             let core = &engine.core;
-            let result = Receiving::run(core, &origin, &id.key, incoming, body).await;
+            let result = Receiving::run(core, &origin, &id, incoming, body).await;
             // Also after an error: it may have been written all the same.
             engine.forget(&id).await;
             drop(tell.send(result));
@@ -136,9 +136,17 @@ impl Engine {
             }
         }
         let id = source.object(key);
-        let deleted = source.origin.writing().delete(key).await;
-        self.forget(&id).await;
-        Ok(deleted?)
+        let still = self.core.still(&id).await;
+        let (engine, origin) = (self.clone(), source.origin.clone());
+        let work = async move {
+            let deleted = origin.writing().delete(&id.key).await;
+            engine.forget(&id).await;
+            if let Some(still) = still.filter(|_| deleted.is_ok()) {
+                still.superseded().await;
+            }
+            Ok(deleted?)
+        };
+        self.core.to_its_end(work).await
     }
 
     /// Nothing that was begun before brings an old version back, and nobody keeps one.
@@ -178,7 +186,7 @@ pub(in crate::engine) fn share_of(budget: &Budget) -> Budget {
 struct Receiving {
     core: Arc<Core>,
     origin: Arc<dyn Origin>,
-    key: ObjectKey,
+    id: ObjectId,
     incoming: Incoming,
     upload: Option<Upload>,
     sent: JoinSet<Result<(u32, ETag), OriginError>>,
@@ -194,7 +202,7 @@ impl Receiving {
     async fn run(
         core: &Arc<Core>,
         origin: &Arc<dyn Origin>,
-        key: &ObjectKey,
+        id: &ObjectId,
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
     ) -> Result<ETag, WriteError> {
@@ -202,7 +210,7 @@ impl Receiving {
         let mut receiving = Self {
             core: core.clone(),
             origin: origin.clone(),
-            key: key.clone(),
+            id: id.clone(),
             incoming,
             upload: None,
             sent: JoinSet::new(),
@@ -249,7 +257,7 @@ impl Receiving {
     async fn send(&mut self, number: u32, streams: u64) -> Result<(), WriteError> {
         if self.upload.is_none() {
             let headers = self.incoming.headers.clone();
-            let begun = self.origin.writing().begin(&self.key, headers).await?;
+            let begun = self.origin.writing().begin(&self.id.key, headers).await?;
             self.upload = Some(begun);
         }
         let upload = self.upload.clone().expect("begun just now");
@@ -287,6 +295,23 @@ impl Receiving {
         if !std::mem::take(&mut self.incoming.digests).agree() {
             return Err(WriteError::Digest);
         }
+        if self.upload.is_some() && self.held > 0 {
+            self.send(number, STREAMS).await?;
+        }
+        while !self.sent.is_empty() {
+            self.landed().await?;
+        }
+        // What was closed before this, and waits to be published, would replace it.
+        let still = self.core.still(&self.id).await;
+        let written = self.publish().await?;
+        if let Some(still) = still {
+            still.superseded().await;
+        }
+        Ok(written)
+    }
+
+    /// Has the object appear.
+    async fn publish(&mut self) -> Result<Written, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
         if self.upload.is_none() {
             let payload = Payload::pieces(std::mem::take(&mut self.pending));
@@ -294,14 +319,8 @@ impl Receiving {
             let put = self
                 .origin
                 .writing()
-                .put(&self.key, headers, payload, guard);
+                .put(&self.id.key, headers, payload, guard);
             return Ok(put.await?);
-        }
-        if self.held > 0 {
-            self.send(number, STREAMS).await?;
-        }
-        while !self.sent.is_empty() {
-            self.landed().await?;
         }
         self.parts.sort_by_key(|(number, _)| *number);
         let upload = self.upload.clone().expect("looked at just above");
@@ -319,7 +338,7 @@ impl Receiving {
         error: OriginError,
         expected: Option<ETag>,
     ) -> Result<Written, WriteError> {
-        let found = self.origin.head(&self.key).await;
+        let found = self.origin.head(&self.id.key).await;
         match (found, expected) {
             (Ok(version), Some(etag)) if version.etag == etag && version.size == self.size => {
                 Ok(Written {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 
+use super::queue::remove;
 use super::writing::{Pinned, State, Writing};
 use super::{Writers, space};
 use crate::engine::Source;
@@ -33,11 +34,11 @@ impl Writers {
                     tracing::info!(key, "going on with an object that was closed or synced");
                     writing.enqueue();
                 }
-                Some(writing) => writing.abandon(),
+                Some(writing) => remove(writing.abandon()),
                 None => {
                     tracing::error!(
                         key,
-                        "an object in the spool belongs to no bucket that may be written to; it is left there"
+                        "an object in the spool belongs to no bucket that may be written to, or is there twice; it is left there"
                     );
                 }
             }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Mutex as AsyncMutex, RwLock, oneshot, watch};
+use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
 use tokio::time::Instant;
 
 use super::{Inner, WriteError};
@@ -214,21 +214,12 @@ impl State {
 }
 
 impl Writing {
-    /// Carries something out to its end, also if the caller does not wait for it: what is half done
-    /// would be wrong.
+    /// See [`crate::engine::core::Core::to_its_end`].
     pub(super) async fn to_its_end(
         &self,
         work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
     ) -> Result<(), WriteError> {
-        let stop = self.inner.core.stop.clone();
-        let (tell, told) = oneshot::channel();
-        self.inner.core.spawn(async move {
-            tokio::select! {
-                result = work => drop(tell.send(result)),
-                () = stop.cancelled() => {}
-            }
-        });
-        told.await.unwrap_or(Err(WriteError::Closing))
+        self.inner.core.to_its_end(work).await
     }
 
     pub(super) fn new(inner: &Arc<Inner>, source: &Arc<Source>, state: State) -> Arc<Self> {

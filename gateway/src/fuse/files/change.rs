@@ -35,10 +35,9 @@ impl Files {
 
     /// Removes an object, the marker of a folder included, and its node.
     async fn remove(&self, writers: Writers, path: &str) -> Result<(), Errno> {
-        let (key, source) = (key(path)?, self.source.clone());
-        let gone = key.clone();
-        let work = async move { writers.remove(&source, &gone).await };
-        to_its_end(work, path).await?;
+        let key = key(path)?;
+        let removed = writers.remove(&self.source, &key).await;
+        removed.map_err(|error| errno::written(&error, path))?;
         self.tell_others(key);
         self.nodes.unlink(path);
         Ok(())

@@ -126,7 +126,8 @@ impl Files {
     }
 
     /// A draft of a file, for a handle that writes; `may_pass`: it can do without the kernel's pages.
-    /// To be ended with [`Files::leave`].
+    /// To be ended with [`Files::leave`]. Within the deadline; where the file is on its way into the bucket
+    /// just then, as long as that makes progress.
     pub(super) async fn enter(
         &self,
         node: &Arc<Node>,
@@ -135,12 +136,25 @@ impl Files {
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let key = key_of(node)?;
-        let opened = writable
-            .writers
-            .open(&self.source, &key, how, headers_of(&key));
-        let writer = opened
-            .await
-            .map_err(|error| errno::written(&error, key.as_str()))?;
+        let writers = &writable.writers;
+        let opened = writers.open(&self.source, &key, how, headers_of(&key));
+        let writer = match writers.find(&self.source, &key) {
+            Some(waiting) => self.progressing(&waiting, opened).await?,
+            None => {
+                let told = |error| errno::written(&error, key.as_str());
+                self.bounded(async { opened.await.map_err(told) }).await?
+            }
+        };
+        self.bounded(self.entered(node, writer, may_pass)).await
+    }
+
+    /// From now on a handle has its share in a draft.
+    async fn entered(
+        &self,
+        node: &Arc<Node>,
+        writer: Writer,
+        may_pass: bool,
+    ) -> Result<Writing, Errno> {
         let writer = Arc::new(writer);
         let purpose = match may_pass && writer.size() <= LITTLE {
             true => Purpose::Fill,

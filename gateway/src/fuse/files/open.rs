@@ -123,10 +123,13 @@ impl Files {
         if flags.acc_mode() != OpenAccMode::O_RDONLY || has(flags.0, OFlags::TRUNC) {
             return self.open_to_write(&node, flags, thread).await;
         }
-        let (handle, reply) = match self.open_to_follow(&node, flags).await? {
-            Some(opened) => opened,
-            None => self.open_to_read(&node, flags).await?,
+        let opened = async {
+            match self.open_to_follow(&node, flags).await? {
+                Some(opened) => Ok(opened),
+                None => self.open_to_read(&node, flags).await,
+            }
         };
+        let (handle, reply) = self.bounded(opened).await?;
         // Who cannot write has nothing to publish, and closes without asking.
         Ok((handle, reply | FopenFlags::FOPEN_NOFLUSH))
     }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
+use http::HeaderValue;
 use rustix::fs::{FallocateFlags, OFlags};
 
 use super::super::attr;
@@ -58,7 +59,8 @@ impl Files {
         let folder = self.folder_node(folder)?;
         let path = path_of(&folder, &name, Errno::EINVAL)?;
         let exclusive = has(flags, OFlags::EXCL);
-        let how = match self.meaning(&path).await?.entry {
+        let meaning = self.bounded(self.meaning(&path)).await?;
+        let how = match meaning.entry {
             Entry::Folder => return Err(Errno::EISDIR),
             Entry::File(_) if exclusive => return Err(Errno::EEXIST),
             Entry::File(_) if !has(flags, OFlags::TRUNC) => How::Change,
@@ -220,7 +222,7 @@ impl Files {
             return self.cut(&pen.writer, size).await;
         }
         let how = if size == 0 { How::Create } else { How::Change };
-        let writing = self.bounded(self.enter(node, how, false)).await?;
+        let writing = self.enter(node, how, false).await?;
         let mut done = self.cut(&writing.writer, size).await;
         if done.is_ok() {
             done = self.commit(&writing.writer).await;
@@ -244,18 +246,29 @@ impl Files {
         let value = attr::kept(time);
         let handle = handle.and_then(|handle| self.open.get(handle));
         if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
-            pen.writer.set_header(attr::KEPT, value).await;
+            self.set_kept(&pen.writer, value).await?;
             pen.dated.store(true, Ordering::Relaxed);
             return Ok(());
         }
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
-        let writing = self.bounded(self.enter(node, How::Change, false)).await?;
-        writing.writer.set_header(attr::KEPT, value).await;
-        let done = self.commit(&writing.writer).await;
+        let writing = self.enter(node, How::Change, false).await?;
+        let mut done = self.set_kept(&writing.writer, value).await;
+        if done.is_ok() {
+            done = self.commit(&writing.writer).await;
+        }
         self.leave(writing).await;
         done
+    }
+
+    /// Waits where it is on its way into the bucket just then, as long as that makes progress.
+    async fn set_kept(&self, writer: &Writer, value: HeaderValue) -> Result<(), Errno> {
+        let set = async {
+            writer.set_header(attr::KEPT, value).await;
+            Ok(())
+        };
+        self.progressing(writer, set).await
     }
 
     /// Grows a file, or only promises that it could (fallocate(2)): room is not set aside.

@@ -38,7 +38,7 @@ impl Adapter {
     ) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.create(parent.0, name, flags, thread).await };
-        self.answer(Operation::Create, work, |done| match done {
+        self.answer_long(Operation::Create, work, |done| match done {
             Ok(((attr, fresh), handle, flags)) => {
                 reply.created(&fresh, &attr, GENERATION, FileHandle(handle), flags);
             }

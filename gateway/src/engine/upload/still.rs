@@ -1,0 +1,64 @@
+//! Keeping a draft from being published, while its object is changed another way.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedRwLockWriteGuard;
+
+use super::Inner;
+use super::writing::Writing;
+use crate::plan::ObjectId;
+
+/// A draft of which nothing is published, nor written to, as long as this is held.
+pub(in crate::engine) struct Still {
+    id: ObjectId,
+    pub(super) writing: Arc<Writing>,
+    _alone: OwnedRwLockWriteGuard<()>,
+}
+
+impl Inner {
+    /// Waits for what is being published of an object, and keeps the rest from it. `None`: nobody
+    /// writes it, or waits for that. Nothing was done as long as this waits.
+    pub(in crate::engine) async fn still(&self, id: &ObjectId) -> Option<Still> {
+        loop {
+            let writing = self.writings().get(id).cloned()?;
+            let alone = writing.gate.clone().write_owned().await;
+            // It may have been published meanwhile, or have another name.
+            let there = self.writings().get(id).cloned();
+            if there.is_some_and(|there| Arc::ptr_eq(&there, &writing)) {
+                return Some(Still {
+                    id: id.clone(),
+                    writing,
+                    _alone: alone,
+                });
+            }
+        }
+    }
+}
+
+impl Still {
+    /// What is being written goes nowhere from now on; nothing of it comes back after a crash.
+    pub(super) async fn give_up(self) {
+        {
+            let mut writings = self.writing.inner.writings();
+            let there = writings.get(&self.id);
+            if there.is_some_and(|there| Arc::ptr_eq(there, &self.writing)) {
+                writings.remove(&self.id);
+            }
+        }
+        if let Some(file) = self.writing.abandon() {
+            let removed = file.blocking(|file| {
+                file.remove();
+                Ok(())
+            });
+            let _ = removed.await;
+        }
+    }
+
+    /// The object was written or deleted another way, after what waits here was closed: that is older.
+    /// Who still has it open goes on.
+    pub(in crate::engine) async fn superseded(self) {
+        if self.writing.state().handles == 0 {
+            self.give_up().await;
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What is closed and waits to be published, while its object is changed another way, while that fails,
+//! and over more than one restart: what was acknowledged last counts, and what failed has changed nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
+use tidegate::engine::upload::{Commit, How};
+use tidegate::engine::{Error, WriteError};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+use tidegate::plan::digest::Digests;
+
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/engine.rs"]
+mod engine;
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/spool.rs"]
+mod spool;
+
+use engine::{same, sample, valid};
+use spool::{Desk, PART, Terms, copy_of, put, source, until};
+
+const KEY: &str = "folder/object";
+
+fn background() -> Terms {
+    Terms {
+        commit: Commit::Background,
+        ..Terms::default()
+    }
+}
+
+fn down() -> Fault {
+    Fault::Refuse(OriginError::Unavailable("down"))
+}
+
+/// An object that was closed, and cannot be published.
+async fn waiting(bytes: &Bytes) -> Desk {
+    let desk = Desk::new(background());
+    desk.bucket().put(KEY, "before");
+    desk.world.read(KEY).await.expect("there");
+    desk.bucket().set_faults([down()]);
+    desk.write(KEY, bytes).await;
+    until(|| desk.writers.pending().iter().all(|it| it.trouble.is_some())).await;
+    desk
+}
+
+async fn received(desk: &Desk, bytes: &Bytes) -> Result<(), WriteError> {
+    let incoming = Incoming {
+        headers: vec![],
+        wanted: Wanted::Anything,
+        length: Some(bytes.len() as u64),
+        digests: Digests::default(),
+    };
+    let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
+    let (engine, key) = (&desk.world.engine, valid(KEY));
+    let received = engine.receive(source(desk), &key, incoming, body);
+    received.await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_put_over_http_is_newer_than_what_waits() {
+    for length in [100, 5 * PART] {
+        let desk = waiting(&sample(1, length)).await;
+        let newer = sample(2, 3000);
+        received(&desk, &newer).await.expect_err("it is down");
+        assert_eq!(desk.writers.pending().len(), 1, "it waits still");
+        desk.bucket().set_faults([]);
+        // It is asked again after a pause only, whoever asks.
+        while received(&desk, &newer).await.is_err() {
+            engine::pass(engine::secs(1)).await;
+        }
+        desk.writers.settled().await;
+        engine::pass(engine::secs(200)).await;
+        same(&desk.object(KEY).expect("there"), &newer);
+        same(&desk.world.read(KEY).await.expect("there"), &newer);
+        until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
+        assert!(desk.bucket().uploads_under_way().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_over_http_does_not_come_back() {
+    let desk = waiting(&sample(1, 100)).await;
+    let engine = desk.world.engine.clone();
+    let delete = async || {
+        let wanted = Wanted::Anything;
+        engine.delete(source(&desk), &valid(KEY), &wanted).await
+    };
+    delete().await.expect_err("it is down");
+    assert_eq!(desk.writers.pending().len(), 1);
+    desk.bucket().set_faults([]);
+    delete().await.expect("deleted");
+    engine::pass(engine::secs(200)).await;
+    assert_eq!(desk.object(KEY), None);
+    until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
+}
+
+/// Who has it open is another writer, and the last of two wins.
+#[tokio::test(start_paused = true)]
+async fn who_has_it_open_goes_on() {
+    let desk = Desk::new(background());
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"of the mount".into()).await;
+    received(&desk, &"over HTTP".into()).await.expect("written");
+    assert_eq!(desk.object(KEY), Some("over HTTP".into()));
+    writer.commit(Commit::Close).await.expect("committed");
+    assert_eq!(desk.object(KEY), Some("of the mount".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_leaves_what_waits() {
+    let bytes = sample(1, 100);
+    let desk = waiting(&bytes).await;
+    let (source, key) = (source(&desk).clone(), valid(KEY));
+    let removed = desk.writers.remove(&source, &key).await;
+    assert_eq!(removed, Err(WriteError::Origin(Error::Unavailable)));
+    assert_eq!(desk.writers.pending().len(), 1);
+    desk.bucket().set_faults([]);
+    same(
+        &desk.world.read(KEY).await.expect("there"),
+        &"before".into(),
+    );
+    desk.writers.settled().await;
+    same(&desk.object(KEY).expect("there"), &bytes);
+    desk.writers.remove(&source, &key).await.expect("deleted");
+    assert_eq!(desk.world.read(KEY).await, Err(Error::NotFound));
+}
+
+/// The origin hangs in the middle of a commit, and somebody who wants to begin anew, or to delete, gives
+/// up waiting for it.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
+    let desk = Desk::new(background());
+    let bytes = sample(1, 100);
+    desk.bucket()
+        .fail_next([Fault::Latency(Duration::from_secs(25))]);
+    desk.write(KEY, &bytes).await;
+    engine::settle().await;
+    let open = desk.open(KEY, How::Create);
+    let gave_up = tokio::time::timeout(Duration::from_secs(1), open).await;
+    assert!(gave_up.is_err(), "it is being published");
+    let (key, source) = (valid(KEY), source(&desk).clone());
+    let remove = desk.writers.remove(&source, &key);
+    let gave_up = tokio::time::timeout(Duration::from_secs(1), remove).await;
+    assert!(gave_up.is_err(), "it is still");
+    desk.writers.settled().await;
+    engine::pass(engine::secs(60)).await;
+    same(&desk.object(KEY).expect("there"), &bytes);
+    until(|| desk.writers.pending().is_empty()).await;
+}
+
+/// What one process wrote and did not sync is gone with it: what the next one syncs does not bring it back,
+/// as zeros, where the object has bytes.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_synced_stays_gone_over_two_restarts() {
+    let base = sample(1, 10 * PART);
+    let desk = Desk::new(background());
+    desk.bucket().put(KEY, base.clone());
+    let writer = desk.change(KEY).await;
+    put(&writer, 5000, &sample(2, 1000)).await;
+    writer.sync().await.expect("durable");
+    put(&writer, 1000, &sample(3, 1000)).await;
+    writer.truncate(9000).await.expect("cut");
+    desk.bucket().set_faults([down()]);
+    let mut world = desk.world.clone();
+    let copy = copy_of(&desk.spool);
+    desk.world.engine.close(engine::secs(5)).await;
+    drop(writer);
+    world.restart(engine::clock());
+    let second = Desk::over(world, copy, &background());
+    let writer = second.writers.find(source(&second), &valid(KEY));
+    let writer = writer.expect("it was promised");
+    put(&writer, 0, &"second".into()).await;
+    writer.sync().await.expect("durable");
+    let mut world = second.world.clone();
+    let copy = copy_of(&second.spool);
+    second.world.engine.close(engine::secs(5)).await;
+    drop(writer);
+    world.restart(engine::clock());
+    let third = Desk::over(world, copy, &background());
+    third.bucket().set_faults([]);
+    third.writers.settled().await;
+    let mut truth = base.slice(..9000).to_vec();
+    truth[5000..6000].copy_from_slice(&sample(2, 1000));
+    truth[..6].copy_from_slice(b"second");
+    same(&third.object(KEY).expect("there"), &truth.into());
+}
+
+/// The same of a small object, which is in its journal alone.
+#[tokio::test(start_paused = true)]
+async fn a_small_object_outlives_two_restarts() {
+    let desk = Desk::new(background());
+    desk.bucket().set_faults([down()]);
+    let writer = desk.create(KEY).await;
+    writer.sync().await.expect("durable");
+    put(&writer, 0, &sample(1, 500)).await;
+    let mut world = desk.world.clone();
+    let copy = copy_of(&desk.spool);
+    desk.world.engine.close(engine::secs(5)).await;
+    drop(writer);
+    world.restart(engine::clock());
+    let second = Desk::over(world, copy, &background());
+    let writer = second.writers.find(source(&second), &valid(KEY));
+    let writer = writer.expect("it was promised");
+    put(&writer, 0, &sample(2, 100)).await;
+    writer.sync().await.expect("durable");
+    let mut world = second.world.clone();
+    let copy = copy_of(&second.spool);
+    second.world.engine.close(engine::secs(5)).await;
+    drop(writer);
+    world.restart(engine::clock());
+    let third = Desk::over(world, copy, &background());
+    third.bucket().set_faults([]);
+    third.writers.settled().await;
+    same(&third.object(KEY).expect("there"), &sample(2, 100));
+}
