@@ -443,6 +443,26 @@ async fn an_origin_that_dies_under_readers_leaves_none_of_them_hanging() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_one_frontend_has_fetched_the_other_has() {
+    let store = FakeS3::start().await;
+    let (a, b) = (sample(1, 3 * MIB), sample(2, 3 * MIB));
+    store.bucket.put("a", a.clone());
+    store.bucket.put("b", b.clone());
+    let mounted = Mounted::start(&store.settings(), "").await;
+    let got = mounted.gateway.get("/a", &[]).await;
+    assert!(got.body[..] == a[..]);
+    let path = mounted.path("b");
+    assert!(blocking(move || std::fs::read(path).expect("read")).await == b);
+    let gets = store.bucket.gets();
+    let path = mounted.path("a");
+    assert!(blocking(move || std::fs::read(path).expect("read")).await == a);
+    let got = mounted.gateway.get("/b", &[]).await;
+    assert!(got.body[..] == b[..]);
+    assert_eq!(store.bucket.gets(), gets);
+    mounted.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unmounting_while_reads_wait() {
     let store = FakeS3::start().await;
     store.bucket.put("file", sample(1, 8 * MIB));
