@@ -10,21 +10,14 @@ use tidegate::plan::ByteRange;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
 mod engine;
+#[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/spool.rs"]
 mod spool;
 
 use engine::{same, sample, settle, valid};
-use spool::{Desk, FILES, PART, Terms, all, copy_of, put, source, until};
+use spool::{Desk, FILES, PART, Terms, all, copy_of, patched, put, source, until};
 
 const KEY: &str = "folder/object";
-
-fn patched(bytes: &Bytes, at: u64, patch: &[u8]) -> Bytes {
-    let (mut bytes, at) = (bytes.to_vec(), at as usize);
-    let end = at + patch.len();
-    bytes.resize(bytes.len().max(end), 0);
-    bytes[at..end].copy_from_slice(patch);
-    bytes.into()
-}
 
 #[tokio::test]
 async fn a_small_object_is_one_request_and_is_read_at_once() {
@@ -337,16 +330,9 @@ async fn a_close_says_what_is_wrong_and_the_next_goes_on_from_there() {
     );
 }
 
-fn background() -> Terms {
-    Terms {
-        commit: Commit::Background,
-        ..Terms::default()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn in_the_background_a_close_waits_for_no_origin() {
-    let desk = Desk::new(background());
+    let desk = Desk::new(Terms::background());
     desk.bucket()
         .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
     let (large, small) = (sample(1, 5 * PART), sample(2, 10));
@@ -372,98 +358,6 @@ async fn in_the_background_a_close_waits_for_no_origin() {
     same(&desk.object("large").expect("there"), &large);
     same(&desk.object("small").expect("there"), &small);
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
-}
-
-/// A small object is in its journal alone, whatever it was before, until it has a file.
-#[tokio::test(start_paused = true)]
-async fn a_small_object_is_there_after_a_restart_as_it_was_synced_last() {
-    let steps = [
-        "a", "ab", "aba", "acb", "acab", "adb", "abd", "dab", "eae", "aeb",
-    ];
-    for (name, goes_on) in steps
-        .into_iter()
-        .flat_map(|name| [(name, false), (name, true)])
-    {
-        let desk = Desk::new(background());
-        let writer = desk.create(KEY).await;
-        let mut truth = Bytes::new();
-        for (seed, step) in (0..).zip(name.chars()) {
-            let (at, length) = match step {
-                'a' => (0, 300),
-                'b' => (truth.len() as u64, 500),
-                'd' => (7, 20),
-                'e' => (1 << 20, 2 << 20),
-                _ => (0, 0),
-            };
-            if step == 'c' {
-                writer.truncate(0).await.expect("cut");
-                truth = Bytes::new();
-            } else {
-                let bytes = sample(seed, length);
-                put(&writer, at, &bytes).await;
-                truth = patched(&truth, at, &bytes);
-            }
-            writer.sync().await.expect("durable");
-        }
-        if goes_on {
-            // Nobody is promised that.
-            put(&writer, truth.len() as u64, &"more".into()).await;
-        }
-        let copy = copy_of(&desk.spool);
-        let mut restarted = desk.world.clone();
-        desk.world.engine.close(engine::secs(1)).await;
-        restarted.restart(engine::clock());
-        let again = Desk::over(restarted, copy, &background());
-        again.writers.settled().await;
-        println!("{name}");
-        same(&again.object(KEY).expect("there"), &truth);
-        until(|| again.writers.spooled().0 == 0).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent() {
-    let desk = Desk::new(background());
-    let bytes = sample(1, 10 * PART + 5);
-    let synced = desk.create("synced").await;
-    put(&synced, 0, &bytes).await;
-    until(|| desk.bucket().count("part") == 10).await;
-    desk.bucket()
-        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    put(&synced, 2 * PART, &"patch".into()).await;
-    synced.sync().await.expect("durable");
-    desk.write("closed", &bytes).await;
-    let unsynced = desk.create("unsynced").await;
-    put(&unsynced, 0, &bytes).await;
-    until(|| {
-        desk.writers
-            .pending()
-            .iter()
-            .any(|it| it.stage == Stage::Waiting)
-    })
-    .await;
-    // Switched off here; it comes up again with what the disk has.
-    let copy = copy_of(&desk.spool);
-    let world = desk.world.clone();
-    desk.world.engine.close(engine::secs(1)).await;
-    desk.bucket().set_faults([]);
-    let before = desk.bucket().count("part");
-    let mut restarted = world.clone();
-    restarted.restart(engine::clock());
-    let again = Desk::over(restarted, copy, &background());
-    again.writers.settled().await;
-    let truth = patched(&bytes, 2 * PART, b"patch");
-    same(&again.object("synced").expect("there"), &truth);
-    same(&again.object("closed").expect("there"), &bytes);
-    assert_eq!(again.object("unsynced"), None, "nobody was promised it");
-    let sent = again.bucket().count("part") - before;
-    assert_eq!(
-        sent,
-        2 + 11,
-        "one changed, one not sent before; and all of the other"
-    );
-    until(|| again.bucket().uploads_under_way().is_empty()).await;
-    until(|| again.writers.spooled().0 == 0).await;
 }
 
 #[tokio::test]

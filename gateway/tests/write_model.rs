@@ -21,7 +21,7 @@ mod spool;
 
 use draw::Draw;
 use engine::same;
-use spool::{Desk, PART, Terms, copy_of, until};
+use spool::{Desk, PART, Terms, until};
 
 const KEY: &str = "folder/object";
 const LARGEST: u64 = 40 * PART;
@@ -248,13 +248,8 @@ async fn switched_off(seed: u64, size: u64) {
         }
     }
     engine::pass(engine::secs(1)).await;
-    let copy = copy_of(&model.desk.spool);
-    let world = model.desk.world.clone();
-    model.desk.world.engine.close(engine::secs(5)).await;
-    drop(writer);
-    let mut restarted = world;
-    restarted.restart(engine::clock());
-    let again = Desk::over(restarted, copy, &terms(size, Commit::Background));
+    let terms = terms(size, Commit::Background);
+    let again = model.desk.switched_off([writer], &terms).await;
     let mut truth = None;
     if seed.is_multiple_of(3) {
         // Somebody goes on with it, and leaves a hole.

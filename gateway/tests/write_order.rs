@@ -1,5 +1,5 @@
-//! What is closed and waits to be published, while its object is changed another way, while that fails,
-//! and over more than one restart: what was acknowledged last counts, and what failed has changed nothing.
+//! What is closed and waits to be published, while its object is changed another way, and while that
+//! fails: what was acknowledged last counts, and what failed has changed nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use futures_util::stream;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, WriteError};
-use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::digest::Digests;
 
@@ -20,24 +19,13 @@ mod engine;
 mod spool;
 
 use engine::{same, sample, valid};
-use spool::{Desk, PART, Terms, copy_of, put, source, until};
+use spool::{Desk, PART, Terms, down, put, source, until};
 
 const KEY: &str = "folder/object";
 
-fn background() -> Terms {
-    Terms {
-        commit: Commit::Background,
-        ..Terms::default()
-    }
-}
-
-fn down() -> Fault {
-    Fault::Refuse(OriginError::Unavailable("down"))
-}
-
 /// An object that was closed, and cannot be published.
 async fn waiting(bytes: &Bytes) -> Desk {
-    let desk = Desk::new(background());
+    let desk = Desk::new(Terms::background());
     desk.bucket().put(KEY, "before");
     desk.world.read(KEY).await.expect("there");
     desk.bucket().set_faults([down()]);
@@ -100,7 +88,7 @@ async fn what_is_deleted_over_http_does_not_come_back() {
 /// Who has it open is another writer, and the last of two wins.
 #[tokio::test(start_paused = true)]
 async fn who_has_it_open_goes_on() {
-    let desk = Desk::new(background());
+    let desk = Desk::new(Terms::background());
     let writer = desk.create(KEY).await;
     put(&writer, 0, &"of the mount".into()).await;
     received(&desk, &"over HTTP".into()).await.expect("written");
@@ -132,7 +120,7 @@ async fn a_deletion_that_fails_leaves_what_waits() {
 /// up waiting for it.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
-    let desk = Desk::new(background());
+    let desk = Desk::new(Terms::background());
     let bytes = sample(1, 100);
     desk.bucket()
         .fail_next([Fault::Latency(Duration::from_secs(25))]);
@@ -149,70 +137,4 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
     engine::pass(engine::secs(60)).await;
     same(&desk.object(KEY).expect("there"), &bytes);
     until(|| desk.writers.pending().is_empty()).await;
-}
-
-/// What one process wrote and did not sync is gone with it: what the next one syncs does not bring it back,
-/// as zeros, where the object has bytes.
-#[tokio::test(start_paused = true)]
-async fn what_was_not_synced_stays_gone_over_two_restarts() {
-    let base = sample(1, 10 * PART);
-    let desk = Desk::new(background());
-    desk.bucket().put(KEY, base.clone());
-    let writer = desk.change(KEY).await;
-    put(&writer, 5000, &sample(2, 1000)).await;
-    writer.sync().await.expect("durable");
-    put(&writer, 1000, &sample(3, 1000)).await;
-    writer.truncate(9000).await.expect("cut");
-    desk.bucket().set_faults([down()]);
-    let mut world = desk.world.clone();
-    let copy = copy_of(&desk.spool);
-    desk.world.engine.close(engine::secs(5)).await;
-    drop(writer);
-    world.restart(engine::clock());
-    let second = Desk::over(world, copy, &background());
-    let writer = second.writers.find(source(&second), &valid(KEY));
-    let writer = writer.expect("it was promised");
-    put(&writer, 0, &"second".into()).await;
-    writer.sync().await.expect("durable");
-    let mut world = second.world.clone();
-    let copy = copy_of(&second.spool);
-    second.world.engine.close(engine::secs(5)).await;
-    drop(writer);
-    world.restart(engine::clock());
-    let third = Desk::over(world, copy, &background());
-    third.bucket().set_faults([]);
-    third.writers.settled().await;
-    let mut truth = base.slice(..9000).to_vec();
-    truth[5000..6000].copy_from_slice(&sample(2, 1000));
-    truth[..6].copy_from_slice(b"second");
-    same(&third.object(KEY).expect("there"), &truth.into());
-}
-
-/// The same of a small object, which is in its journal alone.
-#[tokio::test(start_paused = true)]
-async fn a_small_object_outlives_two_restarts() {
-    let desk = Desk::new(background());
-    desk.bucket().set_faults([down()]);
-    let writer = desk.create(KEY).await;
-    writer.sync().await.expect("durable");
-    put(&writer, 0, &sample(1, 500)).await;
-    let mut world = desk.world.clone();
-    let copy = copy_of(&desk.spool);
-    desk.world.engine.close(engine::secs(5)).await;
-    drop(writer);
-    world.restart(engine::clock());
-    let second = Desk::over(world, copy, &background());
-    let writer = second.writers.find(source(&second), &valid(KEY));
-    let writer = writer.expect("it was promised");
-    put(&writer, 0, &sample(2, 100)).await;
-    writer.sync().await.expect("durable");
-    let mut world = second.world.clone();
-    let copy = copy_of(&second.spool);
-    second.world.engine.close(engine::secs(5)).await;
-    drop(writer);
-    world.restart(engine::clock());
-    let third = Desk::over(world, copy, &background());
-    third.bucket().set_faults([]);
-    third.writers.settled().await;
-    same(&third.object(KEY).expect("there"), &sample(2, 100));
 }

@@ -14,7 +14,7 @@
 //! All drafts together take at most the spool's size (`space`); whoever wants to write more waits
 //! until something has left it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -80,12 +80,7 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     let mut left = 0;
     for entry in entries {
         let path = entry?.path();
-        let holds = |path: &Path| match is_blank(path) {
-            // The process that has the spool took it away.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            blank => blank.map(|blank| !blank),
-        };
-        left += usize::from(is(&path, JOURNAL) && holds(&path)?);
+        left += usize::from(is(&path, JOURNAL) && !is_blank(&path)?);
     }
     if left == 0 {
         return Ok(0);
@@ -102,17 +97,21 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
 const DATA: &str = "bytes";
 const JOURNAL: &str = "journal";
 
-/// What a journal takes at least.
-pub(super) const JOURNAL_BYTES: u64 = slots::MADE as u64;
+/// What the two files of a draft take beside its bytes: a journal is that long from its beginning on.
+pub(super) const FILES: u64 = slots::MADE as u64 + (4 << 10);
 
 fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|it| it == kind)
 }
 
-/// Whether there is no journal in a file for one.
+/// Whether there is no journal in a file for one, which the process that has the spool may take away.
 fn is_blank(path: &Path) -> io::Result<bool> {
+    let start = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        start => start?,
+    };
     let mut head = Vec::new();
-    let mut start = File::open(path)?.take(journal::BLANK.len() as u64);
+    let mut start = start.take(journal::BLANK.len() as u64);
     start.read_to_end(&mut head)?;
     Ok(journal::read(&head) == Found::Blank)
 }
@@ -159,16 +158,16 @@ impl Spool {
     /// Every draft that is there, with what its journal says; those that say nothing are removed.
     /// Blocks.
     pub(super) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
-        let mut found = Vec::new();
-        let mut data = HashSet::new();
         // What is blank will be used, and a process that made it may not have come to this.
         self.slots.sync_names()?;
         // The names first: files go while this looks at others.
         let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
         let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
-        data.extend(paths.iter().filter(|it| is(it, DATA)).cloned());
-        for read in self.journals(&paths, &mut data) {
-            data.remove(&file::path_of(self.slots.directory(), read.id));
+        let (journals, all_read) = self.journals(&paths);
+        let mut found = Vec::new();
+        let mut owned = HashSet::new();
+        for read in journals {
+            owned.insert(file::path_of(self.slots.directory(), read.id));
             match self.recover_one(&read) {
                 Ok(draft) => found.push(draft),
                 Err(error) => {
@@ -176,64 +175,55 @@ impl Spool {
                 }
             }
         }
-        // What is left is nobody's.
-        data.iter().for_each(|path| file::remove(path));
+        // Of a journal that could not be read any data may be its own.
+        let orphans = paths.iter().filter(|path| all_read && is(path, DATA));
+        for path in orphans.filter(|path| !owned.contains(*path)) {
+            file::remove(path);
+        }
         Ok(found)
     }
 
-    /// The journals that there are, one for each draft. Those of nothing are blanked. Where one cannot be
-    /// read any data may be its own, and none is nobody's.
-    fn journals(&self, paths: &[PathBuf], data: &mut HashSet<PathBuf>) -> Vec<Read> {
-        let mut journals: HashMap<u64, Read> = HashMap::new();
-        for path in paths.iter().filter(|it| is(it, JOURNAL)) {
-            let failed = |error: io::Error| {
-                tracing::error!(%error, path = %path.display(), "a journal in the spool cannot be read; it is left as it is");
-            };
-            let bytes = match fs::read(path) {
-                Ok(bytes) => bytes,
+    /// The journals that there are, one for each draft, and whether all could be read. Others are blanked.
+    fn journals(&self, paths: &[PathBuf]) -> (Vec<Read>, bool) {
+        let (mut journals, mut all_read) = (Vec::new(), true);
+        for path in paths.iter().filter(|path| is(path, JOURNAL)) {
+            match self.journal_at(path) {
+                Ok(read) => journals.extend(read),
                 Err(error) => {
-                    data.clear();
-                    failed(error);
-                    continue;
+                    all_read = false;
+                    tracing::error!(%error, path = %path.display(), "a journal in the spool cannot be read; it is left as it is");
                 }
-            };
-            let nothing = match journal::read(&bytes) {
-                Found::Journal { id, records, sound } if !records.is_empty() => {
-                    let path = path.clone();
-                    let new = Read {
-                        path,
-                        id,
-                        records,
-                        sound,
-                    };
-                    let begins_anew = new.begins_anew();
-                    // One that began anew in another file goes before the first.
-                    match journals.remove(&id) {
-                        Some(other) if begins_anew => {
-                            journals.insert(id, new);
-                            other.path
-                        }
-                        Some(other) => {
-                            journals.insert(id, other);
-                            new.path
-                        }
-                        None => {
-                            journals.insert(id, new);
-                            continue;
-                        }
-                    }
-                }
-                // Not even its beginning was written: nothing was promised.
-                Found::Journal { .. } | Found::Blank => path.clone(),
-                Found::OtherFormat => {
-                    tracing::warn!(path = %path.display(), "a journal of another format is left alone");
-                    continue;
-                }
-            };
-            let blanked = self.slots.found(&nothing).and_then(|mut slot| slot.blank());
-            blanked.unwrap_or_else(failed);
+            }
         }
-        journals.into_values().collect()
+        // One that began anew in another file goes before the first.
+        journals.sort_by_key(|read| !read.begins_anew());
+        let mut seen = HashSet::new();
+        let (journals, others): (Vec<_>, Vec<_>) =
+            journals.into_iter().partition(|read| seen.insert(read.id));
+        for Read { path, .. } in others {
+            if let Err(error) = self.slots.found(&path).and_then(|mut slot| slot.blank()) {
+                tracing::error!(%error, path = %path.display(), "a journal in the spool counts no more, and cannot be taken away");
+            }
+        }
+        (journals, all_read)
+    }
+
+    /// The journal in a file for one. Where nothing is in it that was promised, it is blanked.
+    fn journal_at(&self, path: &Path) -> io::Result<Option<Read>> {
+        match journal::read(&fs::read(path)?) {
+            Found::Journal { id, records, sound } if !records.is_empty() => Ok(Some(Read {
+                path: path.to_owned(),
+                id,
+                records,
+                sound,
+            })),
+            Found::OtherFormat => {
+                tracing::warn!(path = %path.display(), "a journal of another format is left alone");
+                Ok(None)
+            }
+            // Not even its beginning was written.
+            Found::Journal { .. } | Found::Blank => self.slots.found(path)?.blank().map(|()| None),
+        }
     }
 
     /// The draft of a journal.
@@ -299,24 +289,14 @@ mod tests {
         assert_eq!(names, 4, "the lock, and three for journals to come");
 
         // It began anew in another file, and could not blank the first.
-        let begin = |key: &str| {
-            Box::new(Begin {
-                origin: 1,
-                key: key.to_owned(),
-                headers: vec![],
-                guard: journal::GuardWord::None,
-                base: None,
-                first_part: 1 << 20,
-                hidden: false,
-            })
-        };
+        let begin = |key| Box::new(Begin::of(key));
         let (first, second) = (Record::Begin(begin("first")), begin("second"));
         let second = Record::Anew {
             begin: second,
             promised: true,
         };
         for (name, record) in [("7", &first), ("8", &second), ("9", &first)] {
-            let bytes = [journal::head(4), journal::framed(4, record)].concat();
+            let bytes = journal::begun(4, record);
             write(&format!("000000000000000{name}.journal"), &bytes);
         }
         assert_eq!(recovered(directory.path()), 1);

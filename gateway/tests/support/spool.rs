@@ -8,10 +8,11 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{WriteError, Writer, Writers};
-use tidegate::origin::FakeOrigin;
+use tidegate::origin::fake::Fault;
+use tidegate::origin::{FakeOrigin, OriginError};
 use tidegate::plan::{ByteRange, PartSizes};
 
-use super::engine::{Setup, World, valid};
+use super::engine::{self, Setup, World, valid};
 
 /// Bytes of a part; an object of one part goes up in one request.
 pub(crate) const PART: u64 = 1000;
@@ -48,6 +49,14 @@ impl Default for Terms {
 }
 
 impl Terms {
+    /// Closes wait for no origin.
+    pub(crate) fn background() -> Self {
+        Self {
+            commit: Commit::Background,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn settings(&self, spool: &Path) -> Settings {
         Settings {
             size: self.size + FILES,
@@ -80,6 +89,20 @@ impl Desk {
             world,
             spool,
         }
+    }
+
+    /// The machine is switched off now, with who writes there, and comes up again with what its disk has.
+    pub(crate) async fn switched_off<const N: usize>(
+        self,
+        writing: [Writer; N],
+        terms: &Terms,
+    ) -> Self {
+        let copy = copy_of(&self.spool);
+        let mut world = self.world.clone();
+        self.world.engine.close(engine::secs(5)).await;
+        drop(writing);
+        world.restart(engine::clock());
+        Self::over(world, copy, terms)
     }
 
     pub(crate) fn bucket(&self) -> &FakeOrigin {
@@ -117,6 +140,15 @@ impl Desk {
     }
 }
 
+/// Bytes with others in their place, or behind them.
+pub(crate) fn patched(bytes: &Bytes, at: u64, patch: &[u8]) -> Bytes {
+    let (mut bytes, at) = (bytes.to_vec(), at as usize);
+    let end = at + patch.len();
+    bytes.resize(bytes.len().max(end), 0);
+    bytes[at..end].copy_from_slice(patch);
+    bytes.into()
+}
+
 /// Writes in pieces of 300 bytes.
 pub(crate) async fn put(writer: &Writer, mut offset: u64, bytes: &Bytes) {
     let mut rest = bytes.clone();
@@ -141,6 +173,11 @@ pub(crate) fn copy_of(spool: &TempDir) -> TempDir {
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
     }
     copy
+}
+
+/// An origin that is not there.
+pub(crate) fn down() -> Fault {
+    Fault::Refuse(OriginError::Unavailable("down"))
 }
 
 /// Lets everything that was set off come to its end.

@@ -43,14 +43,17 @@ impl SpoolFile {
     /// A draft that has no files yet.
     pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin, memory: Memory) -> Self {
         let path = path_of(slots.directory(), id);
+        let (data, log) = (Data::new(&path, memory), Log::new(slots.clone(), id, begin));
+        Self::of(slots, path, data, log)
+    }
+
+    fn of(slots: Arc<Slots>, path: PathBuf, data: Data, log: Log) -> Self {
+        let is_named = false;
         Self {
-            data: Data::new(&path, memory),
-            path,
-            journal: Mutex::new(Journal {
-                log: Log::new(slots.clone(), id, begin),
-                is_named: false,
-            }),
             slots,
+            data,
+            path,
+            journal: Mutex::new(Journal { log, is_named }),
         }
     }
 
@@ -85,15 +88,7 @@ impl SpoolFile {
             ));
         }
         data.keep_only(replayed.draft.local(), replayed.draft.size())?;
-        Ok(Self {
-            data,
-            path,
-            journal: Mutex::new(Journal {
-                log,
-                is_named: false,
-            }),
-            slots,
-        })
+        Ok(Self::of(slots, path, data, log))
     }
 
     /// Does what blocks where that is allowed.
@@ -231,6 +226,15 @@ impl SpoolFile {
         }
     }
 
+    /// The same, where blocking is allowed.
+    pub(in crate::engine) async fn removed(self: Arc<Self>) -> io::Result<()> {
+        let remove = |file: &Self| {
+            file.remove();
+            Ok(())
+        };
+        self.blocking(remove).await
+    }
+
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -257,7 +261,7 @@ pub(super) fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::{self, Found, GuardWord};
+    use super::super::journal::{self, Found};
     use super::super::replay::replay;
     use super::super::slots::Slot;
     use super::*;
@@ -267,20 +271,14 @@ mod tests {
         Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
     }
 
-    fn begin() -> Begin {
-        Begin {
-            origin: 1,
-            key: "key".to_owned(),
-            headers: vec![],
-            guard: GuardWord::None,
-            base: None,
-            first_part: 1 << 20,
-            hidden: false,
-        }
+    fn folder() -> (tempfile::TempDir, Arc<Slots>) {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path());
+        (directory, slots)
     }
 
     fn draft(slots: &Arc<Slots>, id: u64) -> SpoolFile {
-        SpoolFile::new(slots.clone(), id, begin(), memory())
+        SpoolFile::new(slots.clone(), id, Begin::of("key"), memory())
     }
 
     /// A file on a disk that has no room. By a name of its own, for it may be removed.
@@ -315,8 +313,7 @@ mod tests {
     /// A `fsync` that fails may be tried again, and what it promises then is there.
     #[test]
     fn what_could_not_be_told_is_told_with_the_next() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let (directory, slots) = folder();
         let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
         let full = full_disk(&slots);
@@ -341,17 +338,15 @@ mod tests {
     /// A disk that failed once must not keep an object from being published under a hidden key.
     #[test]
     fn begins_anew_in_another_file_where_its_own_is_lost() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let (directory, slots) = folder();
         let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
         file.sync(&[wrote(5000)]).expect("synced");
         let full = full_disk(&slots);
         file.journal().log.write_on_to(full);
         assert!(file.note_durably(&[Record::Closed]).is_err());
-        let mut begin = begin();
-        begin.key = "another".to_owned();
-        file.restart(&begin, true).expect("elsewhere");
+        file.restart(&Begin::of("another"), true)
+            .expect("elsewhere");
         file.write(0, vec![8; 100].into()).expect("written");
         file.sync(&[wrote(100)]).expect("it can promise again");
         let found = journals(directory.path());
@@ -368,8 +363,7 @@ mod tests {
     /// Its object is in the bucket, and a journal that appears then would publish it once more.
     #[test]
     fn what_was_removed_stays_removed() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let (directory, slots) = folder();
         let file = draft(&slots, 3);
         file.write(0, vec![7; 5000].into()).expect("written");
         file.sync(&[wrote(5000)]).expect("synced");
@@ -384,8 +378,7 @@ mod tests {
     /// earlier one left in a file is nobody's.
     #[test]
     fn files_are_used_again_and_bytes_are_not() {
-        let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let (directory, slots) = folder();
         for id in 1..40 {
             let length = [900, 5000, 300_000][id as usize % 3];
             let byte = u8::try_from(id).expect("a few");

@@ -1,10 +1,10 @@
 //! The journal of one draft: what its data file holds, and how far its upload has come.
 //!
-//! A file that begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits, and a line's end;
-//! so its data is named), then frames: a length (4 bytes, little-endian), the xxh3 of what follows (8), and a record as JSON, which a person with a broken disk
-//! can read. Records are few: one a part, and one a sync. What does not match its hash, and all behind
-//! it, was being written when the process ended, or is of an earlier draft (`slots`), whose identity
-//! seeded its hashes; it is cut off.
+//! A file that begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits and a line's end;
+//! it names the data, too), then frames: a length (4 bytes, little-endian), the xxh3 of what follows
+//! (8), and a record as JSON, which a person with a broken disk can read. Records are few: one a part,
+//! and one a sync. What does not match its hash, and all behind it, was being written when the process
+//! ended, or is of an earlier draft (`slots`), whose identity seeded its hashes; it is cut off.
 //!
 //! A frame whose length has its highest bit set ([`RAW`], which seeds the hash, too) holds bytes of
 //! the object instead. The record after it, [`Record::Bytes`], says which: so a small object that must
@@ -112,6 +112,11 @@ pub(super) fn head(id: u64) -> Vec<u8> {
     [MAGIC, &format!("{id:016x}\n").into_bytes()[..]].concat()
 }
 
+/// The same, and the record that tells how it began.
+pub(super) fn begun(id: u64, record: &Record) -> Vec<u8> {
+    [head(id), framed(id, record)].concat()
+}
+
 /// A record as it stands in the journal of a draft.
 pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
     let body = serde_json::to_vec(record).expect("records are plain data");
@@ -197,6 +202,22 @@ fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
         false => Some(serde_json::from_slice(body).ok()?),
     };
     Some((record, HEAD + length))
+}
+
+#[cfg(test)]
+impl Begin {
+    /// A new object.
+    pub(super) fn of(key: &str) -> Self {
+        Self {
+            origin: 1,
+            key: key.to_owned(),
+            headers: vec![],
+            guard: GuardWord::None,
+            base: None,
+            first_part: 1 << 20,
+            hidden: false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl Log {
             return Vec::new();
         }
         let begin = Record::Begin(Box::new(self.begin.clone()));
-        [journal::head(self.id), journal::framed(self.id, &begin)].concat()
+        journal::begun(self.id, &begin)
     }
 
     /// Appends records. Where that fails they are appended with the next: what they speak of has
@@ -140,18 +140,20 @@ impl Log {
         self.cut(length);
         let mut slot = self.slots.take()?;
         slot.used();
-        let bytes = [journal::head(self.id), journal::framed(self.id, &anew)].concat();
+        let bytes = journal::begun(self.id, &anew);
         slot.file().write_all_at(&bytes, 0)?;
         slot.file().sync_data()?;
         let before = self.slot.replace(slot);
         self.length = bytes.len() as u64;
         self.pending.clear();
         self.is_lost = false;
-        let Some(mut before) = before else {
-            return Ok(None);
-        };
-        before.blank()?;
-        Ok(Some(before))
+        Ok(before.map(|mut before| {
+            // If it stays, the one that begins anew counts: see `Spool::recover`.
+            if let Err(error) = before.blank() {
+                tracing::warn!(%error, "cannot take a journal away that counts no more");
+            }
+            before
+        }))
     }
 
     /// Takes back what stands from `length` on.

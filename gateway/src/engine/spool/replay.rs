@@ -138,18 +138,13 @@ impl Replayed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::spool::journal::GuardWord;
     use crate::plan::upload::When;
 
     fn beginning() -> Box<Begin> {
+        let first_part = 10;
         Box::new(Begin {
-            origin: 1,
-            key: "k".to_owned(),
-            headers: vec![],
-            guard: GuardWord::None,
-            base: None,
-            first_part: 10,
-            hidden: false,
+            first_part,
+            ..Begin::of("k")
         })
     }
 

@@ -35,8 +35,8 @@ impl Writing {
     /// Publishes what was written since the last commit, also if the caller does not wait for it.
     pub(super) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
-        self.to_its_end(async move { writing.commit_now().await })
-            .await
+        let work = async move { writing.commit_now().await };
+        self.inner.core.to_its_end(work).await
     }
 
     async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
@@ -268,11 +268,7 @@ impl Writing {
         };
         if let Some(file) = file {
             // Before anything newer is written: a journal found later would publish this once more.
-            let removed = file.blocking(|file| {
-                file.remove();
-                Ok(())
-            });
-            removed.await?;
+            file.removed().await?;
         }
         self.drop_hidden(before);
         Ok(())

@@ -46,7 +46,9 @@ impl Writing {
     /// Makes bytes that are gone readable again.
     pub(super) async fn read_back(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
-        self.to_its_end(async move { writing.read_back_now().await })
+        self.inner
+            .core
+            .to_its_end(async move { writing.read_back_now().await })
             .await
     }
 

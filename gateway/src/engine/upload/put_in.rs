@@ -8,8 +8,8 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 use tokio::task::spawn_blocking;
 
 use super::WriteError;
-use super::space::PER_FILE;
 use super::writing::Writing;
+use crate::engine::spool::FILES;
 use crate::engine::spool::journal::Record;
 use crate::engine::spool::space::Space;
 use crate::plan::ByteRange;
@@ -54,7 +54,7 @@ impl Writing {
     ) -> Result<Room<'_>, WriteError> {
         let (growth, files) = {
             let state = self.state();
-            let files = if state.file.is_none() { PER_FILE } else { 0 };
+            let files = if state.file.is_none() { FILES } else { 0 };
             let at = offset.unwrap_or_else(|| state.draft.size());
             let range = ByteRange::new(at, at.saturating_add(length));
             (state.draft.growth(range), files)
@@ -127,11 +127,13 @@ impl Writing {
         let gate = self.gate.clone().write_owned().await;
         let page = self.page.clone().write_owned().await;
         let writing = self.clone();
-        self.to_its_end(async move {
-            let _held = (gate, page);
-            writing.cut_now(size).await
-        })
-        .await
+        self.inner
+            .core
+            .to_its_end(async move {
+                let _held = (gate, page);
+                writing.cut_now(size).await
+            })
+            .await
     }
 
     async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {

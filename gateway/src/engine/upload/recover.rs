@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 
+use super::Writers;
 use super::queue::remove;
 use super::writing::{Pinned, State, Writing};
-use super::{Writers, space};
 use crate::engine::Source;
-use crate::engine::spool::SpoolError;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Base, Begin, GuardWord};
 use crate::engine::spool::replay::Replayed;
+use crate::engine::spool::{FILES, SpoolError};
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Upload};
 use crate::plan::{ETag, ObjectId, ObjectKey, OriginId, Version};
@@ -63,7 +63,7 @@ impl Writers {
             }
             writings.insert(id, writing.clone());
         }
-        self.0.spool.space.take(space::PER_FILE);
+        self.0.spool.space.take(FILES);
         Some(writing)
     }
 

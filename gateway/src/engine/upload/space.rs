@@ -7,15 +7,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::writing::{State, Writing};
 use super::{Inner, WriteError};
-use crate::engine::spool::JOURNAL_BYTES as JOURNAL;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::plan::ByteRange;
 use crate::plan::upload::When;
-
-/// What a draft takes beside its bytes: its two files, of which a journal is this long from its
-/// beginning on.
-pub(super) const PER_FILE: u64 = JOURNAL + (4 << 10);
 
 /// How often who waits for room looks again whether something can go by now.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -124,7 +119,7 @@ impl Writing {
         }
         let writing = self.clone();
         let gone = async move { writing.let_go(&file, promised, parts).await };
-        self.to_its_end(gone).await.map(|()| true)
+        self.inner.core.to_its_end(gone).await.map(|()| true)
     }
 
     /// Has parts leave the spool that do not count for it any more.

@@ -46,11 +46,7 @@ impl Still {
             }
         }
         if let Some(file) = self.writing.abandon() {
-            let removed = file.blocking(|file| {
-                file.remove();
-                Ok(())
-            });
-            let _ = removed.await;
+            let _ = file.removed().await;
         }
     }
 

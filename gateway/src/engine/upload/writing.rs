@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::{Inner, WriteError};
 use crate::engine::Source;
+use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Base, Begin, GuardWord, Record};
 use crate::origin::write::Headers;
@@ -214,14 +215,6 @@ impl State {
 }
 
 impl Writing {
-    /// See [`crate::engine::core::Core::to_its_end`].
-    pub(super) async fn to_its_end(
-        &self,
-        work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
-    ) -> Result<(), WriteError> {
-        self.inner.core.to_its_end(work).await
-    }
-
     pub(super) fn new(inner: &Arc<Inner>, source: &Arc<Source>, state: State) -> Arc<Self> {
         Arc::new(Self {
             inner: inner.clone(),
@@ -250,7 +243,7 @@ impl Writing {
             return file;
         }
         let file = self.inner.spool.create(state.beginning());
-        self.inner.spool.space.take(super::space::PER_FILE);
+        self.inner.spool.space.take(FILES);
         state.file = Some(file.clone());
         file
     }
@@ -323,7 +316,7 @@ impl Writing {
         state.promised = false;
         self.inner.spool.space.give(state.draft.local().bytes());
         let file = state.file.take()?;
-        self.inner.spool.space.give(super::space::PER_FILE);
+        self.inner.spool.space.give(FILES);
         Some(file)
     }
 }

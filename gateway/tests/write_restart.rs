@@ -1,0 +1,146 @@
+//! The machine is switched off, or the process killed, and started again: what was promised is there, as it
+//! was promised, and nothing else.
+
+use bytes::Bytes;
+use tidegate::engine::upload::Stage;
+
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/engine.rs"]
+mod engine;
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/spool.rs"]
+mod spool;
+
+use engine::{same, sample, valid};
+use spool::{Desk, PART, Terms, down, patched, put, source, until};
+
+const KEY: &str = "folder/object";
+
+/// A small object is in its journal alone, whatever it was before, until it has a file.
+#[tokio::test(start_paused = true)]
+async fn a_small_object_is_there_after_a_restart_as_it_was_synced_last() {
+    let steps = [
+        "a", "ab", "aba", "acb", "acab", "adb", "abd", "dab", "eae", "aeb",
+    ];
+    for (name, goes_on) in steps
+        .into_iter()
+        .flat_map(|name| [(name, false), (name, true)])
+    {
+        let desk = Desk::new(Terms::background());
+        let writer = desk.create(KEY).await;
+        let mut truth = Bytes::new();
+        for (seed, step) in (0..).zip(name.chars()) {
+            let (at, length) = match step {
+                'a' => (0, 300),
+                'b' => (truth.len() as u64, 500),
+                'd' => (7, 20),
+                'e' => (1 << 20, 2 << 20),
+                _ => (0, 0),
+            };
+            if step == 'c' {
+                writer.truncate(0).await.expect("cut");
+                truth = Bytes::new();
+            } else {
+                let bytes = sample(seed, length);
+                put(&writer, at, &bytes).await;
+                truth = patched(&truth, at, &bytes);
+            }
+            writer.sync().await.expect("durable");
+        }
+        if goes_on {
+            // Nobody is promised that.
+            put(&writer, truth.len() as u64, &"more".into()).await;
+        }
+        let again = desk.switched_off([writer], &Terms::background()).await;
+        again.writers.settled().await;
+        println!("{name}");
+        same(&again.object(KEY).expect("there"), &truth);
+        until(|| again.writers.spooled().0 == 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent() {
+    let desk = Desk::new(Terms::background());
+    let bytes = sample(1, 10 * PART + 5);
+    let synced = desk.create("synced").await;
+    put(&synced, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 10).await;
+    desk.bucket().set_faults([down()]);
+    put(&synced, 2 * PART, &"patch".into()).await;
+    synced.sync().await.expect("durable");
+    desk.write("closed", &bytes).await;
+    let unsynced = desk.create("unsynced").await;
+    put(&unsynced, 0, &bytes).await;
+    until(|| {
+        desk.writers
+            .pending()
+            .iter()
+            .any(|it| it.stage == Stage::Waiting)
+    })
+    .await;
+    let before = desk.bucket().count("part");
+    let again = desk
+        .switched_off([synced, unsynced], &Terms::background())
+        .await;
+    again.bucket().set_faults([]);
+    again.writers.settled().await;
+    let truth = patched(&bytes, 2 * PART, b"patch");
+    same(&again.object("synced").expect("there"), &truth);
+    same(&again.object("closed").expect("there"), &bytes);
+    assert_eq!(again.object("unsynced"), None, "nobody was promised it");
+    let sent = again.bucket().count("part") - before;
+    assert_eq!(
+        sent,
+        2 + 11,
+        "one changed, one not sent before; and all of the other"
+    );
+    until(|| again.bucket().uploads_under_way().is_empty()).await;
+    until(|| again.writers.spooled().0 == 0).await;
+}
+
+/// What one process wrote and did not sync is gone with it: what the next one syncs does not bring it back,
+/// as zeros, where the object has bytes.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_synced_stays_gone_over_two_restarts() {
+    let base = sample(1, 10 * PART);
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, base.clone());
+    let writer = desk.change(KEY).await;
+    put(&writer, 5000, &sample(2, 1000)).await;
+    writer.sync().await.expect("durable");
+    put(&writer, 1000, &sample(3, 1000)).await;
+    writer.truncate(9000).await.expect("cut");
+    desk.bucket().set_faults([down()]);
+    let second = desk.switched_off([writer], &Terms::background()).await;
+    let writer = second.writers.find(source(&second), &valid(KEY));
+    let writer = writer.expect("it was promised");
+    put(&writer, 0, &"second".into()).await;
+    writer.sync().await.expect("durable");
+    let third = second.switched_off([writer], &Terms::background()).await;
+    third.bucket().set_faults([]);
+    third.writers.settled().await;
+    let mut truth = base.slice(..9000).to_vec();
+    truth[5000..6000].copy_from_slice(&sample(2, 1000));
+    truth[..6].copy_from_slice(b"second");
+    same(&third.object(KEY).expect("there"), &truth.into());
+}
+
+/// The same of a small object, which is in its journal alone.
+#[tokio::test(start_paused = true)]
+async fn a_small_object_outlives_two_restarts() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([down()]);
+    let writer = desk.create(KEY).await;
+    writer.sync().await.expect("durable");
+    put(&writer, 0, &sample(1, 500)).await;
+    let second = desk.switched_off([writer], &Terms::background()).await;
+    let writer = second.writers.find(source(&second), &valid(KEY));
+    let writer = writer.expect("it was promised");
+    put(&writer, 0, &sample(2, 100)).await;
+    writer.sync().await.expect("durable");
+    let third = second.switched_off([writer], &Terms::background()).await;
+    third.bucket().set_faults([]);
+    third.writers.settled().await;
+    same(&third.object(KEY).expect("there"), &sample(2, 100));
+}
