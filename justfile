@@ -78,6 +78,8 @@ long-mount:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
         TIDEGATE_FSX_OPS=100000 TIDEGATE_KILLS=50 TIDEGATE_MODEL_SEEDS=50 \
         cargo test -p tidegate --features real-parts --test real_mount_proof -- --test-threads 1
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        cargo test -p tidegate --features real-parts --test write_minio -- --ignored too_large
 
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: release

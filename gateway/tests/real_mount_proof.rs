@@ -32,6 +32,8 @@ mod model;
 mod outage;
 #[path = "real_mount_proof/programs.rs"]
 mod programs;
+#[path = "real_mount_proof/terms.rs"]
+mod terms;
 
 /// What an environment variable says, else `short`.
 fn count(variable: &str, short: u64) -> u64 {

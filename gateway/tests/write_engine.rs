@@ -75,6 +75,27 @@ async fn what_is_written_again_is_sent_again() {
     assert_eq!(desk.bucket().count("part"), 12);
 }
 
+/// A bucket that puts parts together wrongly is found out, and what was written is not given up.
+#[tokio::test]
+async fn what_is_completed_must_have_the_length_that_was_written() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 10 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 10).await;
+    desk.bucket().set_faults([Fault::Damage]);
+    let refused = writer.commit(Commit::Close).await;
+    assert_eq!(
+        refused.map_err(|error| error.to_string()),
+        Err("the origin's answer is wrong: the completed object has another length".to_owned())
+    );
+    assert_eq!(desk.bucket().count("complete"), 1);
+    desk.bucket().set_faults([]);
+    writer.commit(Commit::Close).await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+    assert!(desk.bucket().uploads_under_way().is_empty());
+}
+
 #[tokio::test]
 async fn a_changed_object_copies_what_is_untouched() {
     let desk = Desk::plain();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Engine, Open, Source, Writer, Writers};
+use tidegate::origin::{CopySource, Guard};
 use tidegate::plan::{ByteRange, ObjectKey, RangeSpec};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]
@@ -160,6 +161,56 @@ async fn an_object_larger_than_the_spool_is_written_in_order() {
     assert_eq!(uploads, Ok(vec![]));
 }
 
+/// Beyond what one request copies (5 GiB), an object is copied by parts.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes 11 GiB: `just long-mount`"]
+async fn an_object_too_large_for_one_copy_is_renamed() {
+    const GIB: u64 = 1 << 30;
+    const SIZE: u64 = 5 * GIB + 5;
+    let world = World::start(GIB).await;
+    let origin = world.source.origin.writing();
+    let put = |name, bytes: Bytes| {
+        let (key, bytes) = (key(name), bytes.into());
+        async move { origin.put(&key, Vec::new(), bytes, Guard::None).await }
+    };
+    let written = put("block", sample(1, GIB)).await.expect("written");
+    let (from, to) = (key("from"), key("to"));
+    let upload = origin.begin(&from, Vec::new()).await.expect("begun");
+    let mut parts = Vec::new();
+    for number in 1..=5 {
+        let (key, etag) = (key("block"), written.etag.clone());
+        let block = CopySource { key, etag };
+        let whole = ByteRange::new(0, GIB);
+        let tag = origin.copy_part(&upload, number, block, whole).await;
+        parts.push((number, tag.expect("copied")));
+    }
+    let tail = origin.part(&upload, 6, Bytes::from("tail!").into()).await;
+    parts.push((6, tail.expect("a part")));
+    let done = origin.complete(&upload, parts, Guard::None).await;
+    done.expect("completed");
+    let renamed = world.writers.rename(&world.source, &from, &to).await;
+    renamed.expect("renamed");
+    assert!(world.source.origin.head(&from).await.is_err());
+    let open = Open::default();
+    let object = world.engine.open(&world.source, &to, open).await;
+    let object = object.expect("there");
+    assert_eq!(object.version().size, SIZE);
+    let block = sample(1, GIB);
+    for at in [0, GIB - 4, 3 * GIB - 7, 5 * GIB - 10] {
+        let mut reader = object.read_at(ByteRange::new(at, (at + 15).min(SIZE)));
+        let mut bytes = Vec::new();
+        while let Some(piece) = reader.next().await {
+            bytes.extend_from_slice(&piece.expect("readable"));
+        }
+        let byte = |at: u64| match at.checked_sub(5 * GIB) {
+            Some(at) => b"tail!"[at as usize],
+            None => block[(at % GIB) as usize],
+        };
+        let truth: Vec<_> = (at..(at + 15).min(SIZE)).map(byte).collect();
+        assert_eq!(bytes, truth, "from {at}");
+    }
+}
+
 /// How long 1 GiB takes, against the same bytes sent bare: as many parts of the same size at once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement: run it alone, in release, with --nocapture"]
@@ -189,9 +240,7 @@ async fn how_fast_it_is_beside_bare_parts() {
             .buffered(16)
             .collect()
             .await;
-        let done = origin
-            .complete(&upload, parts, tidegate::origin::Guard::None)
-            .await;
+        let done = origin.complete(&upload, parts, Guard::None).await;
         done.expect("completed");
         let bare = began.elapsed();
 

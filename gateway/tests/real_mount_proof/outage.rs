@@ -1,5 +1,7 @@
 //! The origin goes away under 32 readers and writers, and comes back.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::close;
 use crate::desk::{LONG, MIB, behind_a_door, sample, stored, until};
 use crate::mount::{Mounted, blocking, run_in};
 
@@ -153,4 +156,43 @@ async fn an_origin_that_is_down_and_up_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_origin_that_hangs_and_answers_again() {
     goes_and_comes_back(true).await;
+}
+
+/// Whoever stops the service waits for no close, and no close says that something arrived that did not.
+#[tokio::test(flavor = "multi_thread")]
+async fn unmounting_while_a_close_waits() {
+    let (_minio, _bucket, door, settings) = behind_a_door().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let lines = format!(
+        "writable = true\ndeadline = \"1h\"\n[spool]\npath = \"{}\"\n\
+         [http]\ndrain = \"1s\"\n",
+        spool.path().display()
+    );
+    let mounted = Mounted::start(&settings, &lines).await;
+    mounted.says(&["mkdir", "f"]).await;
+    let path = mounted.path("f/file");
+    let file = blocking(move || {
+        let mut file = File::create(path).expect("created");
+        file.write_all(b"bytes").expect("written");
+        file
+    });
+    let file = file.await;
+    door.stick();
+    let closed = blocking(move || close(file));
+    let gone = async {
+        until("it is on its way", async || {
+            let pending = mounted.gateway.look("/pending").await.text();
+            pending.contains(r#""stage":"sending""#)
+        })
+        .await;
+        let Mounted { gateway, folder } = mounted;
+        gateway.stop().await;
+        folder
+    };
+    let (closed, folder) = timeout(LONG, async { tokio::join!(closed, gone) })
+        .await
+        .expect("in time");
+    assert!(closed.is_err(), "it is not in the bucket: {closed:?}");
+    let there = std::fs::read_dir(folder.path()).expect("a plain folder");
+    assert_eq!(there.count(), 0);
 }

@@ -94,6 +94,7 @@ impl State {
     /// What it waits for.
     pub(super) fn stage(&self) -> Stage {
         match (&self.trouble, self.queued) {
+            _ if self.closing => Stage::Sending,
             (Some(error), _) if !error.is_passing() => Stage::Refused,
             (Some(_), true) => Stage::Waiting,
             (None, true) => Stage::Sending,

@@ -40,7 +40,7 @@ pub enum Fault {
     IgnoreConditions,
     /// A write is carried out, and its answer is lost.
     LoseAnswer,
-    /// What arrives of a payload is not what was sent.
+    /// What arrives of a payload is not what was sent; what is completed lacks its last byte.
     Damage,
 }
 

@@ -126,7 +126,10 @@ impl FakeOrigin {
                 upload,
                 parts,
                 guard,
-            } => self.complete(&upload, &parts, &guard),
+            } => {
+                let lacks = usize::from(faults.contains(&Fault::Damage));
+                self.complete(&upload, &parts, &guard, lacks)
+            }
             Write::Abort(upload) => {
                 self.state().uploads.remove(&upload.id);
                 Ok(Wrote::Done)
@@ -224,6 +227,7 @@ impl FakeOrigin {
         upload: &Upload,
         parts: &[(u32, ETag)],
         guard: &Guard,
+        lacks: usize,
     ) -> Result<Wrote, OriginError> {
         let (begun, min_part) = {
             let state = self.state();
@@ -244,6 +248,7 @@ impl FakeOrigin {
             }
             bytes.extend_from_slice(part);
         }
+        bytes.truncate(bytes.len() - lacks);
         let etag = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
         let etag = etag.expect("tags of ours");
         let wrote = self.install(&begun.key, bytes.into(), etag, begun.headers, guard)?;

@@ -1,0 +1,72 @@
+//! What the configuration of a mount says of it holds: whose the files are, and who may look.
+
+use crate::desk::Desk;
+
+/// A user who is neither root nor the owner.
+const NOBODY: [&str; 4] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+];
+
+/// What somebody else gets of a file.
+async fn nobody_reads(desk: &Desk) -> Result<String, String> {
+    let read = desk
+        .mounted
+        .run(&[&NOBODY[..], &["cat", "file"]].concat())
+        .await;
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    match read.status.success() {
+        true => Ok(text(read.stdout)),
+        false => Err(text(read.stderr)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_permissions_and_space_are_as_configured() {
+    let desk = Desk::start("uid = 1234\ngid = 4321\numask = \"027\"\n").await;
+    desk.mounted
+        .says(&["sh", "-c", "mkdir folder && echo here > file"])
+        .await;
+    let shown = desk
+        .mounted
+        .says(&["stat", "-c", "%u %g %a %F", "folder", "file"])
+        .await;
+    assert_eq!(
+        shown,
+        "1234 4321 750 directory\n1234 4321 640 regular file\n"
+    );
+    // A pebibyte, of which nothing is ever taken, in blocks of 4 KiB.
+    let space = desk
+        .mounted
+        .says(&["stat", "-f", "-c", "%S %b %f %a %l", "."])
+        .await;
+    assert_eq!(space, "4096 274877906944 274877906944 274877906944 255\n");
+    let refused = nobody_reads(&desk).await.expect_err("nobody else may look");
+    assert!(refused.contains("Permission denied"), "{refused}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_may_look_where_it_is_allowed_and_permissions_count() {
+    let desk = Desk::start("allow_other = true\n").await;
+    desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
+    assert_eq!(nobody_reads(&desk).await.as_deref(), Ok("here\n"));
+    let line = [
+        &NOBODY[..],
+        &["sh", "-c", "echo mine > other || rm -f file"],
+    ]
+    .concat();
+    assert!(
+        !desk.mounted.run(&line).await.status.success(),
+        "root's alone"
+    );
+    desk.is("file", b"here\n").await;
+    desk.stop().await;
+    let desk = Desk::start("allow_other = true\numask = \"077\"\n").await;
+    desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
+    let refused = nobody_reads(&desk).await.expect_err("not even to be read");
+    assert!(refused.contains("Permission denied"), "{refused}");
+    desk.stop().await;
+}
