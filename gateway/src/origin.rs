@@ -248,9 +248,16 @@ pub enum OriginError {
     /// Not reached, cut off, or a 5xx.
     #[error("the origin is unavailable ({0})")]
     Unavailable(&'static str),
-    /// The upload, or a part that it was to be completed from, is not there (any more).
+    /// The upload is not there (any more).
     #[error("no such upload")]
     NoSuchUpload,
+    /// A part that an upload was to be completed from is another one, or is not taken with the others.
+    #[error("a part is another one")]
+    InvalidPart,
+    /// The store does not know something that was asked for with the request (501 `NotImplemented`,
+    /// 400 `InvalidArgument`): it would refuse the same again.
+    #[error("the origin does not know this kind of request")]
+    Unsupported,
     /// What arrived is not what was sent: the checksums differ.
     #[error("the bytes were damaged on their way")]
     Damaged,

@@ -295,40 +295,6 @@ async fn what_was_written_in_order_is_read_back_too_if_so_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_is_found_out() {
-    let desk = Desk::plain();
-    for (key, how) in [("a", How::Create), ("b", How::CreateNew)] {
-        let bytes = sample(1, 3 * PART);
-        let writer = desk.open(key, how).await.expect("opened");
-        put(&writer, 0, &bytes).await;
-        until(|| desk.bucket().count("part").is_multiple_of(3)).await;
-        settle().await;
-        desk.bucket().fail_next([Fault::LoseAnswer]);
-        writer.commit(Commit::Close).await.expect("it is there");
-        same(&desk.object(key).expect("there"), &bytes);
-    }
-    let small = desk.open("c", How::CreateNew).await.expect("opened");
-    put(&small, 0, &"small".into()).await;
-    desk.bucket().fail_next([Fault::LoseAnswer]);
-    small.commit(Commit::Close).await.expect("it is there");
-    assert_eq!(desk.object("c"), Some("small".into()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_upload_that_somebody_gave_up_is_begun_anew() {
-    let desk = Desk::plain();
-    let bytes = sample(1, 5 * PART);
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &bytes).await;
-    until(|| desk.bucket().count("part") == 5).await;
-    let origin = &source(&desk).origin;
-    let uploads = origin.writing().uploads(&valid(KEY)).await.expect("a list");
-    origin.writing().abort(&uploads[0]).await.expect("gone");
-    writer.commit(Commit::Close).await.expect("committed");
-    same(&desk.object(KEY).expect("there"), &bytes);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_close_says_what_is_wrong_and_the_next_goes_on_from_there() {
     let desk = Desk::plain();
     let bytes = sample(1, 10 * PART);

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate::engine::Open;
 use tidegate::engine::upload::{Commit, How};
+use tidegate::engine::{Open, WriteError};
 use tidegate::origin;
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::settings::Credentials;
@@ -73,10 +73,13 @@ async fn writes_until_it_is_killed() {
     let (_engine, source, writers) = start(Path::new(&spool), ROOM, &settings).await;
     let mut number: u64 = variable(FROM).parse().expect("a number");
     loop {
-        let writer = writers
-            .open(&source, &key(number), How::Create, Vec::new())
-            .await;
-        let writer = writer.expect("opened");
+        let key = key(number);
+        let open = |how| writers.open(&source, &key, how, Vec::new());
+        // What must be new is published under a condition, which its own object does not fulfil.
+        let writer = match open(How::CreateNew).await {
+            Err(WriteError::Exists) => open(How::Create).await.expect("opened"),
+            writer => writer.expect("opened"),
+        };
         let mut rest = content(number);
         let mut offset = 0;
         while !rest.is_empty() {

@@ -48,6 +48,8 @@ impl From<OriginError> for Error {
             OriginError::Unavailable(_) => Self::Unavailable,
             OriginError::BadAnswer(what) => Self::BadOrigin(what),
             OriginError::NoSuchUpload => Self::BadOrigin("the upload is gone"),
+            OriginError::InvalidPart => Self::BadOrigin("a part is another one"),
+            OriginError::Unsupported => Self::BadOrigin("it does not know this kind of request"),
             OriginError::Damaged => Self::BadOrigin("the bytes were damaged on their way"),
         }
     }

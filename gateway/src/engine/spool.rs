@@ -228,10 +228,10 @@ impl Spool {
 
     /// The draft of a journal.
     fn recover_one(&self, read: &Read) -> io::Result<(Arc<SpoolFile>, Replayed)> {
-        let replayed = replay::replay(&read.records).map_err(io::Error::other)?;
+        let mut replayed = replay::replay(&read.records).map_err(io::Error::other)?;
         let (slots, memory) = (self.slots.clone(), self.memory.clone());
         let journal = (read.id, read.sound);
-        let file = SpoolFile::reopen(slots, &read.path, journal, &replayed, memory)?;
+        let file = SpoolFile::reopen(slots, &read.path, journal, &mut replayed, memory)?;
         self.space.take(replayed.draft.local().bytes());
         Ok((Arc::new(file), replayed))
     }

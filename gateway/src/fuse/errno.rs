@@ -41,6 +41,7 @@ pub(super) fn written(error: &WriteError, key: &str) -> Errno {
         WriteError::Full => Errno::ENOSPC,
         WriteError::TooLarge => Errno::EFBIG,
         WriteError::Origin(error) => of(error),
+        WriteError::Unsupported => Errno::EOPNOTSUPP,
         WriteError::Gone(_)
         | WriteError::Spool(_)
         | WriteError::Lost

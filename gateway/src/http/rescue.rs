@@ -125,9 +125,10 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
         WriteError::Full | WriteError::Closing => {
             (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
         }
-        WriteError::Lost | WriteError::Gone(_) | WriteError::Origin(_) => {
-            (StatusCode::BAD_GATEWAY, "bad gateway")
-        }
+        WriteError::Lost
+        | WriteError::Gone(_)
+        | WriteError::Unsupported
+        | WriteError::Origin(_) => (StatusCode::BAD_GATEWAY, "bad gateway"),
         WriteError::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
     }
 }

@@ -52,6 +52,7 @@ struct State {
     /// Uploads begun so far: the source of their ids.
     begun: u64,
     min_part: Option<u64>,
+    equal_parts: bool,
     writes_log: Vec<&'static str>,
 }
 

@@ -208,6 +208,8 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::Unavailable(_) => "unavailable",
         OriginError::BadAnswer(_) => "bad_answer",
         OriginError::NoSuchUpload => "no_such_upload",
+        OriginError::InvalidPart => "invalid_part",
+        OriginError::Unsupported => "unsupported",
         OriginError::Damaged => "damaged",
     }
 }

@@ -186,11 +186,13 @@ impl Write {
     }
 
     /// Whether it does no harm a second time, though the first may have been carried out. A guarded
-    /// write would be refused over what it wrote itself, and an upload is completed once.
+    /// write would be refused over what it wrote itself, as would be a copy of an object onto itself,
+    /// which may give it another tag; and an upload is completed once.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         match self {
             Self::Put { guard, .. } => *guard == Guard::None,
+            Self::Copy { source, key, .. } => source.key != *key,
             Self::Complete { .. } => false,
             _ => true,
         }

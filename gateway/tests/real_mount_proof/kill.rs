@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -56,7 +56,13 @@ enum Step {
 /// Writes files until a call fails, as it does when nobody answers any more.
 fn write_on(folder: &Path, mut number: u64, stride: u64, told: &Sender<Step>) {
     let write = |number: u64| -> std::io::Result<()> {
-        let mut file = File::create(folder.join(name(number)))?;
+        let path = folder.join(name(number));
+        // As `cp` does: what must be new is published under a condition, which its own object does not
+        // fulfil.
+        let mut file = match File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => File::create(&path)?,
+            file => file?,
+        };
         for piece in content(number).chunks(64 << 10) {
             file.write_all(piece)?;
             let _ = told.send(Step::Went);

@@ -52,7 +52,7 @@ impl Memory {
 
     /// So many bytes, at once or not at all. Nobody waits for them: there is another way without.
     pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
-        Some([self.share.try_demand(bytes)?, self.budget.ahead(bytes)?])
+        Some([self.share.ahead(bytes)?, self.budget.ahead(bytes)?])
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn has_what_was_written_last() {
-        let memory = Memory::new(Budget::new(2 * 4096), Budget::new(1 << 20));
+        let memory = Memory::new(Budget::new(3 * 4096), Budget::new(1 << 20));
         let blocks = Blocks::default();
         for n in 0..3 {
             let charged = memory.take(4096);

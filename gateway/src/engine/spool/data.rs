@@ -131,6 +131,13 @@ impl Data {
         self.file.get().is_some()
     }
 
+    /// Bytes of the file.
+    pub(super) fn length(&self) -> io::Result<u64> {
+        self.file
+            .get()
+            .map_or(Ok(0), |file| Ok(file.metadata()?.len()))
+    }
+
     fn end(&self) -> MutexGuard<'_, End> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }

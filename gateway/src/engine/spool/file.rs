@@ -62,7 +62,7 @@ impl SpoolFile {
         slots: Arc<Slots>,
         journal: &Path,
         (id, sound): (u64, u64),
-        replayed: &Replayed,
+        replayed: &mut Replayed,
         memory: Memory,
     ) -> io::Result<Self> {
         let log = Log::new(slots.clone(), id, replayed.begin.clone());
@@ -86,6 +86,13 @@ impl SpoolFile {
                 io::ErrorKind::NotFound,
                 "its data is missing",
             ));
+        }
+        // Only a cut shortens it, and it may be that nobody could be told of that.
+        let local = Vec::from_iter(replayed.draft.local().iter().filter(|it| elsewhere(*it)));
+        let length = data.length()?;
+        if local.last().is_some_and(|last| last.end > length) {
+            tracing::warn!(path = %path.display(), length, "what was cut off stays so");
+            replayed.draft.truncate(length).map_err(io::Error::other)?;
         }
         data.keep_only(replayed.draft.local(), replayed.draft.size())?;
         Ok(Self::of(slots, path, data, log))
@@ -324,7 +331,7 @@ mod tests {
             .log
             .write_to(slots.take().expect("there is room again"));
         file.sync(&[]).expect("there is room again");
-        let [(id, path, found, sound)] = &journals(directory.path())[..] else {
+        let [(id, path, found, sound)] = &mut journals(directory.path())[..] else {
             panic!("one journal");
         };
         assert!(found.promised && found.draft.size() == 5000);
@@ -349,9 +356,9 @@ mod tests {
             .expect("elsewhere");
         file.write(0, vec![8; 100].into()).expect("written");
         file.sync(&[wrote(100)]).expect("it can promise again");
-        let found = journals(directory.path());
+        let mut found = journals(directory.path());
         let anew = found
-            .iter()
+            .iter_mut()
             .find(|(.., found, _)| found.begin.key == "another");
         let (id, path, replayed, sound) = anew.expect("a journal");
         assert!(replayed.promised && replayed.draft.size() == 100);

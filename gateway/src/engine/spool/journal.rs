@@ -88,8 +88,13 @@ pub(in crate::engine) enum Record {
     Reopened,
     /// It has other headers.
     Headers(Vec<(String, String)>),
-    /// An upload was begun.
-    Upload { key: String, id: String },
+    /// An upload was begun, with these headers.
+    Upload {
+        key: String,
+        id: String,
+        #[serde(default)]
+        headers: Vec<(String, String)>,
+    },
     /// A part, counted from 0, was sent as it is.
     Part {
         index: u32,

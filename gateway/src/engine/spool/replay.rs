@@ -16,8 +16,8 @@ pub(in crate::engine) struct Replayed {
     /// The checksums that parts were sent with. Of what was written into them since, and was not made
     /// durable, the data file may have something.
     pub(in crate::engine) sums: BTreeMap<u32, u64>,
-    /// Key and id of the upload under way.
-    pub(in crate::engine) upload: Option<(String, String)>,
+    /// The upload under way.
+    pub(in crate::engine) upload: Option<Begun>,
     /// Bytes that are in the journal, not in the data file: where in the object, and where there.
     pub(in crate::engine) kept: Option<(ByteRange, u64)>,
     /// The parts that it was being completed of.
@@ -26,6 +26,14 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) promised: bool,
     /// Whether it was closed.
     pub(in crate::engine) closed: bool,
+}
+
+/// An upload as a journal tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::engine) struct Begun {
+    pub(in crate::engine) key: String,
+    pub(in crate::engine) id: String,
+    pub(in crate::engine) headers: Vec<(String, String)>,
 }
 
 /// A journal whose records do not fit together.
@@ -109,7 +117,13 @@ impl Replayed {
                 self.completing = None;
             }
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
-            Record::Upload { key, id } => self.upload = Some((key.clone(), id.clone())),
+            Record::Upload { key, id, headers } => {
+                self.upload = Some(Begun {
+                    key: key.clone(),
+                    id: id.clone(),
+                    headers: headers.clone(),
+                });
+            }
             Record::Part {
                 index,
                 length,

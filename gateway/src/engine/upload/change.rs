@@ -92,6 +92,12 @@ impl Writers {
         if let Some(writing) = open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
+        // What was written meanwhile was not copied, and stays.
+        let now = source.origin.head(from).await;
+        if now.is_ok_and(|now| now.etag != moved) {
+            supersede(&self.0, &old, None).await;
+            return Err(WriteError::Changed);
+        }
         deleted(&self.0, source, &old).await?;
         Ok(moved)
     }
@@ -162,7 +168,11 @@ impl Inner {
         state.guard = Guard::Same(etag.clone());
         state.base = Some(Pinned {
             key: new.key.clone(),
-            version: Arc::new(Version { etag, ..version }),
+            version: Arc::new(Version {
+                etag,
+                version_id: None,
+                ..version
+            }),
         });
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::writing::{Pinned, Writing};
+use super::writing::{Pinned, Tried, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::names::Facts;
 use crate::engine::resolve;
@@ -23,7 +23,7 @@ use crate::store::{Entry, Record as Known};
 const COPY: u64 = 1 << 30;
 
 /// How often a lost upload is begun anew within one commit.
-const ATTEMPTS: u32 = 3;
+pub(super) const ATTEMPTS: u32 = 3;
 
 /// A version that was published, and whether the bucket was asked for it since.
 pub(super) struct Published {
@@ -56,7 +56,12 @@ impl Writing {
         }
         let mut published = self.publish().await;
         for _ in 1..ATTEMPTS {
-            if !matches!(published, Err(WriteError::Lost)) || self.state().draft.has_gone() {
+            let again = match published {
+                Err(WriteError::Lost) => self.can_send_anew(),
+                Err(WriteError::Changed) => self.was_ours().await,
+                _ => false,
+            };
+            if !again {
                 break;
             }
             published = self.publish().await;
@@ -79,6 +84,12 @@ impl Writing {
         result
     }
 
+    /// Whether what was lost is here still, or something is to be sent in its place.
+    fn can_send_anew(&self) -> bool {
+        let state = self.state();
+        !state.draft.has_gone() || state.draft.next(When::Closing).is_some()
+    }
+
     async fn publish(self: &Arc<Self>) -> Result<Published, WriteError> {
         if let Some(published) = self.go_on_completing().await? {
             return Ok(published);
@@ -94,6 +105,9 @@ impl Writing {
             (state.draft.size(), state.guard_now())
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
+            // What was appended, and cut off again, may have been sent.
+            let unused = self.state().upload.take();
+            unused.into_iter().for_each(|upload| self.give_up(upload));
             return Ok(published);
         }
         if size <= self.inner.settings.parts.first() {
@@ -104,8 +118,10 @@ impl Writing {
         self.mend_headers(published).await
     }
 
-    /// The process ended between the last part and the word that the object is there.
-    async fn go_on_completing(self: &Arc<Self>) -> Result<Option<Published>, WriteError> {
+    /// Nobody told whether the object was completed; the process may have ended since.
+    pub(super) async fn go_on_completing(
+        self: &Arc<Self>,
+    ) -> Result<Option<Published>, WriteError> {
         let (parts, upload, guard, size) = {
             let mut state = self.state();
             let upload = state.upload.clone();
@@ -138,7 +154,13 @@ impl Writing {
     ) -> Result<(Upload, Vec<(u32, ETag)>), WriteError> {
         self.verify_sent().await?;
         self.send_rest().await?;
-        let pieces = self.state().draft.pieces(COPY);
+        let pieces = {
+            let state = self.state();
+            let sizes = state.draft.sizes();
+            state
+                .draft
+                .pieces(if state.apart { sizes.first() } else { COPY })
+        };
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
@@ -148,8 +170,27 @@ impl Writing {
         let record = Record::Completing {
             parts: noted.collect(),
         };
-        self.state().records.push(record);
-        self.flush().await?;
+        let (promised, all_told) = {
+            let mut state = self.state();
+            state.note_written();
+            state.records.push(record);
+            state.completing = Some(parts.clone());
+            let told = !state.promised || !state.unsynced;
+            (state.promised, told && !state.draft.has_gone())
+        };
+        // What it is completed of is what a crash must find: not what was promised before.
+        let noted = match promised {
+            true => self.sync().await,
+            false => self.flush().await,
+        };
+        match noted {
+            // A disk that is full must not keep from it what frees room.
+            Err(error) if all_told => {
+                let key = upload.key.as_str();
+                tracing::warn!(%error, key, "the journal cannot be told of a completion");
+            }
+            noted => noted?,
+        }
         Ok((upload, parts))
     }
 
@@ -246,7 +287,7 @@ impl Writing {
     }
 
     /// The object is there: so says the bucket, and from now on everybody here.
-    async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
+    pub(super) async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
         let id = self.id();
         let version = Arc::new(published.version);
         let known = published.confirmed.then(|| version.clone());
@@ -258,6 +299,8 @@ impl Writing {
             state.draft = state.draft.next_from(version.size);
             state.guard = Guard::Same(version.etag.clone());
             state.upload = None;
+            state.completing = None;
+            state.tried = Tried::No;
             state.dirty = false;
             state.committed = Some(version.clone());
             let base = Pinned {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::WriteError;
-use super::commit::Published;
-use super::writing::Writing;
+use super::commit::{ATTEMPTS, Published};
+use super::writing::{Tried, Writing};
 use crate::engine::Error;
-use crate::origin::write::MAX_COPY;
+use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, Upload};
 use crate::plan::upload::From;
 use crate::plan::{ByteRange, ETag, ObjectKey, Version};
@@ -29,13 +29,15 @@ impl Writing {
             Ok(written) => return self.verify(upload, written.etag, size).await,
             Err(error) => error,
         };
-        let unknown = matches!(
-            error,
+        let unknown = match error {
             OriginError::NoSuchUpload
-                | OriginError::Timeout(_)
-                | OriginError::Unavailable(_)
-                | OriginError::BadAnswer(_)
-        );
+            | OriginError::Timeout(_)
+            | OriginError::Unavailable(_)
+            | OriginError::BadAnswer(_) => true,
+            // It may be the version that an earlier try made. Not by its length alone.
+            OriginError::Changed => expected.is_some(),
+            _ => false,
+        };
         if unknown {
             let found = self.look_for(&upload.key, size, expected.as_ref(), count);
             if let Some(version) = found.await {
@@ -45,10 +47,29 @@ impl Writing {
                 });
             }
         }
-        if error == OriginError::NoSuchUpload {
-            self.lost(upload);
+        match &error {
+            OriginError::NoSuchUpload => self.lost(upload),
+            OriginError::InvalidPart => self.unsend(upload),
+            _ if unknown && error != OriginError::Changed => {
+                self.state().tried = expected.map_or(Tried::No, Tried::As);
+            }
+            _ => {}
         }
         Err(error.into())
+    }
+
+    /// Whether what is in the bucket is what an earlier try wrote, of which nobody told. Then it is what
+    /// is changed from now on.
+    pub(super) async fn was_ours(&self) -> bool {
+        let Tried::As(tag) = std::mem::take(&mut self.state().tried) else {
+            return false;
+        };
+        let found = self.source.origin.head(&self.id().key).await;
+        let found = found.ok().filter(|version| version.etag.weak_eq(&tag));
+        if let Some(version) = &found {
+            self.state().guard = Guard::Same(version.etag.clone());
+        }
+        found.is_some()
     }
 
     /// What was completed has the length that was written. Another version by now is somebody
@@ -121,23 +142,51 @@ impl Writing {
                 _ => return Ok(None),
             }
         };
+        self.copied_onto_itself(&version, headers).await.map(Some)
+    }
+
+    /// Gives a version of the object other headers.
+    async fn copied_onto_itself(
+        &self,
+        version: &Version,
+        headers: Headers,
+    ) -> Result<Published, WriteError> {
         let key = self.id().key;
         let source = CopySource {
             key: key.clone(),
             etag: version.etag.clone(),
         };
-        let origin = self.source.origin.writing();
-        let written = origin.copy(source, &key, Some(headers.clone())).await?;
-        Ok(Some(Published {
-            version: Version {
-                etag: written.etag,
-                version_id: written.version_id,
-                last_modified: None,
-                headers,
-                size,
-            },
-            confirmed: false,
-        }))
+        let origin = &self.source.origin;
+        let error = match origin
+            .writing()
+            .copy(source, &key, Some(headers.clone()))
+            .await
+        {
+            Ok(written) => {
+                return Ok(Published {
+                    version: Version {
+                        etag: written.etag,
+                        version_id: written.version_id,
+                        last_modified: None,
+                        headers,
+                        size: version.size,
+                    },
+                    confirmed: false,
+                });
+            }
+            Err(error) => error,
+        };
+        // It may have been carried out, now or at an earlier try, and its tag may be another: its
+        // headers tell.
+        match origin.head(&key).await {
+            Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
+                Ok(Published {
+                    version: found,
+                    confirmed: true,
+                })
+            }
+            _ => Err(error.into()),
+        }
     }
 
     /// Headers that were set after the upload was begun: a copy of the object onto itself has them.
@@ -157,26 +206,20 @@ impl Writing {
             );
             return Ok(published);
         }
-        let source = CopySource {
-            key: key.clone(),
-            etag: published.version.etag.clone(),
-        };
-        let copied = self
-            .source
-            .origin
-            .writing()
-            .copy(source, &key, Some(headers.clone()))
-            .await;
-        let written = copied?;
-        Ok(Published {
-            version: Version {
-                etag: written.etag,
-                version_id: written.version_id,
-                last_modified: None,
-                headers,
-                ..published.version
-            },
-            confirmed: false,
-        })
+        for _ in 1..ATTEMPTS {
+            match self
+                .copied_onto_itself(&published.version, headers.clone())
+                .await
+            {
+                Err(error) if error.is_passing() => {}
+                copied => return copied,
+            }
+        }
+        self.copied_onto_itself(&published.version, headers).await
     }
+}
+
+/// The same headers, in whatever order.
+fn alike(one: &Headers, other: &Headers) -> bool {
+    one.len() == other.len() && one.iter().all(|header| other.contains(header))
 }

@@ -32,6 +32,10 @@ pub enum WriteError {
     /// the upload up behind our back.
     #[error("the upload is gone")]
     Lost,
+    /// The origin does not know the checksum or the condition that was sent with them, and would refuse
+    /// them again.
+    #[error("the origin knows no such checksum (CRC64NVME) or condition (If-Match, If-None-Match)")]
+    Unsupported,
     /// The bytes are not the ones that the client announced.
     #[error("the digest does not match")]
     Digest,
@@ -50,7 +54,8 @@ impl From<OriginError> for WriteError {
     fn from(error: OriginError) -> Self {
         match error {
             OriginError::Changed => Self::Changed,
-            OriginError::NoSuchUpload => Self::Lost,
+            OriginError::NoSuchUpload | OriginError::InvalidPart => Self::Lost,
+            OriginError::Unsupported => Self::Unsupported,
             error => Self::Origin(error.into()),
         }
     }

@@ -60,9 +60,19 @@ impl Writing {
         self.state().closing = true;
         self.wait_for_parts().await;
         self.state().failure = None;
-        let published = self.publish_hidden().await;
+        let published = self.make_readable().await;
         self.state().closing = false;
         published
+    }
+
+    async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
+        // A completion that nobody answered may have been one.
+        let under_its_key = self.go_on_completing().await?;
+        match under_its_key {
+            None if self.state().draft.has_gone() => self.publish_hidden().await,
+            None => Ok(()),
+            Some(published) => self.settle(published).await,
+        }
     }
 
     /// Deletes a base that only we know, behind the caller's back.

@@ -4,6 +4,7 @@
 //! somebody else changed, stays in the spool and is listed until someone decides. With the process
 //! it goes on after the next start.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,6 +167,7 @@ impl Writing {
                     let pause = PAUSE.pause(failures, 1.0);
                     tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
                     self.progress.send_replace(());
+                    self.state().hold_no_memory();
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
@@ -173,6 +175,7 @@ impl Writing {
                 }
                 Err(error) => {
                     tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+                    self.state().hold_no_memory();
                     break;
                 }
             }
@@ -185,13 +188,19 @@ impl Writing {
     /// A handle was dropped. The last one sees to what was written.
     pub(super) fn released(self: &Arc<Self>) {
         let abandoned = {
+            // In this order, as who joins does: nobody may join what is given up.
+            let mut writings = self.inner.writings();
             let mut state = self.state();
             state.handles -= 1;
             if state.handles > 0 {
                 return;
             }
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            state.removed || (refused && !state.promised)
+            let abandoned = state.removed || (refused && !state.promised);
+            if abandoned {
+                self.unlist(&mut writings, &state.id);
+            }
+            abandoned
         };
         if abandoned {
             remove(self.abandon());
@@ -231,11 +240,16 @@ impl Writing {
         if state.handles > 0 || state.queued || state.dirty && !state.removed {
             return;
         }
-        let listed = writings.get(&state.id);
-        if listed.is_some_and(|there| Arc::ptr_eq(there, self)) {
-            writings.remove(&state.id);
-        }
+        self.unlist(&mut writings, &state.id);
         remove(self.drop_file(&mut state));
+    }
+
+    /// Takes it out of the table, if it is there: who opens the object from now on has another draft.
+    pub(super) fn unlist(&self, writings: &mut HashMap<ObjectId, Arc<Self>>, id: &ObjectId) {
+        let listed = writings.get(id);
+        if listed.is_some_and(|there| std::ptr::eq(&raw const **there, self)) {
+            writings.remove(id);
+        }
     }
 }
 

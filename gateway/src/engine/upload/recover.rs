@@ -6,10 +6,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::Writers;
 use super::queue::remove;
-use super::writing::{Pinned, State, Writing};
+use super::writing::{Pinned, State, Tried, Writing};
 use crate::engine::Source;
 use crate::engine::spool::file::SpoolFile;
-use crate::engine::spool::journal::{Base, Begin, GuardWord};
+use crate::engine::spool::journal::{Base, GuardWord};
 use crate::engine::spool::replay::Replayed;
 use crate::engine::spool::{FILES, SpoolError};
 use crate::origin::write::Headers;
@@ -78,25 +78,34 @@ impl Writers {
             GuardWord::Absent => Guard::Absent,
             GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
         };
-        let headers = headers(begin);
+        let begun_with = replayed
+            .upload
+            .as_ref()
+            .map(|begun| headers(&begun.headers));
+        let headers = headers(&begin.headers);
         let base = match &begin.base {
             Some(base) => Some(pinned(base, &headers)?),
             None => None,
         };
         let upload = match &replayed.upload {
-            Some((key, id)) => Some(Upload {
-                key: ObjectKey::new(key).ok()?,
-                id: id.clone(),
+            Some(begun) => Some(Upload {
+                key: ObjectKey::new(&begun.key).ok()?,
+                id: begun.id.clone(),
             }),
             None => None,
         };
-        let mut state = State::new(&self.0, id, base, headers.clone(), guard);
+        let mut state = State::new(&self.0, id, base, headers, guard);
         state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
-        state.hidden = begin.hidden || upload.as_ref().is_some_and(|it| it.key != state.id.key);
+        // Where there is an upload, that tells: what began under another key goes to its own in the end.
+        state.hidden = match &upload {
+            Some(upload) => upload.key != state.id.key,
+            None => begin.hidden,
+        };
         state.upload = upload;
-        state.begun_with = headers;
+        state.begun_with = begun_with.unwrap_or_default();
         state.completing.clone_from(&replayed.completing);
+        state.tried = Tried::Perhaps;
         state.file = Some(file);
         state.dirty = true;
         state.promised = replayed.promised;
@@ -104,12 +113,12 @@ impl Writers {
     }
 }
 
-fn headers(begin: &Begin) -> Headers {
+fn headers(noted: &[(String, String)]) -> Headers {
     let header = |(name, value): &(String, String)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;
         Some((name, HeaderValue::try_from(value.as_str()).ok()?))
     };
-    begin.headers.iter().filter_map(header).collect()
+    noted.iter().filter_map(header).collect()
 }
 
 fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::writing::Writing;
+use super::writing::{Writing, noted};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
@@ -117,17 +117,18 @@ impl Writing {
                         state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
                         state.failure = Some(error);
-                        // An origin that fails may do so for long, and others want the memory.
-                        if let Some(file) = &state.file {
-                            file.let_go(ByteRange::new(0, u64::MAX));
-                        }
+                        state.hold_no_memory();
                     }
                 }
             }
             failed
         };
         if let Err(error) = self.flush().await {
-            self.state().failure = Some(error);
+            let mut state = self.state();
+            // Else the worst is that it is sent again after a crash; and what is published frees room.
+            if state.draft.has_gone() {
+                state.failure = Some(error);
+            }
         }
         // Room may be made of it now, for those who wait for some.
         self.inner.spool.space.nudge();
@@ -213,29 +214,52 @@ impl Writing {
         if state.removed || state.hidden != hidden || (!hidden && state.id.key != upload.key) {
             return false;
         }
-        state.begun_with = headers;
-        state.upload = Some(upload.clone());
         state.records.push(Record::Upload {
             key: upload.key.as_str().to_owned(),
             id: upload.id.clone(),
+            headers: noted(&headers),
         });
+        state.begun_with = headers;
+        state.upload = Some(upload.clone());
         true
     }
 
-    /// The upload, or a part of it, is not there any more: what was sent is sent again, if it still
-    /// can be.
+    /// The upload is not there any more: what was sent is sent again. Where bytes were nowhere else,
+    /// they are lost, and whoever writes on is told.
     pub(super) fn lost(&self, upload: &Upload) {
         let mut state = self.state();
-        if state.upload.as_ref() == Some(upload) && !state.draft.has_gone() {
-            tracing::warn!(
-                key = upload.key.as_str(),
-                "an upload is gone; beginning it anew"
+        if state.upload.as_ref() != Some(upload) {
+            return;
+        }
+        let key = upload.key.as_str();
+        state.completing = None;
+        if state.draft.has_gone() {
+            tracing::error!(
+                key,
+                "an upload is gone, and with it what had left the spool"
             );
-            state.draft.forget_sent();
-            state.records.push(Record::Unsent);
-            let left = state.upload.take();
+            state.trouble = Some(WriteError::Lost);
+            return;
+        }
+        tracing::warn!(key, "an upload is gone; beginning it anew");
+        state.draft.forget_sent();
+        state.records.push(Record::Unsent);
+        let left = state.upload.take();
+        drop(state);
+        left.into_iter().for_each(|upload| self.give_up(upload));
+    }
+
+    /// A part is not the one that it was thought to be, or the store takes none of different sizes in one
+    /// upload (R2): all that can be are sent again, and copied one by one.
+    pub(super) fn unsend(&self, upload: &Upload) {
+        let mut state = self.state();
+        state.apart = true;
+        if state.draft.has_gone() {
+            state.completing = None;
+            state.draft.unsend_local();
+        } else {
             drop(state);
-            left.into_iter().for_each(|upload| self.give_up(upload));
+            self.lost(upload);
         }
     }
 }

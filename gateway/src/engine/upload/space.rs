@@ -33,7 +33,7 @@ impl Inner {
             if space.try_take(bytes) {
                 return Ok(());
             }
-            if self.relieve().await? {
+            if self.relieve().await {
                 continue;
             }
             tokio::select! {
@@ -48,17 +48,23 @@ impl Inner {
     }
 
     /// Lets parts go, of whichever draft; where none can, has more of them sent.
-    async fn relieve(&self) -> Result<bool, WriteError> {
+    async fn relieve(&self) -> bool {
         let writings: Vec<_> = self.writings().values().cloned().collect();
         for writing in &writings {
-            if writing.evict().await? {
-                return Ok(true);
+            match writing.evict().await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => {
+                    // Its own writers are told; who waits here may be another.
+                    let id = writing.id();
+                    tracing::warn!(%error, key = id.key.as_str(), "cannot make room of what was sent");
+                }
             }
         }
         for writing in &writings {
             writing.kick(When::Pressed);
         }
-        Ok(false)
+        false
     }
 
     /// How much is let go of at once.

@@ -38,13 +38,8 @@ impl Inner {
 impl Still {
     /// What is being written goes nowhere from now on; nothing of it comes back after a crash.
     pub(super) async fn give_up(self) {
-        {
-            let mut writings = self.writing.inner.writings();
-            let there = writings.get(&self.id);
-            if there.is_some_and(|there| Arc::ptr_eq(there, &self.writing)) {
-                writings.remove(&self.id);
-            }
-        }
+        let writing = &self.writing;
+        writing.unlist(&mut writing.inner.writings(), &self.id);
         if let Some(file) = self.writing.abandon() {
             let _ = file.removed().await;
         }
@@ -53,7 +48,16 @@ impl Still {
     /// The object was written or deleted another way, after what waits here was closed: that is older.
     /// Who still has it open goes on.
     pub(in crate::engine) async fn superseded(self) {
-        if self.writing.state().handles == 0 {
+        let unused = {
+            // Nobody may join it meanwhile.
+            let mut writings = self.writing.inner.writings();
+            let unused = self.writing.state().handles == 0;
+            if unused {
+                self.writing.unlist(&mut writings, &self.id);
+            }
+            unused
+        };
+        if unused {
             self.give_up().await;
         }
     }

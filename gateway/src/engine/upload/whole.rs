@@ -3,13 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+
 use super::WriteError;
 use super::commit::Published;
-use super::writing::Writing;
+use super::writing::{Tried, Writing};
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Payload};
 use crate::plan::{ByteRange, ETag, Version};
+
+/// The tag of an object that is put in one request (S3, unless encrypted with keys of its own).
+fn tag(pieces: &[Bytes]) -> ETag {
+    ETag::of_bytes(pieces.iter().map(AsRef::as_ref))
+}
 
 impl Writing {
     /// An object of one part at most, in one request.
@@ -54,16 +61,26 @@ impl Writing {
                 },
                 confirmed: false,
             }),
-            Err(OriginError::Changed) => Err(WriteError::Changed),
+            Err(error) if guard == Guard::None => Err(error.into()),
+            Err(OriginError::Changed) => {
+                let mut state = self.state();
+                if state.tried == Tried::Perhaps {
+                    state.tried = Tried::As(tag(&pieces));
+                }
+                Err(WriteError::Changed)
+            }
             Err(error) => {
-                let ours = ETag::of_bytes(pieces.iter().map(AsRef::as_ref));
-                match self.look_for(&key, size, Some(&ours), 1).await {
-                    Some(version) if guard != Guard::None => Ok(Published {
+                let ours = tag(&pieces);
+                if let Some(version) = self.look_for(&key, size, Some(&ours), 1).await {
+                    return Ok(Published {
                         version,
                         confirmed: true,
-                    }),
-                    _ => Err(error.into()),
+                    });
                 }
+                if !error.proves_undone() {
+                    self.state().tried = Tried::As(ours);
+                }
+                Err(error.into())
             }
         }
     }

@@ -66,8 +66,8 @@ impl Writer {
     /// spool is full.
     ///
     /// # Errors
-    /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
-    /// After an error the bytes of the range are undefined, and all others as they were.
+    /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`],
+    /// [`WriteError::Lost`]. After an error the bytes of the range are undefined, and all others as they were.
     pub async fn write_at(&self, offset: u64, bytes: Bytes) -> Result<(), WriteError> {
         self.write(Some(offset), bytes).await.map(drop)
     }
@@ -82,6 +82,7 @@ impl Writer {
 
     async fn write(&self, offset: Option<u64>, bytes: Bytes) -> Result<u64, WriteError> {
         let writing = &self.writing;
+        writing.state().whole()?;
         loop {
             // Before the gate: what makes room may need it.
             let room = writing.make_room(offset, bytes.len() as u64).await?;
@@ -143,8 +144,9 @@ impl Writer {
     /// of the process or the machine it is there, and is committed.
     ///
     /// # Errors
-    /// [`WriteError::Spool`].
+    /// [`WriteError::Spool`], [`WriteError::Lost`].
     pub async fn sync(&self) -> Result<(), WriteError> {
+        self.writing.state().whole()?;
         match self.is_dirty() {
             true => self.writing.sync().await,
             false => Ok(()),

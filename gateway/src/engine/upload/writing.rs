@@ -23,7 +23,7 @@ use crate::engine::spool::journal::{Base, Begin, GuardWord, Record};
 use crate::origin::write::Headers;
 use crate::origin::{CopySource, Guard, Upload};
 use crate::plan::upload::Draft;
-use crate::plan::{ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
+use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
 /// See the module's head.
 pub(super) struct Writing {
@@ -51,11 +51,15 @@ pub(super) struct State {
     pub(super) begun_with: Headers,
     /// Parts go up under a hidden key.
     pub(super) hidden: bool,
+    /// Each part is copied for itself: the store wants all of one size.
+    pub(super) apart: bool,
     /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
     /// spool has the same.
     pub(super) unverified: BTreeMap<u32, u64>,
-    /// The parts that it was being completed of when the process ended.
+    /// The parts that it is being completed of, until it is known what came of that.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
+    /// What may be in the bucket, written by us, though nobody said so.
+    pub(super) tried: Tried,
     pub(super) file: Option<Arc<SpoolFile>>,
     /// Written since the journal was told last.
     pub(super) unnoted: Extents,
@@ -67,6 +71,8 @@ pub(super) struct State {
     pub(super) dirty: bool,
     /// A `fsync` or `close` has promised it.
     pub(super) promised: bool,
+    /// Something was written, or set, since the last of those.
+    pub(super) unsynced: bool,
     pub(super) handles: usize,
     /// Parts on their way.
     pub(super) sending: usize,
@@ -88,6 +94,19 @@ pub(super) struct State {
     pub(super) trouble: Option<WriteError>,
     /// The version that it was committed as last.
     pub(super) committed: Option<Arc<Version>>,
+}
+
+/// A try to publish of which nobody told whether it was carried out. If it was, what is found in the
+/// bucket is ours, and no reason to refuse the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// There is none.
+    #[default]
+    No,
+    /// The object would have this tag.
+    As(ETag),
+    /// An earlier process may have begun one, of what is in the spool.
+    Perhaps,
 }
 
 /// A version that a draft is based on, and the key where it is.
@@ -113,6 +132,15 @@ impl Pinned {
             etag: self.version.etag.clone(),
         }
     }
+}
+
+/// Headers as a journal has them.
+pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {
+    let noted = headers.iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    noted.collect()
 }
 
 impl fmt::Debug for Writing {
@@ -146,14 +174,17 @@ impl State {
             upload: None,
             begun_with: Headers::new(),
             hidden: false,
+            apart: false,
             unverified: BTreeMap::new(),
             completing: None,
+            tried: Tried::No,
             file: None,
             unnoted: Extents::default(),
             records: Vec::new(),
             changed: inner.core.now(),
             dirty: false,
             promised: false,
+            unsynced: false,
             handles: 0,
             sending: 0,
             evicting: false,
@@ -172,21 +203,25 @@ impl State {
     /// Something was written: what was being completed is another object.
     pub(super) fn touched(&mut self, now: Timestamp) {
         self.dirty = true;
+        self.unsynced = true;
         self.changed = now;
         self.completing = None;
     }
 
+    /// Unless bytes of it are lost.
+    pub(super) fn whole(&self) -> Result<(), WriteError> {
+        match &self.trouble {
+            Some(WriteError::Lost) => Err(WriteError::Lost),
+            _ => Ok(()),
+        }
+    }
+
     /// How the journal of this draft begins.
     pub(super) fn beginning(&self) -> Begin {
-        let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned);
-        let headers = self.headers.iter().filter_map(|(name, value)| {
-            let value = text(value).ok()?;
-            Some((name.as_str().to_owned(), value))
-        });
         Begin {
             origin: self.id.origin.0,
             key: self.id.key.as_str().to_owned(),
-            headers: headers.collect(),
+            headers: noted(&self.headers),
             guard: match &self.guard {
                 Guard::None => GuardWord::None,
                 Guard::Absent => GuardWord::Absent,
@@ -195,6 +230,14 @@ impl State {
             base: self.base.as_ref().map(Pinned::noted),
             first_part: self.draft.sizes().first(),
             hidden: self.hidden,
+        }
+    }
+
+    /// An origin that fails may do so for long, and others want the memory: what was written is read
+    /// from the disk from now on.
+    pub(super) fn hold_no_memory(&self) {
+        if let Some(file) = &self.file {
+            file.let_go(ByteRange::new(0, u64::MAX));
         }
     }
 
@@ -238,7 +281,10 @@ impl Writing {
 
     /// Its place in the spool; taken when it is needed first.
     pub(super) fn file(&self) -> Arc<SpoolFile> {
-        let mut state = self.state();
+        self.file_of(&mut self.state())
+    }
+
+    fn file_of(&self, state: &mut State) -> Arc<SpoolFile> {
         if let Some(file) = state.file.clone() {
             return file;
         }
@@ -272,20 +318,24 @@ impl Writing {
         }
     }
 
-    /// Makes everything written so far, and the journal, durable.
+    /// Makes everything written so far, and the journal, durable. What is written to something that was
+    /// deleted goes nowhere, and is not to come back after a crash.
     pub(super) async fn sync(&self) -> Result<(), WriteError> {
-        self.file();
         let _journal = self.journal.lock().await;
         let (file, records) = {
             let mut state = self.state();
+            if state.removed {
+                return Ok(());
+            }
+            let file = self.file_of(&mut state);
             state.note_written();
             state.promised = true;
-            state.take_records()
+            state.unsynced = false;
+            (file, std::mem::take(&mut state.records))
         };
-        match file {
-            Some(file) => Ok(file.blocking(move |file| file.sync(&records)).await?),
-            None => Ok(()),
-        }
+        let synced = file.blocking(move |file| file.sync(&records)).await;
+        self.state().unsynced |= synced.is_err();
+        Ok(synced?)
     }
 
     /// Begins the journal anew, on another base and with nothing of it in the spool.

@@ -85,6 +85,11 @@ impl FakeOrigin {
         self.state().min_part = Some(bytes);
         self
     }
+
+    /// Takes only parts of one size in an upload, and a last one that may be smaller, as R2 does.
+    pub fn want_equal_parts(&self) {
+        self.state().equal_parts = true;
+    }
 }
 
 impl FakeOrigin {
@@ -229,20 +234,29 @@ impl FakeOrigin {
         guard: &Guard,
         lacks: usize,
     ) -> Result<Wrote, OriginError> {
-        let (begun, min_part) = {
+        // MinIO looks at the condition first: an upload that was completed is 412 then.
+        self.hold(&upload.key, guard)?;
+        let (begun, min_part, equal) = {
             let state = self.state();
             let begun = state.uploads.get(&upload.id);
             let min_part = state.min_part.unwrap_or(crate::origin::write::MIN_PART);
-            (begun.ok_or(OriginError::NoSuchUpload)?.clone(), min_part)
+            let begun = begun.ok_or(OriginError::NoSuchUpload)?.clone();
+            (begun, min_part, state.equal_parts)
         };
         let mut bytes = Vec::new();
         let ascending = parts.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if parts.is_empty() || !ascending {
             return Err(OriginError::BadAnswer("no parts, or out of order"));
         }
+        let mut first = None;
         for (at, (number, etag)) in parts.iter().enumerate() {
             let kept = begun.parts.get(number).filter(|kept| kept.1 == *etag);
-            let (part, _) = kept.ok_or(OriginError::NoSuchUpload)?;
+            let (part, _) = kept.ok_or(OriginError::InvalidPart)?;
+            let first = *first.get_or_insert(part.len());
+            let is_last = at + 1 == parts.len();
+            if equal && (part.len() > first || part.len() < first && !is_last) {
+                return Err(OriginError::InvalidPart);
+            }
             if at + 1 < parts.len() && (part.len() as u64) < min_part {
                 return Err(OriginError::BadAnswer("a part is too small"));
             }
@@ -274,6 +288,15 @@ impl FakeOrigin {
         Ok((stored.version, stored.bytes.expect("a current object")))
     }
 
+    fn hold(&self, key: &ObjectKey, guard: &Guard) -> Result<(), OriginError> {
+        let current = self.current(key).map(|stored| stored.version.etag.clone());
+        match (guard, &current) {
+            (Guard::None, _) | (Guard::Absent, None) => Ok(()),
+            (Guard::Same(wanted), Some(etag)) if etag.strong_eq(wanted) => Ok(()),
+            _ => Err(OriginError::Changed),
+        }
+    }
+
     fn install(
         &self,
         key: &ObjectKey,
@@ -282,15 +305,7 @@ impl FakeOrigin {
         headers: Headers,
         guard: &Guard,
     ) -> Result<Wrote, OriginError> {
-        let current = self.current(key).map(|stored| stored.version.etag.clone());
-        let holds = match (guard, &current) {
-            (Guard::None, _) | (Guard::Absent, None) => true,
-            (Guard::Same(wanted), Some(etag)) => etag.strong_eq(wanted),
-            _ => false,
-        };
-        if !holds {
-            return Err(OriginError::Changed);
-        }
+        self.hold(key, guard)?;
         let version = Version {
             etag,
             size: bytes.len() as u64,

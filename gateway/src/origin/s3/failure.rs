@@ -79,7 +79,8 @@ impl Reader {
             (_, "NoSuchBucket" | "InvalidBucketName" | "PermanentRedirect")
             | (301 | 307 | 308, _) => OriginError::NoSuchBucket,
             (_, "NoSuchVersion") | (412, _) => OriginError::Changed,
-            (_, "NoSuchUpload" | "InvalidPart") => OriginError::NoSuchUpload,
+            (_, "NoSuchUpload") => OriginError::NoSuchUpload,
+            (_, "InvalidPart" | "InvalidPartOrder") => OriginError::InvalidPart,
             // MinIO has a word of its own where the checksum stands in a header.
             (_, "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch") => {
                 OriginError::Damaged
@@ -100,6 +101,9 @@ impl Reader {
                 size: head.size_of_unsatisfied().or_else(|| actual_size(raw)),
             },
             (408, _) | (400, "RequestTimeout") => OriginError::Unavailable("request timed out"),
+            (501, _) | (400, "NotImplemented" | "InvalidArgument" | "InvalidRequest") => {
+                OriginError::Unsupported
+            }
             (500..=599, _) => OriginError::Unavailable("server error"),
             _ => OriginError::BadAnswer("unexpected status"),
         }

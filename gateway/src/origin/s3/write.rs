@@ -24,6 +24,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::S3;
+use super::failure::Reader;
 use crate::origin::write::Headers;
 use crate::origin::{Body, CopySource, Guard, OriginError, Payload, Upload, Write, Written, Wrote};
 use crate::plan::{ByteRange, ETag, ObjectKey};
@@ -117,14 +118,14 @@ impl S3 {
             .body(body(payload));
         match put.customize().disable_payload_signing().send().await {
             Ok(output) => written(output.e_tag, output.version_id),
-            Err(error) => Err(guarded(&guard, self.failures.read(&error))),
+            Err(error) => Err(guarded(&guard, Reader::default().read(&error))),
         }
     }
 
     async fn begin(&self, key: ObjectKey, headers: &Headers) -> Result<Wrote, OriginError> {
         let begin = with_headers!(self.writer.create_multipart_upload(), headers);
         let sent = begin.bucket(&self.bucket).key(key.as_str()).send().await;
-        let output = sent.map_err(|error| self.failures.read(&error))?;
+        let output = sent.map_err(|error| Reader::default().read(&error))?;
         let id = output.upload_id.filter(|id| !id.is_empty());
         let id = id.ok_or(OriginError::BadAnswer("no upload id"))?;
         Ok(Wrote::Upload(Upload { key, id }))
@@ -148,7 +149,7 @@ impl S3 {
             .body(body(payload));
         match part.customize().disable_payload_signing().send().await {
             Ok(output) => Ok(Wrote::Part(tag(output.e_tag)?)),
-            Err(error) => Err(self.failures.read(&error)),
+            Err(error) => Err(Reader::default().read(&error)),
         }
     }
 
@@ -177,7 +178,7 @@ impl S3 {
                 let result = output.copy_part_result;
                 Ok(Wrote::Part(tag(result.and_then(|result| result.e_tag))?))
             }
-            Err(error) => Err(of_source(self.failures.read(&error))),
+            Err(error) => Err(of_source(Reader::default().read(&error))),
         }
     }
 
@@ -203,14 +204,14 @@ impl S3 {
             .multipart_upload(list.build());
         match complete.send().await {
             Ok(output) => written(output.e_tag, output.version_id),
-            Err(error) => Err(guarded(&guard, self.failures.read(&error))),
+            Err(error) => Err(guarded(&guard, Reader::default().read(&error))),
         }
     }
 
     async fn abort(&self, upload: Upload) -> Result<Wrote, OriginError> {
         let abort = self.writer.abort_multipart_upload().bucket(&self.bucket);
         let abort = abort.key(upload.key.as_str()).upload_id(upload.id);
-        match abort.send().await.map_err(|e| self.failures.read(&e)) {
+        match abort.send().await.map_err(|e| Reader::default().read(&e)) {
             Ok(_) | Err(OriginError::NoSuchUpload) => Ok(Wrote::Done),
             Err(error) => Err(error),
         }
@@ -219,7 +220,7 @@ impl S3 {
     async fn uploads(&self, key: ObjectKey) -> Result<Wrote, OriginError> {
         let list = self.writer.list_multipart_uploads().bucket(&self.bucket);
         let sent = list.prefix(key.as_str()).send().await;
-        let output = sent.map_err(|error| self.failures.read(&error))?;
+        let output = sent.map_err(|error| Reader::default().read(&error))?;
         let of_key = output.uploads.unwrap_or_default().into_iter();
         let of_key = of_key.filter(|upload| upload.key.as_deref() == Some(key.as_str()));
         let uploads = of_key.filter_map(|upload| upload.upload_id);
@@ -252,7 +253,7 @@ impl S3 {
                 let result = output.copy_object_result;
                 written(result.and_then(|result| result.e_tag), output.version_id)
             }
-            Err(error) => Err(of_source(self.failures.read(&error))),
+            Err(error) => Err(of_source(Reader::default().read(&error))),
         }
     }
 
@@ -260,7 +261,7 @@ impl S3 {
         let delete = self.writer.delete_object().bucket(&self.bucket);
         match delete.key(key.as_str()).send().await {
             Ok(_) => Ok(Wrote::Done),
-            Err(error) => match self.failures.read(&error) {
+            Err(error) => match Reader::default().read(&error) {
                 OriginError::NotFound => Ok(Wrote::Done),
                 error => Err(error),
             },

@@ -39,6 +39,16 @@ impl Draft {
         }
     }
 
+    /// The same of all that are in the spool.
+    pub fn unsend_local(&mut self) {
+        let sent = Vec::from_iter(self.parts.keys().copied());
+        for index in sent {
+            if self.sent_from(index).is_some() {
+                self.unsend(index);
+            }
+        }
+    }
+
     /// Everything was taken up. Parts were sent of what was not made durable: they do not count.
     pub fn recalled(&mut self) {
         let count = self.sizes.count(self.size);

@@ -222,7 +222,8 @@ fn what_is_in_the_journal_can_be_cut_and_written_to() {
 #[test]
 fn keeps_no_more_than_there_is_memory_for() {
     let directory = tempfile::tempdir().expect("a folder");
-    let data = data(directory.path(), 3 * MIB);
+    // A quarter is for those who wait for memory.
+    let data = data(directory.path(), 4 * MIB);
     for at in 0..8 {
         let bytes = data.memory.copy(&pattern(at, MIB));
         data.write(at * MIB, bytes).expect("written");

@@ -1,0 +1,317 @@
+//! Answers, uploads and parts that are lost: what was written is in the bucket in the end, once, and whoever
+//! wrote it is not told that somebody else did.
+
+use bytes::Bytes;
+use tidegate::engine::WriteError;
+use tidegate::engine::Writer;
+use tidegate::engine::upload::{Commit, How, Stage};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "support/engine.rs"]
+mod engine;
+#[path = "support/spool.rs"]
+mod spool;
+
+use engine::{same, sample, settle, valid};
+use spool::{Desk, PART, Terms, all, down, patched, put, source, until};
+
+const KEY: &str = "folder/object";
+
+/// The next write is carried out and its answer lost, and nobody can be asked what came of it.
+async fn lose_the_answer(desk: &Desk, writer: &Writer) {
+    settle().await;
+    desk.bucket().fail_next([Fault::LoseAnswer]);
+    desk.bucket().set_faults([down()]);
+    let lost = writer.commit(Commit::Close).await;
+    assert!(lost.expect_err("nobody told").is_passing());
+    desk.bucket().set_faults([]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_is_found_out() {
+    let desk = Desk::plain();
+    for (key, how) in [("a", How::Create), ("b", How::CreateNew)] {
+        let bytes = sample(1, 3 * PART);
+        let writer = desk.open(key, how).await.expect("opened");
+        put(&writer, 0, &bytes).await;
+        until(|| desk.bucket().count("part").is_multiple_of(3)).await;
+        settle().await;
+        desk.bucket().fail_next([Fault::LoseAnswer]);
+        writer.commit(Commit::Close).await.expect("it is there");
+        same(&desk.object(key).expect("there"), &bytes);
+    }
+    let small = desk.open("c", How::CreateNew).await.expect("opened");
+    put(&small, 0, &"small".into()).await;
+    desk.bucket().fail_next([Fault::LoseAnswer]);
+    small.commit(Commit::Close).await.expect("it is there");
+    assert_eq!(desk.object("c"), Some("small".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_there_already_is_ours_and_is_not_refused() {
+    for (how, more) in [
+        (How::CreateNew, false),
+        (How::CreateNew, true),
+        (How::Change, false),
+        (How::Change, true),
+    ] {
+        let desk = Desk::plain();
+        let mut truth = Bytes::new();
+        if how == How::Change {
+            truth = sample(1, PART / 2);
+            desk.bucket().put(KEY, truth.clone());
+        }
+        let writer = desk.open(KEY, how).await.expect("opened");
+        same(&all(&writer).await, &truth);
+        put(&writer, 0, &"patch".into()).await;
+        truth = patched(&truth, 0, b"patch");
+        lose_the_answer(&desk, &writer).await;
+        same(&desk.object(KEY).expect("there"), &truth);
+        if more {
+            put(&writer, 1, &"PATCH".into()).await;
+            truth = patched(&truth, 1, b"PATCH");
+        }
+        writer.commit(Commit::Close).await.expect("it is ours");
+        same(&desk.object(KEY).expect("there"), &truth);
+    }
+}
+
+/// The tag alone would tell nothing: it is another one's who wrote the same.
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_made_first_is_refused() {
+    let desk = Desk::plain();
+    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+    put(&writer, 0, &"lock".into()).await;
+    desk.bucket().put(KEY, "lock");
+    let refused = writer.commit(Commit::Close).await;
+    assert_eq!(refused, Err(WriteError::Changed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_copied_parts_is_completed_once() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 50 * PART);
+    desk.bucket().put(KEY, bytes.clone());
+    let writer = desk.change(KEY).await;
+    put(&writer, 20 * PART, &sample(2, PART)).await;
+    until(|| desk.bucket().count("part") == 1).await;
+    // Two copies and the completion.
+    for _ in 0..2 {
+        desk.bucket().fail_next([]);
+    }
+    lose_the_answer(&desk, &writer).await;
+    let truth = patched(&bytes, 20 * PART, &sample(2, PART));
+    same(&desk.object(KEY).expect("there"), &truth);
+    writer.commit(Commit::Close).await.expect("it is ours");
+    same(&desk.object(KEY).expect("there"), &truth);
+    assert_eq!(desk.bucket().count("begin"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_were_set_are_not_refused() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 5 * PART);
+    // As S3 has it, a copy has another tag than an object that was made of parts.
+    desk.write(KEY, &bytes).await;
+    let writer = desk.change(KEY).await;
+    let name = http::HeaderName::from_static("x-amz-meta-mtime");
+    writer
+        .set_header(name.clone(), "7".try_into().expect("text"))
+        .await;
+    lose_the_answer(&desk, &writer).await;
+    writer.commit(Commit::Close).await.expect("it is ours");
+    let (version, found) = desk.bucket().object(KEY).expect("there");
+    same(&found, &bytes);
+    assert_eq!(version.header(&name), Some("7"));
+}
+
+/// The process ends before it hears of it, or before it can note it.
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_process_wrote_is_not_refused() {
+    for length in [PART / 2, 5 * PART] {
+        let desk = Desk::new(Terms::background());
+        let bytes = sample(1, length);
+        let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+        put(&writer, 0, &bytes).await;
+        if length > PART {
+            until(|| desk.bucket().count("part") == 5).await;
+            settle().await;
+        }
+        desk.bucket().fail_next([Fault::LoseAnswer]);
+        desk.bucket().set_faults([down()]);
+        writer.commit(Commit::Background).await.expect("durable");
+        until(|| desk.object(KEY).is_some()).await;
+        let waiting = || desk.writers.pending()[0].stage == Stage::Waiting;
+        until(waiting).await;
+        let again = desk.switched_off([writer], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        assert!(again.writers.pending().is_empty(), "refused");
+        same(&again.object(KEY).expect("there"), &bytes);
+    }
+}
+
+/// What was promised first is not what was completed, and does not come back over it.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_after_a_sync_and_completed_stays() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 5 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes.slice(..2 * PART as usize)).await;
+    writer.sync().await.expect("durable");
+    put(&writer, 2 * PART, &bytes.slice(2 * PART as usize..)).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    lose_the_answer(&desk, &writer).await;
+    let again = desk.switched_off([writer], &Terms::default()).await;
+    again.writers.settled().await;
+    same(&again.object(KEY).expect("there"), &bytes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_does_not_come_back_when_it_is_synced() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"before".into()).await;
+    let key = valid(KEY);
+    let removed = desk.writers.remove(source(&desk), &key).await;
+    removed.expect("removed");
+    put(&writer, 0, &"after".into()).await;
+    writer.sync().await.expect("nothing to do");
+    let again = desk.switched_off([writer], &Terms::default()).await;
+    again.writers.settled().await;
+    assert_eq!(again.object(KEY), None);
+}
+
+/// Headers that were set after parts had gone up are the object's also after a restart.
+#[tokio::test(start_paused = true)]
+async fn headers_outlive_a_restart() {
+    let desk = Desk::new(Terms::background());
+    let bytes = sample(1, 5 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    settle().await;
+    let name = http::HeaderName::from_static("x-amz-meta-mtime");
+    writer
+        .set_header(name.clone(), "7".try_into().expect("text"))
+        .await;
+    desk.bucket().set_faults([down()]);
+    writer.commit(Commit::Background).await.expect("durable");
+    let again = desk.switched_off([writer], &Terms::background()).await;
+    again.bucket().set_faults([]);
+    again.writers.settled().await;
+    let (version, found) = again.bucket().object(KEY).expect("there");
+    same(&found, &bytes);
+    assert_eq!(version.header(&name), Some("7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_somebody_gave_up_is_begun_anew() {
+    let desk = Desk::plain();
+    let bytes = sample(1, 5 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 5).await;
+    let origin = &source(&desk).origin;
+    let uploads = origin.writing().uploads(&valid(KEY)).await.expect("a list");
+    origin.writing().abort(&uploads[0]).await.expect("gone");
+    writer.commit(Commit::Close).await.expect("committed");
+    same(&desk.object(KEY).expect("there"), &bytes);
+}
+
+/// Where its bytes were nowhere else, who writes on is told, and not only who closes.
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_is_gone_with_its_bytes_fails_writes_and_syncs() {
+    let desk = Desk::new(Terms {
+        size: 15 * PART,
+        ..Terms::default()
+    });
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &sample(1, 40 * PART)).await;
+    let origin = &source(&desk).origin;
+    let uploads = origin.writing().uploads(&valid(KEY)).await.expect("a list");
+    origin.writing().abort(&uploads[0]).await.expect("gone");
+    let mut at = 40 * PART;
+    let told = loop {
+        match writer.write_at(at, sample(2, PART)).await {
+            Ok(()) => at += PART,
+            Err(error) => break error,
+        }
+        settle().await;
+        assert!(at < 60 * PART, "nobody told");
+    };
+    assert_eq!(told, WriteError::Lost);
+    assert_eq!(writer.sync().await, Err(WriteError::Lost));
+    assert_eq!(writer.commit(Commit::Close).await, Err(WriteError::Lost));
+}
+
+/// R2: what was copied as one is copied part by part then.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_wants_equal_parts_gets_them() {
+    let desk = Desk::plain();
+    desk.bucket().want_equal_parts();
+    let bytes = sample(1, 50 * PART + 10);
+    desk.bucket().put(KEY, bytes.clone());
+    let writer = desk.change(KEY).await;
+    put(&writer, 20 * PART + 5, &"patch".into()).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let truth = patched(&bytes, 20 * PART + 5, b"patch");
+    same(&desk.object(KEY).expect("there"), &truth);
+    assert_eq!(desk.bucket().count("complete"), 2);
+    until(|| desk.bucket().uploads_under_way().is_empty()).await;
+}
+
+/// A handle goes on under the new key, where the old key's version has no meaning.
+#[tokio::test(start_paused = true)]
+async fn a_renamed_object_of_a_bucket_that_keeps_versions_can_be_changed() {
+    let desk = Desk::plain();
+    let _ = desk.bucket().clone().with_versions();
+    let bytes = sample(1, PART / 2);
+    desk.bucket().put(KEY, bytes.clone());
+    let writer = desk.change(KEY).await;
+    let (from, to) = (valid(KEY), valid("folder/other"));
+    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
+    renamed.expect("renamed");
+    same(&all(&writer).await, &bytes);
+    put(&writer, 3, &"patch".into()).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    let truth = patched(&bytes, 3, b"patch");
+    same(&desk.object("folder/other").expect("there"), &truth);
+}
+
+/// What somebody writes under the old key, while it is renamed, is not deleted with it.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_while_it_is_renamed_stays() {
+    let desk = Desk::plain();
+    desk.bucket().put(KEY, "old");
+    let (from, to) = (valid(KEY), valid("folder/other"));
+    // Looked at, copied; and then the answer about the copy comes late.
+    for faults in [vec![], vec![], vec![Fault::Latency(engine::secs(1))]] {
+        desk.bucket().fail_next(faults);
+    }
+    let renamed = desk.writers.rename(source(&desk), &from, &to);
+    let meanwhile = async {
+        until(|| desk.object("folder/other").is_some()).await;
+        desk.bucket().put(KEY, "new");
+    };
+    let (renamed, ()) = tokio::join!(renamed, meanwhile);
+    assert_eq!(renamed, Err(WriteError::Changed));
+    assert_eq!(desk.object(KEY), Some("new".into()));
+    assert_eq!(desk.object("folder/other"), Some("old".into()));
+}
+
+/// What the store does not know is refused for good, and with words that say what to do.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_does_not_know_is_not_tried_for_ever() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket()
+        .set_faults([Fault::Refuse(OriginError::Unsupported)]);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"bytes".into()).await;
+    writer.commit(Commit::Background).await.expect("durable");
+    until(|| desk.writers.pending()[0].stage == Stage::Refused).await;
+    let trouble = desk.writers.pending()[0].trouble.clone();
+    assert_eq!(trouble, Some(WriteError::Unsupported));
+}
