@@ -206,7 +206,7 @@ async fn puts_parts_together(subject: &Subject) {
     if !subject.lacks.contains(&Lack::PartTags) {
         let wrong = vec![stale, parts[1].clone(), parts[2].clone()];
         let refused = writing.complete(&upload, wrong, Guard::None).await;
-        assert_eq!(refused, Err(OriginError::NoSuchUpload));
+        assert_eq!(refused, Err(OriginError::InvalidPart));
     }
     let done = writing
         .complete(&upload, parts.to_vec(), Guard::Absent)

@@ -253,6 +253,7 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
         size: 20 * PART,
         ..Terms::default()
     });
+    let _ = desk.bucket().clone().with_versions();
     let mut truth = sample(1, 14 * PART);
     let writer = desk.create(KEY).await;
     put(&writer, 0, &truth).await;
@@ -271,6 +272,7 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
     }
     assert_eq!(desk.object(KEY), None);
     ends_with_nothing_left(&desk, writer, &truth).await;
+    assert_eq!(desk.bucket().kept(), 1, "old versions of hidden objects");
 }
 
 /// Also who has written in order, where that is asked for.

@@ -101,8 +101,13 @@ pub enum Write {
         /// The headers of the copy; `None`: those of the source.
         headers: Option<Headers>,
     },
-    /// Removes an object. One that is missing is no error.
-    Delete(ObjectKey),
+    /// Removes an object, or a version of it for ever. One that is missing is no error.
+    Delete {
+        /// The object.
+        key: ObjectKey,
+        /// Where the bucket keeps versions, which one; without it the bucket keeps the last.
+        version_id: Option<String>,
+    },
 }
 
 /// An object under way in parts.
@@ -172,7 +177,7 @@ impl Write {
             Self::Abort(_) => "abort",
             Self::Uploads(_) => "uploads",
             Self::Copy { .. } => "copy",
-            Self::Delete(_) => "delete",
+            Self::Delete { .. } => "delete",
         }
     }
 

@@ -7,7 +7,7 @@ use super::commit::{ATTEMPTS, Published};
 use super::writing::{Tried, Writing};
 use crate::engine::Error;
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, OriginError, Upload};
+use crate::origin::{CopySource, Guard, OriginError, Upload, Written};
 use crate::plan::upload::From;
 use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 
@@ -26,7 +26,7 @@ impl Writing {
             parts.len(),
         );
         let error = match origin.writing().complete(upload, parts, guard).await {
-            Ok(written) => return self.verify(upload, written.etag, size).await,
+            Ok(written) => return self.verify(upload, written, size).await,
             Err(error) => error,
         };
         let unknown = match error {
@@ -77,7 +77,7 @@ impl Writing {
     async fn verify(
         &self,
         upload: &Upload,
-        etag: ETag,
+        Written { etag, version_id }: Written,
         size: u64,
     ) -> Result<Published, WriteError> {
         let headers = self.state().begun_with.clone();
@@ -85,7 +85,7 @@ impl Writing {
             etag,
             size,
             last_modified: None,
-            version_id: None,
+            version_id,
             headers,
         };
         match self.source.origin.head(&upload.key).await {

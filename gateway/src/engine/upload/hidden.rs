@@ -83,7 +83,10 @@ impl Writing {
         };
         let source = self.source.clone();
         self.inner.core.spawn(async move {
-            if let Err(error) = source.origin.writing().delete(&base.key).await {
+            // For ever: nobody would find an old version of it.
+            let version_id = base.version.version_id.clone();
+            let origin = source.origin.writing();
+            if let Err(error) = origin.delete_version(&base.key, version_id).await {
                 tracing::warn!(%error, key = base.key.as_str(), "cannot delete a hidden object; delete it by hand");
             }
         });

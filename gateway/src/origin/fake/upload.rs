@@ -68,6 +68,12 @@ impl FakeOrigin {
         keys
     }
 
+    /// How many versions it keeps of all keys, delete markers among them.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.state().objects.values().map(Vec::len).sum()
+    }
+
     /// The object of this key as it is now.
     ///
     /// # Panics
@@ -151,8 +157,11 @@ impl FakeOrigin {
                 let etag = tag(&bytes);
                 self.install(&key, bytes, etag, headers, &Guard::None)
             }
-            Write::Delete(key) => {
-                self.delete(key.as_str());
+            Write::Delete { key, version_id } => {
+                match version_id {
+                    Some(id) => self.delete_version(&key, &id),
+                    None => self.delete(key.as_str()),
+                }
                 Ok(Wrote::Done)
             }
         }?;

@@ -81,6 +81,13 @@ impl FakeOrigin {
         }
     }
 
+    pub(super) fn delete_version(&self, key: &ObjectKey, id: &str) {
+        let mut state = self.state();
+        if let Some(history) = state.objects.get_mut(key) {
+            history.retain(|stored| stored.version.version_id.as_deref() != Some(id));
+        }
+    }
+
     pub(super) fn store(
         &self,
         key: &str,

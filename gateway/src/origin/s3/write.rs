@@ -97,7 +97,7 @@ impl S3 {
                 key,
                 headers,
             } => self.copy(&source, key, headers).await,
-            Write::Delete(key) => self.delete(&key).await,
+            Write::Delete { key, version_id } => self.delete(&key, version_id).await,
         }
     }
 
@@ -257,9 +257,14 @@ impl S3 {
         }
     }
 
-    async fn delete(&self, key: &ObjectKey) -> Result<Wrote, OriginError> {
+    async fn delete(
+        &self,
+        key: &ObjectKey,
+        version_id: Option<String>,
+    ) -> Result<Wrote, OriginError> {
         let delete = self.writer.delete_object().bucket(&self.bucket);
-        match delete.key(key.as_str()).send().await {
+        let delete = delete.key(key.as_str()).set_version_id(version_id);
+        match delete.send().await {
             Ok(_) => Ok(Wrote::Done),
             Err(error) => match Reader::default().read(&error) {
                 OriginError::NotFound => Ok(Wrote::Done),

@@ -105,8 +105,8 @@ impl dyn OriginWrite + '_ {
     ///
     /// # Errors
     /// [`OriginError::Changed`] where the guard does not hold: the upload is still there.
-    /// [`OriginError::NoSuchUpload`] where it, or a part of it, is gone: also when an earlier try
-    /// was carried out.
+    /// [`OriginError::NoSuchUpload`] where it is gone: also when an earlier try was carried out.
+    /// [`OriginError::InvalidPart`] where a part is another one, or is not taken with the others.
     pub async fn complete(
         &self,
         upload: &Upload,
@@ -165,6 +165,19 @@ impl dyn OriginWrite + '_ {
     /// # Errors
     /// The origin's.
     pub async fn delete(&self, key: &ObjectKey) -> Result<(), OriginError> {
-        self.done(Write::Delete(key.clone())).await
+        self.delete_version(key, None).await
+    }
+
+    /// [`Write::Delete`] of one version, where its id is known.
+    ///
+    /// # Errors
+    /// The origin's.
+    pub async fn delete_version(
+        &self,
+        key: &ObjectKey,
+        version_id: Option<String>,
+    ) -> Result<(), OriginError> {
+        let key = key.clone();
+        self.done(Write::Delete { key, version_id }).await
     }
 }
