@@ -622,3 +622,22 @@ async fn what_comes_in_over_http_is_seen_at_once() {
     desk.is("f/file", b"another one").await;
     desk.stop().await;
 }
+
+/// The kernel seeks by the size that it believes, and an open tells it none.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_is_where_the_bucket_has_it() {
+    let desk = Desk::start("").await;
+    desk.bucket.put("file", b"12345".to_vec()).await;
+    let path = desk.path("file");
+    let there = path.clone();
+    blocking(move || assert_eq!(std::fs::metadata(there).expect("there").len(), 5)).await;
+    desk.bucket.put("file", b"1234567890".to_vec()).await;
+    blocking(move || {
+        let mut file = edit(&path);
+        assert_eq!(file.seek(SeekFrom::End(0)).expect("a file"), 10);
+        file.write_all(b"end").expect("written");
+    })
+    .await;
+    desk.is("file", b"1234567890end").await;
+    desk.stop().await;
+}

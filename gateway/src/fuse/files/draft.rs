@@ -175,7 +175,7 @@ impl Files {
         let base = writer.base().await.map(|base| base.id());
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
-        let stale = node.pages().begin(base);
+        let stale = node.pages().begin(base, writer.size());
         // Before anything is waited for: who gives up lets go of the draft.
         let share = Share::new(node, purpose, true);
         if stale || (another && !anew) {

@@ -212,3 +212,20 @@ async fn what_may_not_be_written_is_refused() {
         Err(Errno::EROFS)
     );
 }
+
+/// Nothing that an open says tells the kernel a size: what it was told before it seeks by.
+#[tokio::test]
+async fn who_writes_finds_the_end_where_it_is() {
+    let world = World::writable();
+    world.bucket.put("p/file", "12345");
+    let ino = world.walk("file").await.ino.0;
+    world.bucket.put("p/file", "1234567890");
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    let (shown, _) = world.files.getattr(ino).await.expect("there");
+    assert_eq!(shown.size, 10);
+    let (second, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert!(world.ear.heard().is_empty(), "it was told of the draft");
+    world.files.close(second).await;
+    world.files.close(writer).await;
+}
