@@ -201,6 +201,14 @@ impl Files {
         }
     }
 
+    /// What [`Files::tell`] gave for the kernel did not go out.
+    pub(super) fn untell(&self, ino: u64) {
+        if let Some(node) = self.nodes.get(ino) {
+            node.pages().untold();
+        }
+        self.forget(ino, 1);
+    }
+
     pub(super) fn forget(&self, ino: u64, times: u64) {
         self.nodes.forget(ino, times);
     }

@@ -151,6 +151,11 @@ impl Pages {
         self.told = Some((size, None));
     }
 
+    /// What [`Pages::show`] was to tell did not go out: what the kernel believes is not known.
+    pub(super) fn untold(&mut self) {
+        self.told = Some((u64::MAX, None));
+    }
+
     /// What to tell the kernel of a file of which `facts` are known now, and for how long that
     /// holds.
     pub(super) fn show(&mut self, facts: &Facts, fresh: Duration) -> (Facts, Duration) {
@@ -281,6 +286,22 @@ mod tests {
             pages.begin(Some(A), 5),
             "the pages are right, the size is not"
         );
+    }
+
+    #[test]
+    fn what_was_not_told_after_all_is_not_believed() {
+        let untold = || {
+            let mut pages = Pages::default();
+            pages.show(&facts(1), LONG);
+            pages.show(&facts(2), LONG);
+            pages.untold();
+            pages
+        };
+        assert_eq!(untold().open(A, &facts(2)), Opening::Drop);
+        assert!(untold().begin(Some(A), 2));
+        let mut again = untold();
+        again.show(&facts(2), LONG);
+        assert_eq!(again.open(A, &facts(2)), Opening::Keep);
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(super) fn fill_plus(
         let Some((attr, fresh)) = told else { continue };
         at += 1;
         if reply.add(attr.ino, at, name, &fresh, &attr, GENERATION) {
-            files.forget(attr.ino.0, 1);
+            files.untell(attr.ino.0);
             break;
         }
     }
