@@ -641,3 +641,31 @@ async fn the_end_is_where_the_bucket_has_it() {
     desk.is("file", b"1234567890end").await;
     desk.stop().await;
 }
+
+/// More at once than one request carries: the pieces come in order, where each goes to the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_appended_past_the_pages_keeps_its_order() {
+    let desk = Desk::start("").await;
+    let local = tempfile::NamedTempFile::new().expect("a file");
+    let mut truth = sample(1, 2 * MIB);
+    desk.bucket.put("log", truth.clone()).await;
+    // Of `sample`, every MiB is the same.
+    let more: Vec<u8> = (0..16 * MIB).map(|n| (n / MIB) as u8).collect();
+    std::fs::write(local.path(), &more).expect("written");
+    let from = format!("if={}", local.path().display());
+    for _ in 0..4 {
+        desk.mounted
+            .says(&[
+                "dd",
+                &from,
+                "of=log",
+                "bs=16M",
+                "oflag=append,direct",
+                "conv=notrunc",
+            ])
+            .await;
+        truth.extend_from_slice(&more);
+    }
+    desk.is("log", &truth).await;
+    desk.stop().await;
+}
