@@ -669,3 +669,33 @@ async fn what_is_appended_past_the_pages_keeps_its_order() {
     desk.is("log", &truth).await;
     desk.stop().await;
 }
+
+/// What is set by name while somebody writes waits for that close, and is in the object then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_written_is_complete_when_its_writer_says_so() {
+    let desk = Desk::start("mtime = \"metadata\"\n").await;
+    let path = desk.path("file");
+    let there = path.clone();
+    let mut file = blocking(move || {
+        let mut file = File::create(there).expect("it opens");
+        file.write_all(b"half").expect("written");
+        file
+    })
+    .await;
+    desk.mounted
+        .says(&["touch", "-d", "@1500000000", "file"])
+        .await;
+    assert_eq!(desk.stored("file").await, None);
+    blocking(move || {
+        file.write_all(b" whole").expect("written");
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+        file.set_modified(time).expect("set");
+    })
+    .await;
+    desk.is("file", b"half whole").await;
+    let times = "stat -c %Y file && cp -p file copy && stat -c %Y copy";
+    let times = desk.mounted.says(&["sh", "-c", times]).await;
+    assert_eq!(times, "1600000000\n1600000000\n");
+    desk.is("copy", b"half whole").await;
+    desk.stop().await;
+}

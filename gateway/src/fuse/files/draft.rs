@@ -118,6 +118,16 @@ impl Files {
         writable.writers.look(&self.source, &key_of(node).ok()?)
     }
 
+    /// Whether something was written to a file that nobody has closed yet: when it is complete, and
+    /// goes into the bucket, is for that close to say.
+    pub(super) fn is_unfinished(&self, node: &Node) -> bool {
+        let drafted = key_of(node).ok().and_then(|key| {
+            let writers = &self.writable.as_ref()?.writers;
+            writers.look(&self.source, &key)
+        });
+        drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
+    }
+
     /// What a file waits for on its way into the bucket.
     pub(super) fn pending(&self, node: &Node) -> String {
         let drafted = self.draft_of(node).filter(|drafted| drafted.dirty);

@@ -222,9 +222,10 @@ impl Files {
             return self.cut(&pen.writer, size).await;
         }
         let how = if size == 0 { How::Create } else { How::Change };
+        let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, how, false).await?;
         let mut done = self.cut(&writing.writer, size).await;
-        if done.is_ok() {
+        if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
         self.leave(writing).await;
@@ -253,9 +254,10 @@ impl Files {
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
+        let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, How::Change, false).await?;
         let mut done = self.set_kept(&writing.writer, value).await;
-        if done.is_ok() {
+        if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
         self.leave(writing).await;

@@ -229,3 +229,35 @@ async fn who_writes_finds_the_end_where_it_is() {
     world.files.close(second).await;
     world.files.close(writer).await;
 }
+
+/// Who changes a file by its name does not know whether what somebody else writes is complete.
+#[tokio::test]
+async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
+    let world = World::writable();
+    let (ino, handle) = world.create("file").await;
+    world.write(handle, 0, "half").await;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let set = |size, modified| {
+        let set = SetAttr {
+            size,
+            modified,
+            handle: None,
+        };
+        world.files.setattr(ino, set)
+    };
+    set(None, Some(time)).await.expect("set");
+    assert_eq!(world.stored("p/file"), None);
+    set(Some(2), None).await.expect("cut");
+    assert_eq!(world.stored("p/file"), None);
+    assert_eq!(world.text(handle).await, "ha");
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    let (version, bytes) = world.bucket.object("p/file").expect("there");
+    assert_eq!(bytes, "ha");
+    assert_eq!(version.header(&attr::KEPT), Some("1600000000"));
+    // What is open, and all of it in the bucket, is nobody's to complete.
+    set(Some(1), None).await.expect("cut");
+    assert_eq!(world.stored("p/file").expect("there"), "h");
+    world.files.close(handle).await;
+    set(Some(0), None).await.expect("cut");
+    assert_eq!(world.stored("p/file").expect("there"), "");
+}
