@@ -699,3 +699,37 @@ async fn a_file_that_is_written_is_complete_when_its_writer_says_so() {
     desk.is("copy", b"half whole").await;
     desk.stop().await;
 }
+
+/// Names of a listing are told long after they were listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_of_a_folder_brings_nothing_old_back() {
+    let desk = Desk::start("").await;
+    let name = |n: usize| format!("{n:03}{}", "-".repeat(200));
+    for n in 0..400 {
+        desk.bucket.put(&name(n), b"12345".to_vec()).await;
+    }
+    let [changed, removed, again] = [399, 398, 397].map(|n| desk.path(&name(n)));
+    let root = desk.path("");
+    blocking(move || {
+        let mut names = std::fs::read_dir(&root).expect("a folder");
+        names.next().expect("a name").expect("read");
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(&changed)
+            .expect("it opens");
+        file.write_all(b"67890").expect("written");
+        drop(file);
+        std::fs::remove_file(&removed).expect("removed");
+        assert!(names.count() >= 398);
+        assert_eq!(std::fs::metadata(&changed).expect("there").len(), 10);
+        assert_eq!(std::fs::read(&changed).expect("read"), b"1234567890");
+        assert!(!removed.exists());
+        let mut folder = rustix::fs::Dir::new(File::open(&root).expect("it opens")).expect("read");
+        let before = folder.by_ref().count();
+        std::fs::remove_file(&again).expect("removed");
+        folder.rewind();
+        assert_eq!(folder.count(), before - 1);
+    })
+    .await;
+    desk.stop().await;
+}

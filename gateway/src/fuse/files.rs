@@ -185,6 +185,17 @@ impl Files {
         })
     }
 
+    /// The same of a name that was listed some time ago: what is known of it now goes first, and what
+    /// is not must be looked up before it is used.
+    pub(super) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<Shown> {
+        match self.engine.known(&self.source, path) {
+            Some(Answer { entry, fresh }) if entry != Entry::Missing => {
+                self.tell(folder, path, &entry, fresh)
+            }
+            _ => self.tell(folder, path, listed, Duration::ZERO),
+        }
+    }
+
     fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> Shown {
         if let Some(shown) = self.show_draft(node) {
             return shown;
@@ -238,8 +249,7 @@ impl Files {
 
     pub(super) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
         let node = self.folder_node(ino)?;
-        let drafts = self.drafts_in(&node.key());
-        let folder = Folder::new(node, self.engine.clone(), self.source.clone(), drafts);
+        let folder = Folder::new(node, self.engine.clone(), self.source.clone());
         Ok(self.folders.open(folder))
     }
 

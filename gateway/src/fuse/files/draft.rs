@@ -74,7 +74,7 @@ impl Files {
     }
 
     /// The names in a folder of what is being written.
-    pub(super) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
+    pub(in crate::fuse) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };

@@ -261,3 +261,52 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     set(Some(0), None).await.expect("cut");
     assert_eq!(world.stored("p/file").expect("there"), "");
 }
+
+/// A listing may be read slowly. What is told of a name is what is known of it by then.
+#[tokio::test]
+async fn a_listing_that_is_under_way_brings_nothing_old_back() {
+    let world = World::writable();
+    for name in ["changed", "other", "purged", "removed"] {
+        world.bucket.put(&format!("p/{name}"), "12345");
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = folder.at(0).await.expect("names");
+    let ino = world.walk("changed").await.ino.0;
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    world.write(writer, 5, "67890").await;
+    world.done(writer).await;
+    assert_eq!(world.files.unlink(ROOT, "removed".into()).await, Ok(()));
+    world.purge("p/purged").await;
+    let told = |name: &str| {
+        let (_, entry) = names.from(0).iter().find(|(it, _)| it == name)?;
+        let (attr, fresh) = world.files.tell_listed(ROOT, &format!("p/{name}"), entry)?;
+        Some((attr.size, fresh))
+    };
+    let most = Profile::web().ttl;
+    let fresh = |fresh| fresh > Duration::ZERO && fresh <= most;
+    assert!(told("changed").is_some_and(|(size, it)| size == 10 && fresh(it)));
+    assert!(told("other").is_some_and(|(size, it)| size == 5 && fresh(it)));
+    for name in ["purged", "removed"] {
+        assert_eq!(told(name), Some((5, Duration::ZERO)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_read_again_from_its_beginning_is_as_it_is_then() {
+    let world = World::writable();
+    world.bucket.put("p/one", "1");
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = async || {
+        folder.begin(world.files.drafts_in("p/")).await;
+        let names = folder.at(0).await.expect("names");
+        let names: Vec<_> = names.from(0).iter().map(|(name, _)| name.clone()).collect();
+        names
+    };
+    assert_eq!(names().await, ["one"]);
+    world.bucket.put("p/two", "2");
+    let (_, handle) = world.create("three").await;
+    assert_eq!(names().await, ["one", "two", "three"]);
+    world.done(handle).await;
+}
