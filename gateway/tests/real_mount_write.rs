@@ -733,3 +733,14 @@ async fn a_slow_reader_of_a_folder_brings_nothing_old_back() {
     .await;
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_deleted_elsewhere_is_made_anew() {
+    let desk = Desk::start("").await;
+    desk.bucket.put("log", b"before".to_vec()).await;
+    desk.mounted.says(&["ls", "-l", "log"]).await;
+    desk.bucket.delete("log").await;
+    desk.mounted.says(&["sh", "-c", "echo after >> log"]).await;
+    desk.is("log", b"after\n").await;
+    desk.stop().await;
+}

@@ -180,7 +180,8 @@ impl Engine {
             found => matches!(found, Err(Error::NotFound)),
         };
         let listed = match seen {
-            Some((Meaning::File(facts), fresh)) if !headers => {
+            // Who opened it since may have found out that it is gone.
+            Some((Meaning::File(facts), fresh)) if !headers && !missing => {
                 return Ok(lasting(Entry::File(facts), fresh));
             }
             seen => seen.is_some(),

@@ -310,3 +310,22 @@ async fn a_folder_that_is_read_again_from_its_beginning_is_as_it_is_then() {
     assert_eq!(names().await, ["one", "two", "three"]);
     world.done(handle).await;
 }
+
+/// The kernel opens a name that it believes in without asking for it. It looks again when it is told
+/// that the file is not what it was, and creates it then.
+#[tokio::test]
+async fn a_file_that_was_deleted_elsewhere_can_be_created() {
+    let world = World::writable();
+    world.bucket.put("p/log", "before");
+    let names = world.engine.list(&world.source, "p/", None).await;
+    assert_eq!(names.expect("listed").names.len(), 1);
+    let ino = world.walk("log").await.ino.0;
+    world.bucket.delete("p/log");
+    let opened = world.files.open(ino, WRITE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(world.look(ROOT, "log").await, Err(Errno::ENOENT));
+    let (_, handle) = world.create("log").await;
+    world.write(handle, 0, "after").await;
+    world.done(handle).await;
+    assert_eq!(world.stored("p/log").expect("there"), "after");
+}
