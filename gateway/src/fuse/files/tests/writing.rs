@@ -329,3 +329,20 @@ async fn a_file_that_was_deleted_elsewhere_can_be_created() {
     world.done(handle).await;
     assert_eq!(world.stored("p/log").expect("there"), "after");
 }
+
+#[tokio::test]
+async fn a_reader_goes_along_with_every_rename() {
+    let world = World::writable();
+    let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
+    world.bucket.put("p/one", bytes.clone());
+    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let (handle, _) = world.open(ino).await;
+    for (from, to) in [("one", "two"), ("two", "three"), ("three", "four")] {
+        let (from, to) = ((ROOT, from.into()), (ROOT, to.into()));
+        assert_eq!(world.files.rename(from, to, false).await, Ok(()));
+    }
+    let read = world.files.read(handle, 5 << 20, 1000).await;
+    let at = 5 << 20;
+    assert!(read.expect("read").as_ref() == &bytes[at..at + 1000]);
+    world.files.close(handle).await;
+}
