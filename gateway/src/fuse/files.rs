@@ -279,11 +279,6 @@ impl Files {
         xattr::value(name, &object).ok_or(Errno::ENODATA)
     }
 
-    pub(super) fn listxattr(&self, ino: u64) -> Result<&'static str, Errno> {
-        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
-        Ok(if node.is_folder { "" } else { xattr::NAMES })
-    }
-
     async fn object(&self, node: &Node, how: Open) -> Result<Object, Errno> {
         let key = key_of(node)?;
         let object = self.engine.open(&self.source, &key, how).await;
