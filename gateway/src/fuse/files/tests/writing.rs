@@ -247,6 +247,9 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     };
     set(None, Some(time)).await.expect("set");
     assert_eq!(world.stored("p/file"), None);
+    let (other, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    world.done(other).await;
+    assert_eq!(world.stored("p/file"), None, "it has written nothing");
     set(Some(2), None).await.expect("cut");
     assert_eq!(world.stored("p/file"), None);
     assert_eq!(world.text(handle).await, "ha");
