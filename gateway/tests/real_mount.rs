@@ -357,8 +357,13 @@ async fn extended_attributes() {
     assert_eq!(get("cached").await, "none");
     mounted.says(&["cat", "song"]).await;
     assert_eq!(get("cached").await, "memory");
-    let names = mounted.says(&["getfattr", "song"]).await;
-    assert!(names.contains("user.tidegate.cached"), "{names}");
+    let heads = asked(&store);
+    assert_eq!(mounted.says(&["getfattr", "-d", "song"]).await, "");
+    assert_eq!(
+        asked(&store),
+        heads,
+        "what copies all that is listed asks for nothing"
+    );
     mounted.gateway.stop().await;
 }
 

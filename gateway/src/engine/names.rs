@@ -90,10 +90,9 @@ pub struct Answer {
 /// Some of the names in a folder.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Names, with what each means; [`Entry::Missing`] is none of them.
+    /// Names, with what each meant when it was listed; [`Entry::Missing`] is none of them. For how long
+    /// that holds, and whether it still does, [`Engine::known`] says.
     pub names: Vec<(String, Entry)>,
-    /// For how long this holds.
-    pub fresh: Duration,
     /// Where the next page begins; `None`: there is none.
     pub next: Option<Place>,
 }
@@ -136,6 +135,18 @@ impl Engine {
         }
     }
 
+    /// What `path` means, as far as that is known and fresh. Costs nothing.
+    #[must_use]
+    pub fn known(&self, source: &Source, path: &str) -> Option<Answer> {
+        let (meaning, fresh) = self.core.names.get(&self.asked(source), path)?;
+        let entry = match meaning {
+            Meaning::File(facts) => Entry::File(facts),
+            Meaning::Folder => Entry::Folder,
+            Meaning::Missing => Entry::Missing,
+        };
+        Some(lasting(entry, fresh))
+    }
+
     async fn find_out(
         &self,
         source: &Arc<Source>,
@@ -169,7 +180,8 @@ impl Engine {
             found => matches!(found, Err(Error::NotFound)),
         };
         let listed = match seen {
-            Some((Meaning::File(facts), fresh)) if !headers => {
+            // Who opened it since may have found out that it is gone.
+            Some((Meaning::File(facts), fresh)) if !headers && !missing => {
                 return Ok(lasting(Entry::File(facts), fresh));
             }
             seen => seen.is_some(),
@@ -286,12 +298,11 @@ impl Engine {
             };
             self.core
                 .names
-                .put(&asked, &format!("{prefix}{name}"), meaning);
+                .put_listed(&asked, &format!("{prefix}{name}"), meaning);
             (name, entry)
         });
         Ok(Page {
             names: names_of_page.collect(),
-            fresh: asked.ttl,
             next: page.next.map(|after| Place { after, names }),
         })
     }

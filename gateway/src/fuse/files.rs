@@ -185,6 +185,17 @@ impl Files {
         })
     }
 
+    /// The same of a name that was listed some time ago: what is known of it now goes first, and what
+    /// is not must be looked up before it is used.
+    pub(super) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<Shown> {
+        match self.engine.known(&self.source, path) {
+            Some(Answer { entry, fresh }) if entry != Entry::Missing => {
+                self.tell(folder, path, &entry, fresh)
+            }
+            _ => self.tell(folder, path, listed, Duration::ZERO),
+        }
+    }
+
     fn show(&self, node: &Node, facts: &Facts, fresh: Duration) -> Shown {
         if let Some(shown) = self.show_draft(node) {
             return shown;
@@ -199,6 +210,14 @@ impl Files {
             true => self.nodes.number_of(&format!("{path}/")),
             false => self.nodes.number_of(path),
         }
+    }
+
+    /// What [`Files::tell`] gave for the kernel did not go out.
+    pub(super) fn untell(&self, ino: u64) {
+        if let Some(node) = self.nodes.get(ino) {
+            node.pages().untold();
+        }
+        self.forget(ino, 1);
     }
 
     pub(super) fn forget(&self, ino: u64, times: u64) {
@@ -230,8 +249,7 @@ impl Files {
 
     pub(super) fn open_folder(&self, ino: u64) -> Result<u64, Errno> {
         let node = self.folder_node(ino)?;
-        let drafts = self.drafts_in(&node.key());
-        let folder = Folder::new(node, self.engine.clone(), self.source.clone(), drafts);
+        let folder = Folder::new(node, self.engine.clone(), self.source.clone());
         Ok(self.folders.open(folder))
     }
 
@@ -259,11 +277,6 @@ impl Files {
             object => object?,
         };
         xattr::value(name, &object).ok_or(Errno::ENODATA)
-    }
-
-    pub(super) fn listxattr(&self, ino: u64) -> Result<&'static str, Errno> {
-        let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
-        Ok(if node.is_folder { "" } else { xattr::NAMES })
     }
 
     async fn object(&self, node: &Node, how: Open) -> Result<Object, Errno> {

@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
@@ -21,8 +20,6 @@ pub(super) struct Folder {
     pub(super) node: Arc<Node>,
     engine: Engine,
     source: Arc<Source>,
-    /// What is being written in it, and was when it was opened.
-    drafts: Vec<(String, Entry)>,
     stream: Mutex<Stream>,
 }
 
@@ -30,6 +27,8 @@ pub(super) struct Folder {
 struct Stream {
     /// The number of each page's first name, and where it begins.
     begun: Vec<(u64, Option<Place>)>,
+    /// What was being written in it when it was begun.
+    drafts: Vec<(String, Entry)>,
     page: Option<Arc<Names>>,
     ahead: Option<AbortOnDropHandle<Result<Page, Error>>>,
     /// Names of drafts that the pages had.
@@ -42,7 +41,6 @@ pub(super) struct Names {
     /// The number of the first.
     pub(super) first: u64,
     pub(super) names: Vec<(String, Entry)>,
-    pub(super) fresh: Duration,
     next: Option<Place>,
 }
 
@@ -60,20 +58,22 @@ impl Names {
 }
 
 impl Folder {
-    /// `drafts`: names in it that the bucket may not have yet.
-    pub(super) fn new(
-        node: Arc<Node>,
-        engine: Engine,
-        source: Arc<Source>,
-        drafts: Vec<(String, Entry)>,
-    ) -> Self {
+    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<Source>) -> Self {
         Self {
             node,
             engine,
             source,
-            drafts,
             stream: Mutex::default(),
         }
+    }
+
+    /// It is read from its beginning, as it is now. `drafts`: names in it that the bucket may not have
+    /// yet.
+    pub(super) async fn begin(&self, drafts: Vec<(String, Entry)>) {
+        *self.stream.lock().await = Stream {
+            drafts,
+            ..Stream::default()
+        };
     }
 
     /// Names that include the one of this number, unless the folder ends before it.
@@ -104,7 +104,7 @@ impl Folder {
         if stream.begun.last().is_none_or(|(last, _)| *last < first) {
             stream.begun.push((first, place));
         }
-        self.add_drafts(stream, &mut page);
+        stream.add_drafts(&mut page);
         if let Some(next) = &page.next {
             let ahead = self.list(Some(next.clone()));
             stream.ahead = Some(AbortOnDropHandle::new(tokio::spawn(ahead)));
@@ -112,26 +112,9 @@ impl Folder {
         stream.page = Some(Arc::new(Names {
             first,
             names: page.names,
-            fresh: page.fresh,
             next: page.next,
         }));
         Ok(())
-    }
-
-    /// Those that no page had come behind the last.
-    fn add_drafts(&self, stream: &mut Stream, page: &mut Page) {
-        if self.drafts.is_empty() {
-            return;
-        }
-        for (name, _) in &page.names {
-            if self.drafts.iter().any(|(draft, _)| draft == name) {
-                stream.met.insert(name.clone());
-            }
-        }
-        if page.next.is_none() {
-            let unmet = |(name, _): &&(String, Entry)| !stream.met.contains(name);
-            page.names.extend(self.drafts.iter().filter(unmet).cloned());
-        }
     }
 
     fn list(
@@ -144,6 +127,19 @@ impl Folder {
 }
 
 impl Stream {
+    /// Those that no page had come behind the last.
+    fn add_drafts(&mut self, page: &mut Page) {
+        for (name, _) in &page.names {
+            if self.drafts.iter().any(|(draft, _)| draft == name) {
+                self.met.insert(name.clone());
+            }
+        }
+        if page.next.is_none() {
+            let unmet = |(name, _): &&(String, Entry)| !self.met.contains(name);
+            page.names.extend(self.drafts.iter().filter(unmet).cloned());
+        }
+    }
+
     /// Where the page began that this name was on.
     fn back_to(&mut self, number: u64) -> (u64, Option<Place>) {
         self.ahead = None;

@@ -113,7 +113,7 @@ impl Adapter {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS | InitFlags::FUSE_ASYNC_DIO;
+        let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS;
         if !self.files.headers() {
             // Only where a listing tells what `stat` shows.
             wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
@@ -124,6 +124,9 @@ impl Filesystem for Adapter {
             wanted |= InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
             let _ = config.set_max_write(MAX_WRITE);
             wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        } else {
+            // With it the pieces of one call come side by side. What is appended must come in order.
+            wanted |= InitFlags::FUSE_ASYNC_DIO;
         }
         // What an old kernel lacks it does without.
         let given = wanted & config.capabilities();
@@ -393,11 +396,8 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        match self.files.listxattr(ino.0) {
-            Ok(names) => send(names, size, reply),
-            Err(errno) => reply.error(errno),
-        }
+    fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
+        send("", size, reply);
     }
 }
 

@@ -86,12 +86,15 @@ impl Pages {
         self.handles += 1;
     }
 
-    /// Somebody begins to write: from now on everybody reads the draft. Says whether the kernel must
-    /// drop its pages first, because they are not of `base`, the version that the draft begins as.
-    pub(super) fn begin(&mut self, base: Option<VersionId>) -> bool {
+    /// Somebody begins to write: from now on everybody reads the draft, which has this size. Says
+    /// whether the kernel must drop its pages first, because they are not of `base`, the version that
+    /// the draft begins as, or its attributes, because they have another size: it seeks by that.
+    pub(super) fn begin(&mut self, base: Option<VersionId>, size: u64) -> bool {
+        let believed = self.size().unwrap_or(size);
         let stale = match self.of {
-            Of::Nothing | Of::Draft => false,
-            Of::Version(of) => base != Some(of),
+            Of::Draft => false,
+            Of::Nothing => believed != size,
+            Of::Version(of) => base != Some(of) || believed != size,
             Of::Unknown => true,
         };
         self.of = Of::Draft;
@@ -146,6 +149,11 @@ impl Pages {
     /// The kernel is told the length of the draft.
     pub(super) fn show_draft(&mut self, size: u64) {
         self.told = Some((size, None));
+    }
+
+    /// What [`Pages::show`] was to tell did not go out: what the kernel believes is not known.
+    pub(super) fn untold(&mut self) {
+        self.told = Some((u64::MAX, None));
     }
 
     /// What to tell the kernel of a file of which `facts` are known now, and for how long that
@@ -221,7 +229,7 @@ mod tests {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
         assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
-        assert!(!pages.begin(Some(A)), "they are of the base");
+        assert!(!pages.begin(Some(A), 1), "they are of the base");
         pages.follow();
         assert!(pages.is_draft() && pages.pinned().is_none());
         pages.show_draft(5);
@@ -245,14 +253,55 @@ mod tests {
     #[test]
     fn a_draft_never_meets_pages_of_another_version() {
         let mut pages = Pages::default();
-        assert!(!pages.begin(None), "there is nothing yet");
+        assert!(!pages.begin(None, 0), "there is nothing yet");
         pages.settle(Some((A, facts(1))));
-        assert!(pages.begin(Some(B)), "it was changed elsewhere");
+        assert!(pages.begin(Some(B), 1), "it was changed elsewhere");
         pages.settle(None);
-        assert!(pages.begin(Some(A)), "nobody knows what they are of");
+        assert!(pages.begin(Some(A), 1), "nobody knows what they are of");
         pages.settle(None);
         pages.show(&facts(1), LONG);
         assert_eq!(pages.open(A, &facts(1)), Opening::Drop);
+    }
+
+    #[test]
+    fn a_draft_has_the_size_that_the_kernel_believes() {
+        let begin = |told: u64, base, size| {
+            let mut pages = Pages::default();
+            pages.show(&facts(told), LONG);
+            let opened = pages.begin(base, size);
+            assert!(
+                !pages.begin(base, size + 9),
+                "who joins is told as it grows"
+            );
+            opened
+        };
+        assert!(!begin(5, Some(A), 5));
+        assert!(begin(5, Some(B), 10), "it was never opened, and has grown");
+        assert!(begin(5, None, 0), "it was replaced by nothing");
+        let mut pages = Pages::default();
+        pages.show(&facts(5), LONG);
+        pages.open(A, &facts(5));
+        pages.show_draft(7);
+        assert!(
+            pages.begin(Some(A), 5),
+            "the pages are right, the size is not"
+        );
+    }
+
+    #[test]
+    fn what_was_not_told_after_all_is_not_believed() {
+        let untold = || {
+            let mut pages = Pages::default();
+            pages.show(&facts(1), LONG);
+            pages.show(&facts(2), LONG);
+            pages.untold();
+            pages
+        };
+        assert_eq!(untold().open(A, &facts(2)), Opening::Drop);
+        assert!(untold().begin(Some(A), 2));
+        let mut again = untold();
+        again.show(&facts(2), LONG);
+        assert_eq!(again.open(A, &facts(2)), Opening::Keep);
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(super) struct Slot {
     handles: u32,
     /// How often somebody began to write.
     begun: u64,
-    /// The version that the file had when it was renamed, and what has its bytes now.
-    moved: Option<(VersionId, Object)>,
+    /// The versions that the file had when it was renamed, each with what has its bytes now.
+    moved: Vec<(VersionId, Object)>,
 }
 
 /// What a handle is opened for.
@@ -90,7 +90,7 @@ impl Slot {
         self.past -= u32::from(entered.writes && entered.past);
         match self.handles {
             0 => {
-                self.moved = None;
+                self.moved.clear();
                 self.writer.take()
             }
             _ => None,
@@ -104,15 +104,21 @@ impl Slot {
 
     /// Remembers what a version of the file is after a rename.
     pub(super) fn moved(&mut self, from: VersionId, to: Object) {
-        self.moved = (self.handles > 0).then_some((from, to));
+        if self.handles == 0 {
+            return;
+        }
+        let earlier = self.moved.iter_mut();
+        for (_, at) in earlier.filter(|(_, at)| at.id() == from) {
+            *at = to.clone();
+        }
+        self.moved.push((from, to));
     }
 
     /// What has the bytes of a version, if the file was renamed.
     pub(super) fn successor(&self, of: VersionId) -> Option<Object> {
-        let moved = self.moved.as_ref();
-        moved
-            .filter(|(from, _)| *from == of)
-            .map(|(_, to)| to.clone())
+        let mut latest = self.moved.iter().rev();
+        let moved = latest.find(|(from, _)| *from == of);
+        moved.map(|(_, to)| to.clone())
     }
 }
 

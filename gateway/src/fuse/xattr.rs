@@ -3,15 +3,22 @@
 use crate::engine::{Found, Object, Tier};
 use crate::plan::ByteRange;
 
-/// Every name, each with the NUL that `listxattr` wants behind it.
-pub(super) const NAMES: &str = "user.tidegate.etag\0user.tidegate.version\0user.tidegate.content_type\0user.tidegate.cached\0user.tidegate.pending\0";
+/// Every name. They are not listed: programs that copy what is listed would ask for the version of each
+/// file, and not all files have all of them.
+const NAMES: [&str; 5] = [
+    "user.tidegate.etag",
+    "user.tidegate.version",
+    "user.tidegate.content_type",
+    "user.tidegate.cached",
+    PENDING,
+];
 
 /// What waits to be committed, and for what; `no` where nothing does.
 pub(super) const PENDING: &str = "user.tidegate.pending";
 
 /// Whether it is one of ours: others are answered without a look at the file.
 pub(super) fn is_ours(name: &str) -> bool {
-    NAMES.split_terminator('\0').any(|ours| ours == name)
+    NAMES.contains(&name)
 }
 
 /// The value of one of ours, if the file has it.

@@ -49,7 +49,15 @@ pub(in crate::engine) struct Table {
     epoch: AtomicU64,
 }
 
-type Names = HashMap<(OriginId, Arc<str>), (Meaning, Timestamp)>;
+type Names = HashMap<(OriginId, Arc<str>), Known>;
+
+#[derive(Debug, Clone)]
+struct Known {
+    meaning: Meaning,
+    since: Timestamp,
+    /// The epoch that this process itself began by making it so; 0: it was asked.
+    noted: u64,
+}
 
 /// New names go into the young generation. When it is full it becomes the old one, and what is
 /// still asked for moves on.
@@ -58,6 +66,8 @@ struct Generations {
     young: Names,
     old: Names,
     bytes: usize,
+    /// The epoch that the last purge began.
+    purged: u64,
     /// Folders that this process made, and when. All that is in one of them is known, as long as no
     /// name has left the table: whatever is not, is missing.
     made: HashMap<(OriginId, Arc<str>), Timestamp>,
@@ -74,10 +84,14 @@ impl Table {
         self.epoch.load(Ordering::SeqCst)
     }
 
+    fn begin_epoch(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
     /// What is known of a path, and for how long still.
     pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<(Meaning, Duration)> {
         let mut names = self.lock();
-        let (meaning, since) = names.find(asked.origin, path)?;
+        let Known { meaning, since, .. } = names.find(asked.origin, path)?;
         let ttl = match meaning {
             Meaning::Missing => asked.negative_ttl,
             _ => asked.ttl,
@@ -89,29 +103,44 @@ impl Table {
     /// What a path meant when it was last found out, if that is not too long ago to be told while
     /// the origin fails.
     pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
-        let (meaning, since) = self.lock().find(asked.origin, path)?;
+        let Known { meaning, since, .. } = self.lock().find(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
     }
 
-    /// Remembers what was found, unless a purge came in between.
+    /// Remembers what was found, unless a purge came in between, or this process changed any name.
     pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
         let mut names = self.lock();
-        if self.epoch() != asked.epoch {
-            return;
+        if self.epoch() == asked.epoch {
+            names.insert((asked.origin, path.into()), Known::asked(asked, meaning));
         }
-        names.insert((asked.origin, path.into()), (meaning, asked.at));
+    }
+
+    /// The same of a name that was listed, which only a change of this very name makes old: else no
+    /// listing would be of use where much is written.
+    pub(super) fn put_listed(&self, asked: &Asked, path: &str, meaning: Meaning) {
+        let mut names = self.lock();
+        let before = names.find(asked.origin, path);
+        let noted = before.map_or(0, |before| before.noted);
+        if names.purged.max(noted) <= asked.epoch {
+            names.insert((asked.origin, path.into()), Known::asked(asked, meaning));
+        }
     }
 
     /// Remembers what this process itself has made of a name. Newer than whatever is being found out.
     pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
         let mut names = self.lock();
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let noted = self.begin_epoch();
         names.made.remove(&(origin, path.into()));
         if !matches!(meaning, Meaning::Missing) {
             names.forget_missing(origin, path);
         }
-        names.insert((origin, path.into()), (meaning, at));
+        let known = Known {
+            meaning,
+            since: at,
+            noted,
+        };
+        names.insert((origin, path.into()), known);
     }
 
     /// The same for a folder that was made just now, with nothing in it.
@@ -138,7 +167,7 @@ impl Table {
     /// that a folder on its path is missing.
     pub(in crate::engine) fn purge_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        names.purged = self.begin_epoch();
         names.remove(origin, key.trim_end_matches('/'));
         names.forget_missing(origin, key);
         names.doubt(origin, key);
@@ -147,7 +176,7 @@ impl Table {
     /// The same for every key that begins with `prefix`.
     pub(in crate::engine) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
         let mut names = self.lock();
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        names.purged = self.begin_epoch();
         let bare = prefix.trim_end_matches('/');
         let covered = |of: OriginId, path: &str| of == origin && path.starts_with(bare);
         names.young.retain(|(of, path), _| !covered(*of, path));
@@ -158,8 +187,18 @@ impl Table {
     }
 }
 
+impl Known {
+    fn asked(asked: &Asked, meaning: Meaning) -> Self {
+        Self {
+            meaning,
+            since: asked.at,
+            noted: 0,
+        }
+    }
+}
+
 impl Generations {
-    fn find(&mut self, origin: OriginId, path: &str) -> Option<(Meaning, Timestamp)> {
+    fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
         let key = (origin, Arc::from(path));
         if let Some(found) = self.young.get(&key) {
             return Some(found.clone());
@@ -169,7 +208,7 @@ impl Generations {
         Some(found)
     }
 
-    fn insert(&mut self, key: (OriginId, Arc<str>), found: (Meaning, Timestamp)) {
+    fn insert(&mut self, key: (OriginId, Arc<str>), found: Known) {
         let bytes = key.1.len() + OVERHEAD;
         if self.bytes + bytes > GENERATION {
             self.old = std::mem::take(&mut self.young);
@@ -202,7 +241,8 @@ impl Generations {
     fn forget_missing(&mut self, origin: OriginId, key: &str) {
         for (at, _) in key.match_indices('/') {
             let path = &key[..at];
-            if matches!(self.find(origin, path), Some((Meaning::Missing, _))) {
+            let known = self.find(origin, path);
+            if known.is_some_and(|known| known.meaning.is_missing()) {
                 self.remove(origin, path);
             }
         }
@@ -258,6 +298,29 @@ mod tests {
         assert!(!has(&table, 1, "a/new"));
         table.purge_prefix(ORIGIN, "a/");
         assert!(!has(&table, 1, "a") && !has(&table, 1, "a/old") && has(&table, 1, "b"));
+    }
+
+    #[test]
+    fn a_listing_brings_nothing_old_back() {
+        let table = Table::default();
+        let before = asked(&table, 0);
+        let list = |asked: &Asked| {
+            for path in ["f/here", "f/gone", "f/other"] {
+                table.put_listed(asked, path, Meaning::Folder);
+            }
+        };
+        let missing = |path| {
+            let (meaning, _) = table.get(&asked(&table, 1), path).expect("known");
+            meaning.is_missing()
+        };
+        table.note(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
+        list(&before);
+        assert!(missing("f/gone") && !missing("f/here") && !missing("f/other"));
+        list(&asked(&table, 1));
+        assert!(!missing("f/gone"), "somebody else has put it there");
+        table.purge_key(ORIGIN, "f/here");
+        list(&before);
+        assert!(!has(&table, 1, "f/here") && has(&table, 1, "f/other"));
     }
 
     #[test]

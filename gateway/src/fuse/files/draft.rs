@@ -74,7 +74,7 @@ impl Files {
     }
 
     /// The names in a folder of what is being written.
-    pub(super) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
+    pub(in crate::fuse) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };
@@ -116,6 +116,16 @@ impl Files {
             return None;
         }
         writable.writers.look(&self.source, &key_of(node).ok()?)
+    }
+
+    /// Whether something was written to a file that nobody has closed yet: when it is complete, and
+    /// goes into the bucket, is for that close to say.
+    pub(super) fn is_unfinished(&self, node: &Node) -> bool {
+        let drafted = key_of(node).ok().and_then(|key| {
+            let writers = &self.writable.as_ref()?.writers;
+            writers.look(&self.source, &key)
+        });
+        drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
     /// What a file waits for on its way into the bucket.
@@ -175,7 +185,7 @@ impl Files {
         let base = writer.base().await.map(|base| base.id());
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
-        let stale = node.pages().begin(base);
+        let stale = node.pages().begin(base, writer.size());
         // Before anything is waited for: who gives up lets go of the draft.
         let share = Share::new(node, purpose, true);
         if stale || (another && !anew) {

@@ -113,7 +113,23 @@ impl AsRef<[u8]> for Data {
 
 impl Files {
     /// Opens a file on the version that it has now, or on what is being written; `thread` is who asks.
+    ///
+    /// The kernel opens what it believes is there. Where it is not, it is told to look again, and then
+    /// finds nothing, or creates it if that was asked for.
     pub(in crate::fuse) async fn open(
+        &self,
+        ino: u64,
+        flags: OpenFlags,
+        thread: u32,
+    ) -> Result<(u64, FopenFlags), Errno> {
+        let opened = self.open_there(ino, flags, thread).await;
+        opened.map_err(|errno| match errno {
+            Errno::ENOENT => Errno::ESTALE,
+            other => other,
+        })
+    }
+
+    async fn open_there(
         &self,
         ino: u64,
         flags: OpenFlags,

@@ -29,6 +29,9 @@ pub(super) struct Pen {
     dated: AtomicBool,
     /// Whose closes count.
     users: Users,
+    /// Somebody else was writing when it was opened, and it has written nothing yet: what there is to
+    /// publish is not its own.
+    idle: AtomicBool,
 }
 
 /// What `setattr` is to change; mode and owner are accepted, and not kept.
@@ -68,9 +71,10 @@ impl Files {
             Entry::File(_) | Entry::Missing => How::Create,
         };
         let node = self.nodes.tell(folder.ino, &path, false);
+        let idle = how == How::Change && self.is_unfinished(&node);
         match self.enter(&node, how, self.may_pass(flags)).await {
             Ok(writing) => {
-                let (handle, reply) = self.open_writing(writing, thread);
+                let (handle, reply) = self.open_writing(writing, thread, idle);
                 let shown = self.show_draft(&node).ok_or(Errno::EIO)?;
                 Ok((shown, handle, reply))
             }
@@ -92,8 +96,9 @@ impl Files {
             true => How::Create,
             false => How::Change,
         };
+        let idle = how == How::Change && self.is_unfinished(node);
         let writing = self.enter(node, how, self.may_pass(flags.0)).await?;
-        Ok(self.open_writing(writing, thread))
+        Ok(self.open_writing(writing, thread, idle))
     }
 
     /// Whether a handle that writes can do without the kernel's pages.
@@ -103,7 +108,7 @@ impl Files {
     }
 
     /// `O_DIRECT` goes past the pages by itself, and keeps them right.
-    fn open_writing(&self, writing: Writing, thread: u32) -> (u64, FopenFlags) {
+    fn open_writing(&self, writing: Writing, thread: u32, idle: bool) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = Users::default();
         users.add(thread);
@@ -111,6 +116,7 @@ impl Files {
             writer: writing.writer,
             dated: AtomicBool::new(true),
             users,
+            idle: AtomicBool::new(idle),
         };
         let (handle, reply) = Handle::following(writing.share, None, Some(pen), false);
         (self.open.open(handle), reply)
@@ -135,6 +141,7 @@ impl Files {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
         pen.users.add(thread);
+        pen.idle.store(false, Ordering::Relaxed);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
             self.date(pen).await;
@@ -169,6 +176,9 @@ impl Files {
         let Some(pen) = &handle.pen else {
             return Ok(());
         };
+        if pen.idle.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         // A shell duplicates a descriptor and closes the first before anything was written. The
         // empty file is committed when the handle goes.
         if !pen.writer.is_dirty() || pen.writer.look().blank || !pen.users.have(thread) {
@@ -219,12 +229,14 @@ impl Files {
     ) -> Result<(), Errno> {
         let handle = handle.and_then(|handle| self.open.get(handle));
         if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
+            pen.idle.store(false, Ordering::Relaxed);
             return self.cut(&pen.writer, size).await;
         }
         let how = if size == 0 { How::Create } else { How::Change };
+        let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, how, false).await?;
         let mut done = self.cut(&writing.writer, size).await;
-        if done.is_ok() {
+        if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
         self.leave(writing).await;
@@ -253,9 +265,10 @@ impl Files {
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
+        let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, How::Change, false).await?;
         let mut done = self.set_kept(&writing.writer, value).await;
-        if done.is_ok() {
+        if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
         self.leave(writing).await;
@@ -288,6 +301,7 @@ impl Files {
             _ => return Err(Errno::EOPNOTSUPP),
         }
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        pen.idle.store(false, Ordering::Relaxed);
         match end > pen.writer.size() {
             true => self.cut(&pen.writer, end).await,
             false => Ok(()),

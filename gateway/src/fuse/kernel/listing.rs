@@ -1,6 +1,7 @@
 //! Names of a folder, in the kernel's buffers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 
@@ -16,6 +17,9 @@ const DOTS: u64 = 2;
 /// The names from an offset on; none where only the dots are asked for yet.
 pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
     let folder = files.folder(handle)?;
+    if offset == 0 {
+        folder.begin(files.drafts_in(&folder.node.key())).await;
+    }
     let names = folder.at(offset.saturating_sub(DOTS)).await;
     names.map_err(|error| errno::logged(&error, &folder.node.key()))
 }
@@ -68,19 +72,19 @@ pub(super) fn fill_plus(
     let mut at = offset;
     for (ino, dot) in dots_from(files, &folder, offset) {
         at += 1;
-        let (attr, fresh) = (files.folder_attr(ino), names.fresh);
-        if reply.add(INodeNo(ino), at, dot, &fresh, &attr, GENERATION) {
+        let attr = files.folder_attr(ino);
+        if reply.add(INodeNo(ino), at, dot, &Duration::ZERO, &attr, GENERATION) {
             return reply.ok();
         }
     }
     let key = folder.node.key();
     for (name, entry) in names.from(at - DOTS) {
         let path = format!("{key}{name}");
-        let told = files.tell(folder.node.ino, &path, entry, names.fresh);
-        let Some((attr, fresh)) = told else { continue };
         at += 1;
+        let told = files.tell_listed(folder.node.ino, &path, entry);
+        let Some((attr, fresh)) = told else { continue };
         if reply.add(attr.ino, at, name, &fresh, &attr, GENERATION) {
-            files.forget(attr.ino.0, 1);
+            files.untell(attr.ino.0);
             break;
         }
     }

@@ -212,3 +212,140 @@ async fn what_may_not_be_written_is_refused() {
         Err(Errno::EROFS)
     );
 }
+
+/// Nothing that an open says tells the kernel a size: what it was told before it seeks by.
+#[tokio::test]
+async fn who_writes_finds_the_end_where_it_is() {
+    let world = World::writable();
+    world.bucket.put("p/file", "12345");
+    let ino = world.walk("file").await.ino.0;
+    world.bucket.put("p/file", "1234567890");
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    let (shown, _) = world.files.getattr(ino).await.expect("there");
+    assert_eq!(shown.size, 10);
+    let (second, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert!(world.ear.heard().is_empty(), "it was told of the draft");
+    world.files.close(second).await;
+    world.files.close(writer).await;
+}
+
+/// Who changes a file by its name does not know whether what somebody else writes is complete.
+#[tokio::test]
+async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
+    let world = World::writable();
+    let (ino, handle) = world.create("file").await;
+    world.write(handle, 0, "half").await;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let set = |size, modified| {
+        let set = SetAttr {
+            size,
+            modified,
+            handle: None,
+        };
+        world.files.setattr(ino, set)
+    };
+    set(None, Some(time)).await.expect("set");
+    assert_eq!(world.stored("p/file"), None);
+    let (other, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    world.done(other).await;
+    assert_eq!(world.stored("p/file"), None, "it has written nothing");
+    set(Some(2), None).await.expect("cut");
+    assert_eq!(world.stored("p/file"), None);
+    assert_eq!(world.text(handle).await, "ha");
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    let (version, bytes) = world.bucket.object("p/file").expect("there");
+    assert_eq!(bytes, "ha");
+    assert_eq!(version.header(&attr::KEPT), Some("1600000000"));
+    // What is open, and all of it in the bucket, is nobody's to complete.
+    set(Some(1), None).await.expect("cut");
+    assert_eq!(world.stored("p/file").expect("there"), "h");
+    world.files.close(handle).await;
+    set(Some(0), None).await.expect("cut");
+    assert_eq!(world.stored("p/file").expect("there"), "");
+}
+
+/// A listing may be read slowly. What is told of a name is what is known of it by then.
+#[tokio::test]
+async fn a_listing_that_is_under_way_brings_nothing_old_back() {
+    let world = World::writable();
+    for name in ["changed", "other", "purged", "removed"] {
+        world.bucket.put(&format!("p/{name}"), "12345");
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = folder.at(0).await.expect("names");
+    let ino = world.walk("changed").await.ino.0;
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    world.write(writer, 5, "67890").await;
+    world.done(writer).await;
+    assert_eq!(world.files.unlink(ROOT, "removed".into()).await, Ok(()));
+    world.purge("p/purged").await;
+    let told = |name: &str| {
+        let (_, entry) = names.from(0).iter().find(|(it, _)| it == name)?;
+        let (attr, fresh) = world.files.tell_listed(ROOT, &format!("p/{name}"), entry)?;
+        Some((attr.size, fresh))
+    };
+    let most = Profile::web().ttl;
+    let fresh = |fresh| fresh > Duration::ZERO && fresh <= most;
+    assert!(told("changed").is_some_and(|(size, it)| size == 10 && fresh(it)));
+    assert!(told("other").is_some_and(|(size, it)| size == 5 && fresh(it)));
+    for name in ["purged", "removed"] {
+        assert_eq!(told(name), Some((5, Duration::ZERO)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_read_again_from_its_beginning_is_as_it_is_then() {
+    let world = World::writable();
+    world.bucket.put("p/one", "1");
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = async || {
+        folder.begin(world.files.drafts_in("p/")).await;
+        let names = folder.at(0).await.expect("names");
+        let names: Vec<_> = names.from(0).iter().map(|(name, _)| name.clone()).collect();
+        names
+    };
+    assert_eq!(names().await, ["one"]);
+    world.bucket.put("p/two", "2");
+    let (_, handle) = world.create("three").await;
+    assert_eq!(names().await, ["one", "two", "three"]);
+    world.done(handle).await;
+}
+
+/// The kernel opens a name that it believes in without asking for it. It looks again when it is told
+/// that the file is not what it was, and creates it then.
+#[tokio::test]
+async fn a_file_that_was_deleted_elsewhere_can_be_created() {
+    let world = World::writable();
+    world.bucket.put("p/log", "before");
+    let names = world.engine.list(&world.source, "p/", None).await;
+    assert_eq!(names.expect("listed").names.len(), 1);
+    let ino = world.walk("log").await.ino.0;
+    world.bucket.delete("p/log");
+    let opened = world.files.open(ino, WRITE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(world.look(ROOT, "log").await, Err(Errno::ENOENT));
+    let (_, handle) = world.create("log").await;
+    world.write(handle, 0, "after").await;
+    world.done(handle).await;
+    assert_eq!(world.stored("p/log").expect("there"), "after");
+}
+
+#[tokio::test]
+async fn a_reader_goes_along_with_every_rename() {
+    let world = World::writable();
+    let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
+    world.bucket.put("p/one", bytes.clone());
+    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let (handle, _) = world.open(ino).await;
+    for (from, to) in [("one", "two"), ("two", "three"), ("three", "four")] {
+        let (from, to) = ((ROOT, from.into()), (ROOT, to.into()));
+        assert_eq!(world.files.rename(from, to, false).await, Ok(()));
+    }
+    let read = world.files.read(handle, 5 << 20, 1000).await;
+    let at = 5 << 20;
+    assert!(read.expect("read").as_ref() == &bytes[at..at + 1000]);
+    world.files.close(handle).await;
+}
