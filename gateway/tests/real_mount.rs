@@ -290,7 +290,9 @@ async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
             let got = all(&mut new);
             assert!(got == vec![byte; size], "{}: {}", byte as char, got.len());
             assert!(all(&mut old) == vec![b'1'; SIZE], "the old one changed");
-            assert_eq!(std::fs::metadata(&path).expect("there").len(), SIZE as u64);
+            let found = |file: &File| file.metadata().expect("open").len();
+            assert_eq!((found(&new), found(&old)), (size as u64, SIZE as u64));
+            assert_eq!(std::fs::metadata(&path).expect("there").len(), size as u64);
         }
         drop(old);
         for (byte, size) in [(b'5', SIZE), (b'6', SIZE), (b'7', 100)] {
@@ -298,6 +300,42 @@ async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
             let mut new = open(&path);
             assert_eq!(new.metadata().expect("open").len(), size as u64);
             assert!(all(&mut new) == vec![byte; size]);
+        }
+    })
+    .await;
+    mounted.gateway.stop().await;
+}
+
+/// Programs that have the kernel copy (`sendfile`, as web servers do) go the way of the pages, also with a
+/// handle that is to go past them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_kernel_copies_is_of_one_version() {
+    const SIZE: usize = 300_000;
+    let store = FakeS3::start().await;
+    store.bucket.put("file", vec![b'1'; SIZE]);
+    let mounted = Mounted::start(&store.settings(), STRICT).await;
+    let (path, bucket) = (mounted.path("file"), store.bucket.clone());
+    blocking(move || {
+        let open = || File::open(&path).expect("it opens");
+        let copied = |from: &File| {
+            let mut to = tempfile::tempfile().expect("a file");
+            let mut at = 0;
+            while rustix::fs::sendfile(&to, from, Some(&mut at), SIZE * 2).expect("copied") > 0 {}
+            let mut bytes = Vec::new();
+            to.seek(SeekFrom::Start(0)).expect("a file");
+            to.read_to_end(&mut bytes).expect("read");
+            bytes
+        };
+        let old = open();
+        // Half of it is in the pages.
+        let mut half = vec![0; SIZE / 2];
+        (&old).read_exact(&mut half).expect("read");
+        assert!(copied(&old) == vec![b'1'; SIZE]);
+        for (byte, size) in [(b'2', SIZE + 50_000), (b'3', SIZE - 100_000), (b'4', SIZE)] {
+            bucket.put("file", vec![byte; size]);
+            let new = copied(&open());
+            assert!(new == vec![byte; size], "{}: {}", byte as char, new.len());
+            assert!(copied(&old) == vec![b'1'; SIZE], "the old one changed");
         }
     })
     .await;

@@ -243,7 +243,8 @@ impl Files {
         let answer = self.meaning(&node.key()).await?;
         match answer.entry {
             Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
-            Entry::Folder | Entry::Missing => Err(Errno::ENOENT),
+            // The kernel asks before it opens, too: it is told to look again, as there.
+            Entry::Folder | Entry::Missing => Err(Errno::ESTALE),
         }
     }
 

@@ -6,7 +6,8 @@
 //! - The first handle that reads through pages decides which version they are of. As long as one
 //!   such handle is open, the node shows that version's size and time: the kernel cuts pages off
 //!   where a file becomes shorter.
-//! - A handle on another version meanwhile reads past the pages (`FOPEN_DIRECT_IO`).
+//! - A handle on another version meanwhile needs a node of its own: past the pages it would not go
+//!   where the kernel copies (`sendfile`) or maps.
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: what is
@@ -17,7 +18,7 @@
 use std::time::Duration;
 
 use crate::engine::names::Facts;
-use crate::plan::{Timestamp, VersionId};
+use crate::plan::{ETag, Timestamp, VersionId};
 
 /// What the kernel holds of one file. See the module's head.
 #[derive(Debug, Default)]
@@ -54,8 +55,8 @@ pub(super) enum Opening {
     Keep,
     /// The kernel must drop pages and attributes first.
     Drop,
-    /// The pages belong to another version's handles.
-    Direct,
+    /// The pages belong to another version's handles: it needs another node.
+    Elsewhere,
 }
 
 impl Pages {
@@ -64,7 +65,7 @@ impl Pages {
         debug_assert!(!self.is_draft(), "such a handle follows the draft");
         let same = self.of == Of::Version(id);
         if self.handles > 0 && !same {
-            return Opening::Direct;
+            return Opening::Elsewhere;
         }
         let right = match self.told {
             // Of a version that was written through these pages only the length can be wrong.
@@ -84,6 +85,12 @@ impl Pages {
     /// A handle is opened that follows the draft: what the kernel holds is right.
     pub(super) fn follow(&mut self) {
         self.handles += 1;
+    }
+
+    /// Whether handles are open on another version than this one. One that was purged is no other.
+    pub(super) fn holds_another(&self, than: &ETag) -> bool {
+        let held = self.pinned.as_ref().and_then(|it| it.etag.as_ref());
+        held.is_some_and(|held| held != than)
     }
 
     /// Somebody begins to write: from now on everybody reads the draft, which has this size. Says
@@ -128,7 +135,7 @@ impl Pages {
         self.of == Of::Draft
     }
 
-    /// A handle that was not opened [`Opening::Direct`] is closed.
+    /// A handle that reads through pages is closed.
     pub(super) fn close(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {
@@ -208,13 +215,13 @@ mod tests {
         let mut pages = Pages::default();
         pages.show(&facts(1), LONG);
         assert_eq!(pages.open(A, &facts(1)), Opening::Keep);
-        assert_eq!(pages.open(B, &facts(2)), Opening::Direct);
+        assert_eq!(pages.open(B, &facts(2)), Opening::Elsewhere);
         assert_eq!(pages.show(&facts(2), LONG), (facts(1), Duration::ZERO));
         assert_eq!(pages.show(&facts(1), LONG), (facts(1), LONG));
         pages.close();
         assert_eq!(pages.show(&facts(2), LONG), (facts(2), LONG));
         assert_eq!(pages.open(B, &facts(2)), Opening::Drop);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Direct);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
     }
 
     #[test]
@@ -237,7 +244,7 @@ mod tests {
         pages.settle(Some((B, facts(5))));
         assert_eq!(pages.pinned(), Some(&facts(5)), "the reader went along");
         assert_eq!(pages.open(B, &facts(5)), Opening::Keep);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Direct);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
         pages.close();
         pages.close();
         // When it was written is known only now; the bytes are the same.
@@ -312,6 +319,6 @@ mod tests {
         pages.moved(A, B);
         assert_eq!(pages.open(B, &facts(1)), Opening::Keep);
         pages.moved(A, A);
-        assert_eq!(pages.open(A, &facts(1)), Opening::Direct);
+        assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
     }
 }

@@ -18,6 +18,8 @@ use crate::plan::VersionId;
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     writer: Option<Arc<Writer>>,
+    /// What it was committed as last.
+    settled: Option<Object>,
     /// Open handles that write.
     writers: u32,
     /// Those of them that write past the pages.
@@ -61,6 +63,28 @@ impl Slot {
         self.writer.clone().filter(|_| self.begun > born)
     }
 
+    /// What a handle of this birth reads: the version that it was opened on, or what a draft became that
+    /// it followed, under whatever name that is now.
+    pub(super) fn read_by(&self, opened: Option<&Object>, born: u64) -> Option<Object> {
+        let followed = self.begun > born;
+        let on = if followed {
+            self.settled.as_ref()
+        } else {
+            opened
+        }?;
+        self.successor(on.id()).or_else(|| Some(on.clone()))
+    }
+
+    /// The draft was committed as this.
+    pub(super) fn settle(&mut self, object: Option<Object>) {
+        self.settled = object;
+    }
+
+    /// The name has another node: who followed the draft stays on what it was committed as.
+    pub(super) fn stay(&mut self) -> Option<Arc<Writer>> {
+        self.writer.take()
+    }
+
     /// Holds a draft. `anew`: nobody wrote before. Says whether it is another one than the one held.
     pub(super) fn hold(&mut self, writer: Arc<Writer>, anew: bool) -> bool {
         self.begun += u64::from(anew);
@@ -91,6 +115,7 @@ impl Slot {
         match self.handles {
             0 => {
                 self.moved.clear();
+                self.settled = None;
                 self.writer.take()
             }
             _ => None,
@@ -115,7 +140,7 @@ impl Slot {
     }
 
     /// What has the bytes of a version, if the file was renamed.
-    pub(super) fn successor(&self, of: VersionId) -> Option<Object> {
+    fn successor(&self, of: VersionId) -> Option<Object> {
         let mut latest = self.moved.iter().rev();
         let moved = latest.find(|(from, _)| *from == of);
         moved.map(|(_, to)| to.clone())

@@ -151,8 +151,12 @@ impl Model {
         );
         if let Some(bytes) = &bytes {
             for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
-                held.may = vec![bytes.clone()];
-                (held.follows, held.lost) = (true, false);
+                // Who is on a version that is nowhere any more may have stayed on it; he sees one of both.
+                if !held.lost {
+                    held.may.clear();
+                }
+                held.may.push(bytes.clone());
+                held.follows = true;
             }
         }
         self.may[key] = vec![bytes];
@@ -174,7 +178,8 @@ impl Model {
     async fn create(&mut self, key: usize) {
         let bytes = self.bytes();
         self.note(format!("create {} with {}", KEYS[key], bytes.len()));
-        let file = File::create(self.path(key)).expect("created");
+        let file = File::create(self.path(key))
+            .unwrap_or_else(|error| panic!("{}\n{error}", self.log.join("\n")));
         for (n, piece) in bytes.chunks(100_000).enumerate() {
             file.write_all_at(piece, n as u64 * 100_000)
                 .expect("written");

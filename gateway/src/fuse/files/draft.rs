@@ -171,7 +171,7 @@ impl Files {
             false => Purpose::Write,
         };
         let _turn = node.turn.lock().await;
-        let share = self.begin(node, &writer, purpose).await;
+        let share = self.begin(node, &writer, purpose).await?;
         Ok(Writing { share, writer })
     }
 
@@ -181,8 +181,14 @@ impl Files {
         node: &Arc<Node>,
         writer: &Arc<Writer>,
         purpose: Purpose,
-    ) -> Share {
-        let base = writer.base().await.map(|base| base.id());
+    ) -> Result<Share, Errno> {
+        let base = writer.base().await;
+        if let Some(base) = &base
+            && node.pages().holds_another(&base.version().etag)
+        {
+            return Err(self.replaced(node));
+        }
+        let base = base.map(|base| base.id());
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
         let stale = node.pages().begin(base, writer.size());
@@ -191,7 +197,7 @@ impl Files {
         if stale || (another && !anew) {
             self.drop_pages(node.ino).await;
         }
-        share
+        Ok(share)
     }
 
     /// Where nobody writes any more and all was committed, pages are of what was committed. The turn
@@ -203,6 +209,7 @@ impl Files {
         }
         let base = writer.base().await;
         let changed = writer.look().changed;
+        node.slot().settle(base.clone());
         node.pages().settle(base.map(|base| {
             let mut facts = Facts::of(base.version());
             facts.modified = facts.modified.or(Some(changed));

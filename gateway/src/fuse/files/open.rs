@@ -177,8 +177,8 @@ impl Files {
             (true, _) => Handle::following(share, Some(object), None, past),
             (false, true) => (Handle::on(share, object, None), FopenFlags::FOPEN_DIRECT_IO),
             (false, false) => {
-                let (paged, reply) = self.see_to_pages(node, &object).await;
-                (Handle::on(share, object, paged), reply)
+                let (paged, reply) = self.see_to_pages(node, &object).await?;
+                (Handle::on(share, object, Some(paged)), reply)
             }
         };
         self.metrics.handles.inc();
@@ -205,20 +205,23 @@ impl Files {
             let Some(writer) = pending.and_then(|_| writers.find(&self.source, &key)) else {
                 return Ok(None);
             };
-            self.begin(node, &Arc::new(writer), Purpose::Read).await
+            self.begin(node, &Arc::new(writer), Purpose::Read).await?
         };
         self.metrics.handles.inc();
         let (handle, reply) = Handle::following(share, None, None, has(flags.0, OFlags::DIRECT));
         Ok(Some((self.open.open(handle), reply)))
     }
 
-    /// Sees to it that the kernel's pages are of this version, or that the handle does not use them.
-    /// The turn is held.
-    async fn see_to_pages(&self, node: &Arc<Node>, object: &Object) -> (Option<Paged>, FopenFlags) {
+    /// Sees to it that the kernel's pages are of this version. The turn is held.
+    async fn see_to_pages(
+        &self,
+        node: &Arc<Node>,
+        object: &Object,
+    ) -> Result<(Paged, FopenFlags), Errno> {
         let facts = Facts::of(object.version());
         let opening = node.pages().open(object.id(), &facts);
-        if opening == Opening::Direct {
-            return (None, FopenFlags::FOPEN_DIRECT_IO);
+        if opening == Opening::Elsewhere {
+            return Err(self.replaced(node));
         }
         let paged = Paged(node.clone());
         // Told before the handle is there: the next one that finds it open keeps the pages.
@@ -227,7 +230,16 @@ impl Files {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
         };
-        (Some(paged), flags)
+        Ok((paged, flags))
+    }
+
+    /// The name has another version by now, and those who have the node open stay on theirs: the kernel
+    /// is told to look again, and finds another node. The turn is held.
+    pub(super) fn replaced(&self, node: &Node) -> Errno {
+        let left = node.slot().stay();
+        drop(left);
+        self.nodes.unlink(&node.key());
+        Errno::ESTALE
     }
 
     /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
@@ -280,9 +292,9 @@ impl Files {
     }
 
     async fn read_object(handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
-        let object = handle.object.as_ref().ok_or(Errno::EBADF)?;
-        let moved = handle.share.node.slot().successor(object.id());
-        let object = moved.as_ref().unwrap_or(object);
+        let (share, opened) = (&handle.share, handle.object.as_ref());
+        let object = share.node.slot().read_by(opened, share.entered.born);
+        let object = object.ok_or(Errno::EIO)?;
         let end = end.min(object.version().size);
         if offset >= end {
             return Ok(Data::Shared(Bytes::new()));

@@ -228,23 +228,29 @@ async fn an_open_file_stays_on_its_version() {
     assert_eq!(world.read(old).await.expect("read"), b"old");
 
     world.bucket.put("p/file", "newer");
-    let (new, flags) = world.open(ino).await;
-    assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);
-    assert_eq!(world.read(new).await.expect("read"), b"newer");
-    assert_eq!(world.read(old).await.expect("read"), b"old");
     // The kernel cuts pages off by the size it is shown.
     assert_eq!(world.walk("file").await.size, 3);
+    let refused = world.files.open(ino, OpenFlags(0), 0).await.map(drop);
+    assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
+    let there = world.walk("file").await;
+    assert_ne!(there.ino.0, ino);
+    assert_eq!(there.size, 5);
+    let (new, flags) = world.open(there.ino.0).await;
+    assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
+    assert_eq!(world.read(new).await.expect("read"), b"newer");
+    assert_eq!(world.read(old).await.expect("read"), b"old");
     let (attr, _) = world.files.getattr(ino).await.expect("attributes");
     assert_eq!(attr.size, 3);
-    assert_eq!(world.ear.heard(), [] as [String; 0]);
-
-    world.files.close(old).await;
-    assert_eq!(world.walk("file").await.size, 5);
     world.files.close(new).await;
+    world.files.close(old).await;
+    let ino = there.ino.0;
+
+    // Nobody has it open: its pages are dropped.
+    world.bucket.put("p/file", "newest");
     let (third, flags) = world.open(ino).await;
     assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
     assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
-    assert_eq!(world.read(third).await.expect("read"), b"newer");
+    assert_eq!(world.read(third).await.expect("read"), b"newest");
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
     let (_, flags) = world
         .files

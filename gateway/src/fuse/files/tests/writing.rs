@@ -68,18 +68,23 @@ async fn everybody_reads_the_draft_and_then_what_was_committed() {
 }
 
 #[tokio::test]
-async fn a_version_from_elsewhere_has_its_pages_dropped_when_it_is_written_to() {
+async fn a_version_from_elsewhere_has_a_node_of_its_own_when_it_is_written_to() {
     let world = World::writable();
     world.bucket.put("p/file", "one");
     let ino = world.walk("file").await.ino.0;
     let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "one");
     world.bucket.put("p/file", "another");
-    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
-    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
-    assert_eq!(world.text(reader).await, "another");
-    world.files.close(writer).await;
+    let refused = world.files.open(ino, WRITE, US).await.map(drop);
+    assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
+    let there = world.walk("file").await.ino.0;
+    let (writer, _) = world.files.open(there, WRITE, US).await.expect("it opens");
+    world.write(writer, 0, "ANOTHER").await;
+    assert_eq!(world.text(reader).await, "one", "it stays on its version");
+    world.done(writer).await;
+    assert_eq!(world.text(reader).await, "one");
     world.files.close(reader).await;
-    assert_eq!(world.stored("p/file").expect("there"), "another");
+    assert_eq!(world.stored("p/file").expect("there"), "ANOTHER");
 }
 
 #[tokio::test]
