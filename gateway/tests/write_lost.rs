@@ -70,6 +70,12 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
         lose_the_answer(&desk, &writer).await;
         same(&desk.object(KEY).expect("there"), &truth);
         if more {
+            // It is not told the second time either: that is asked.
+            desk.bucket().fail_next([]);
+            desk.bucket().set_faults([down()]);
+            let unknown = writer.commit(Commit::Close).await;
+            assert!(unknown.expect_err("nobody told").is_passing());
+            desk.bucket().set_faults([]);
             put(&writer, 1, &"PATCH".into()).await;
             truth = patched(&truth, 1, b"PATCH");
         }

@@ -57,14 +57,16 @@ impl Writing {
         let mut published = self.publish().await;
         for _ in 1..ATTEMPTS {
             let again = match published {
-                Err(WriteError::Lost) => self.can_send_anew(),
+                Err(WriteError::Lost) => Ok(self.can_send_anew()),
                 Err(WriteError::Changed) => self.was_ours().await,
-                _ => false,
+                _ => Ok(false),
             };
-            if !again {
-                break;
-            }
-            published = self.publish().await;
+            published = match again {
+                Ok(true) => self.publish().await,
+                Ok(false) => break,
+                // It is asked with the next try.
+                Err(error) => Err(error),
+            };
         }
         let result = match published {
             Ok(published) => self.settle(published).await,

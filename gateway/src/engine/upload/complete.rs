@@ -60,16 +60,23 @@ impl Writing {
 
     /// Whether what is in the bucket is what an earlier try wrote, of which nobody told. Then it is what
     /// is changed from now on.
-    pub(super) async fn was_ours(&self) -> bool {
-        let Tried::As(tag) = std::mem::take(&mut self.state().tried) else {
-            return false;
+    pub(super) async fn was_ours(&self) -> Result<bool, WriteError> {
+        let Tried::As(tag) = self.state().tried.clone() else {
+            return Ok(false);
         };
-        let found = self.source.origin.head(&self.id().key).await;
-        let found = found.ok().filter(|version| version.etag.weak_eq(&tag));
-        if let Some(version) = &found {
-            self.state().guard = Guard::Same(version.etag.clone());
+        let found = match self.source.origin.head(&self.id().key).await {
+            Ok(version) => Some(version.etag),
+            Err(OriginError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut state = self.state();
+        state.tried = Tried::No;
+        let ours = found.filter(|found| found.weak_eq(&tag));
+        let was_ours = ours.is_some();
+        if let Some(etag) = ours {
+            state.guard = Guard::Same(etag);
         }
-        found.is_some()
+        Ok(was_ours)
     }
 
     /// What was completed has the length that was written. Another version by now is somebody
