@@ -28,6 +28,8 @@ mod fsx;
 mod kill;
 #[path = "real_mount_proof/model.rs"]
 mod model;
+#[path = "real_mount_proof/others.rs"]
+mod others;
 #[path = "real_mount_proof/outage.rs"]
 mod outage;
 #[path = "real_mount_proof/programs.rs"]
