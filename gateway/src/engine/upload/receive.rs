@@ -21,6 +21,7 @@ use crate::engine::{Engine, Scope, Source, resolve};
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Origin, OriginError, Payload, Upload, Written};
 use crate::plan::digest::Digests;
+use crate::plan::parts::MAX_PARTS;
 use crate::plan::{ETag, ObjectId, ObjectKey, PartSizes};
 
 /// Bytes of the first part. Smaller than the spool's, for these are held in memory.
@@ -32,8 +33,8 @@ const STREAMS: u64 = 3;
 /// Of what share of the budget all of them together take at most: one half.
 pub(in crate::engine) const SHARE: u64 = 2;
 
-/// The largest object: beyond it parts would be larger than 64 MiB, and memory holds several. A
-/// writer with a spool has no such bound.
+/// The largest object: with 10,000 parts of what memory holds two of. A writer with a spool has no such
+/// bound.
 pub const MAX_RECEIVED: u64 = 100 << 30;
 
 /// What must hold of a key for it to be written.
@@ -229,7 +230,7 @@ impl Receiving {
         &mut self,
         mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
     ) -> Result<Written, WriteError> {
-        let sizes = PartSizes::new(PART);
+        let sizes = sizes(self.incoming.length);
         let mut index = 0;
         while let Some(piece) = body.next().await {
             let mut piece = piece.map_err(|Left| WriteError::Interrupted)?;
@@ -367,7 +368,38 @@ impl Drop for Receiving {
     }
 }
 
+/// How an object is cut. One of an announced length into parts of one size, which some stores insist on.
+fn sizes(length: Option<u64>) -> PartSizes {
+    let parts = u64::from(MAX_PARTS);
+    match length {
+        Some(length) => {
+            let times = length.div_ceil(PART * parts).max(1);
+            PartSizes::new(PART * times).doubling_after(parts)
+        }
+        None => PartSizes::new(PART).doubling_after(parts / 2),
+    }
+}
+
 /// As many at once as hold no more memory than four of the smallest.
 fn streams(part: u64) -> u64 {
     (PART * STREAMS / part).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever comes fits into the parts that an upload has, and into the memory that was charged.
+        #[test]
+        fn no_more_is_held_than_was_charged(length in 1..=MAX_RECEIVED, announced: bool) {
+            let cut = sizes(announced.then_some(length));
+            let last = cut.index(length - 1);
+            prop_assert!(last < MAX_PARTS);
+            let part = cut.range(last, u64::MAX).len();
+            prop_assert!(part * (streams(part) + 1) <= PART * (STREAMS + 1));
+            prop_assert!(!announced || part == cut.first());
+        }
+    }
 }
