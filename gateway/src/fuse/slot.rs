@@ -28,6 +28,8 @@ pub(super) struct Slot {
     handles: u32,
     /// How often somebody began to write.
     begun: u64,
+    /// How often it was given a time.
+    times_given: u64,
     /// The versions that the file had when it was renamed, each with what has its bytes now.
     moved: Vec<(VersionId, Object)>,
 }
@@ -56,6 +58,16 @@ impl Slot {
     /// The draft, if one is held.
     pub(super) fn writer(&self) -> Option<Arc<Writer>> {
         self.writer.clone()
+    }
+
+    /// Whether it was given a time since, who writes sees by this number.
+    pub(super) fn times_given(&self) -> u64 {
+        self.times_given
+    }
+
+    /// It is given a time.
+    pub(super) fn give_time(&mut self) {
+        self.times_given += 1;
     }
 
     /// The draft, if a handle of this birth reads it.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -25,8 +25,8 @@ use crate::engine::upload::How;
 #[derive(Debug)]
 pub(super) struct Pen {
     pub(super) writer: Arc<Writer>,
-    /// The time that the file was given is older than what was written last.
-    dated: AtomicBool,
+    /// How often the file had been given a time when this wrote last.
+    dated: AtomicU64,
     /// Whose closes count.
     users: Users,
     /// Somebody else was writing when it was opened, and it has written nothing yet: what there is to
@@ -114,7 +114,7 @@ impl Files {
         users.add(thread);
         let pen = Pen {
             writer: writing.writer,
-            dated: AtomicBool::new(true),
+            dated: AtomicU64::new(u64::MAX),
             users,
             idle: AtomicBool::new(idle),
         };
@@ -144,7 +144,7 @@ impl Files {
         pen.idle.store(false, Ordering::Relaxed);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
-            self.date(pen).await;
+            self.date(&handle.share.node, pen).await;
             match append {
                 true => pen.writer.append(data).await,
                 false => pen.writer.write_at(offset, data).await.map(|()| offset),
@@ -160,8 +160,9 @@ impl Files {
     }
 
     /// What is written to a file that was given a time has a later one.
-    async fn date(&self, pen: &Pen) {
-        if !pen.dated.swap(false, Ordering::Relaxed) {
+    async fn date(&self, node: &Node, pen: &Pen) {
+        let given = node.slot().times_given();
+        if pen.dated.swap(given, Ordering::Relaxed) == given {
             return;
         }
         if pen.writer.look().header(&attr::KEPT).is_some() {
@@ -258,16 +259,14 @@ impl Files {
         let value = attr::kept(time);
         let handle = handle.and_then(|handle| self.open.get(handle));
         if let Some(pen) = handle.as_ref().and_then(|handle| handle.pen.as_ref()) {
-            self.set_kept(&pen.writer, value).await?;
-            pen.dated.store(true, Ordering::Relaxed);
-            return Ok(());
+            return self.set_kept(node, &pen.writer, value).await;
         }
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
         let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, How::Change, false).await?;
-        let mut done = self.set_kept(&writing.writer, value).await;
+        let mut done = self.set_kept(node, &writing.writer, value).await;
         if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
@@ -276,9 +275,15 @@ impl Files {
     }
 
     /// Waits where it is on its way into the bucket just then, as long as that makes progress.
-    async fn set_kept(&self, writer: &Writer, value: HeaderValue) -> Result<(), Errno> {
+    async fn set_kept(
+        &self,
+        node: &Node,
+        writer: &Writer,
+        value: HeaderValue,
+    ) -> Result<(), Errno> {
         let set = async {
             writer.set_header(attr::KEPT, value).await;
+            node.slot().give_time();
             Ok(())
         };
         self.progressing(writer, set).await

@@ -270,6 +270,33 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     assert_eq!(world.stored("p/file").expect("there"), "");
 }
 
+/// `futimens` comes without the handle that it was called for.
+#[tokio::test]
+async fn what_is_written_after_a_time_was_given_has_a_later_one() {
+    let world = World::writable();
+    let (ino, handle) = world.create("file").await;
+    world.write(handle, 0, "old").await;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let set = SetAttr {
+        size: None,
+        modified: Some(time),
+        handle: None,
+    };
+    let kept = || {
+        let (version, _) = world.bucket.object("p/file").expect("there");
+        version.header(&attr::KEPT).map(str::to_owned)
+    };
+    world.files.setattr(ino, set).await.expect("set");
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    assert_eq!(kept().as_deref(), Some("1600000000"));
+    world.files.setattr(ino, set).await.expect("set");
+    world.write(handle, 0, "new").await;
+    assert_eq!(world.files.flush(handle, US).await, Ok(()));
+    let later = kept().expect("kept");
+    assert!(later.as_str() > "1700000000", "{later}");
+    world.files.close(handle).await;
+}
+
 /// A listing may be read slowly. What is told of a name is what is known of it by then.
 #[tokio::test]
 async fn a_listing_that_is_under_way_brings_nothing_old_back() {
