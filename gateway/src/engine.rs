@@ -48,6 +48,7 @@ mod pins;
 mod reader;
 mod ready;
 mod resolve;
+mod siblings;
 pub mod source;
 mod spool;
 pub mod stat;
@@ -118,6 +119,8 @@ pub struct Open {
     /// The caller asks the bucket something else at the same time, which shows that there is one:
     /// a HEAD's bare 404 is answer enough.
     pub bare: bool,
+    /// Nobody waits: give up where memory or the origin has no place to spare at once.
+    pub quiet: bool,
 }
 
 impl Engine {
@@ -290,6 +293,7 @@ impl Engine {
             first: how.first,
             forced: how.revalidate,
             bare: how.bare,
+            quiet: how.quiet,
         }
     }
 

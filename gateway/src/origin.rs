@@ -168,6 +168,8 @@ pub enum Priority {
     Demand,
     /// Fetched ahead of a reader.
     Ahead,
+    /// As that, and for a reader that may not come: carried out at once, or turned away.
+    Spare,
 }
 
 /// What a GET brought.

@@ -26,6 +26,7 @@ pub mod range;
 pub mod readahead;
 pub mod retry;
 pub mod route;
+pub mod siblings;
 pub mod size;
 pub mod standing;
 pub mod tiering;

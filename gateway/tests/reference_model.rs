@@ -407,7 +407,7 @@ impl Model {
             first: (how != How::Head).then_some(spec),
             revalidate: how == How::Forced,
             only_if_cached: how == How::OnlyIfCached,
-            bare: false,
+            ..Open::default()
         };
         let object = match self.world.open(KEYS[key], open).await {
             Ok(object) => object,

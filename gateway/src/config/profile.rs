@@ -16,7 +16,7 @@ pub struct Overlay {
     /// The profile to start from; left out: the built-in one of the same name, else `web`.
     #[schemars(extend("examples" = ["stream"]))]
     pub extends: Option<String>,
-    /// Ceiling of the read-ahead window; 0 turns read-ahead off.
+    /// Ceiling of the read-ahead window, also over small files of a folder; 0 turns read-ahead off.
     #[schemars(extend("examples" = ["64MiB"]))]
     pub read_ahead: Option<ByteSize>,
     /// Ceiling of parallel requests for one reader.

@@ -17,6 +17,7 @@ use super::names::Table;
 use super::pace::Pace;
 use super::ready::Readiness;
 use super::resolve::Pending;
+use super::siblings::Siblings;
 use super::upload::still::Still;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
@@ -42,6 +43,7 @@ pub(super) struct Core {
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
     pub(super) names: Table,
+    pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
     /// What is being written, if anything can be.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
@@ -68,6 +70,7 @@ impl Core {
             stop: CancellationToken::new(),
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
+            siblings: Siblings::default(),
             watchers: Watchers::default(),
             drafts: OnceLock::new(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),

@@ -19,6 +19,8 @@ pub(super) struct Metrics {
     pub(super) resolves: Counter,
     /// Requests for further parts of a known version.
     pub(super) parts: Counter,
+    /// Small objects fetched ahead because those before them were read.
+    pub(super) siblings: Counter,
     /// Second requests for parts that were late.
     pub(super) hedges: Counter,
     /// Chunks asked of a disk; those of them that were late and were asked of the origin as well, by
@@ -47,6 +49,7 @@ impl Metrics {
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());
+        names::ENGINE_SIBLINGS.register(registry, self.siblings.clone());
         names::ENGINE_HEDGES.register(registry, self.hedges.clone());
         names::ENGINE_DISK_READS.register(registry, self.disk_reads.clone());
         names::ENGINE_DISK_RACES.register(registry, self.races.clone());

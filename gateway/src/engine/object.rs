@@ -71,11 +71,16 @@ impl Pinned {
         *held = first;
     }
 
-    /// The chunks that came with the version, while they are held on to; else none.
-    pub(super) fn brought(&self) -> Range<u32> {
+    /// What came with the version, while it is held on to.
+    pub(super) fn brings(&self) -> Option<Arc<Lease>> {
         let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref()
-            .map_or(0..0, |lease| lease.part().chunks.clone())
+        held.clone()
+    }
+
+    /// The chunks of that; else none.
+    pub(super) fn brought(&self) -> Range<u32> {
+        let brings = self.brings();
+        brings.map_or(0..0, |lease| lease.part().chunks.clone())
     }
 
     /// The version's fill; made when memory does not have everything.
@@ -136,6 +141,31 @@ impl Object {
             (_, false) => Found::All(tier),
             (true, true) => Found::Some,
             (false, true) => Found::Nothing,
+        }
+    }
+
+    /// The same for a reader that nobody waits for, and that reads nothing ahead.
+    pub(super) fn quietly(&self) -> Self {
+        let own = &*self.pinned;
+        let terms = Terms {
+            quiet: true,
+            ..own.terms
+        };
+        let limits = Limits {
+            window: 0,
+            ..own.limits
+        };
+        let pinned = Pinned::new(
+            own.core.clone(),
+            own.origin.clone(),
+            own.id.clone(),
+            own.record.clone(),
+            terms,
+            limits,
+        );
+        Self {
+            pinned: Arc::new(pinned),
+            outcome: self.outcome,
         }
     }
 

@@ -33,6 +33,7 @@ type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 /// A resolve that is under way, kept alive by those who wait for it and not by the table.
 pub(super) struct Pending {
     token: u64,
+    quiet: bool,
     shared: WeakShared<Resolving>,
 }
 
@@ -60,6 +61,8 @@ pub(super) struct Question {
     pub(super) forced: bool,
     /// See [`Open::bare`](super::Open::bare).
     pub(super) bare: bool,
+    /// See [`Open::quiet`](super::Open::quiet).
+    pub(super) quiet: bool,
 }
 
 impl Question {
@@ -94,14 +97,18 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
     let mut resolves = table.resolves();
     if !question.forced {
         let pending = resolves.get(&question.id);
-        if let Some(shared) = pending.and_then(|pending| pending.shared.upgrade()) {
-            return (shared, true);
+        let shared = pending.and_then(|pending| Some((pending.quiet, pending.shared.upgrade()?)));
+        match shared {
+            Some((true, quiet)) if !question.quiet => return (or_itself(quiet, question), true),
+            Some((_, shared)) => return (shared, true),
+            None => {}
         }
         if let Some(answer) = question.answered() {
             return (ready(answer).boxed().shared(), true);
         }
     }
     let token = core.number();
+    let quiet = question.quiet;
     let id = question.id.clone();
     let place = Place {
         core: core.clone(),
@@ -118,10 +125,22 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
         id,
         Pending {
             token,
+            quiet,
             shared: weak,
         },
     );
     (shared, false)
+}
+
+/// The answer to a question that was asked where nobody waited, or its own: that one gives up sooner.
+fn or_itself(quiet: Shared<Resolving>, question: Question) -> Shared<Resolving> {
+    let asked = async move {
+        match quiet.await {
+            Err(error) if error != Error::NotFound => resolve(question).0.await,
+            found => found,
+        }
+    };
+    asked.boxed().shared()
 }
 
 /// Whether somebody is asking already.
@@ -183,18 +202,15 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         first,
         forced,
         bare,
+        quiet,
         ..
     } = question;
     let generation = core.meta.generation(&id).await;
     // A version from before a purge is not confirmed into the time after it.
     let known = known.filter(|record| is_of(record, &id, generation));
-    let (first, charge) = match first {
-        Some(first) => Some(afford(&core, widen(first, core.geometry)).await?),
-        None => None,
-    }
-    .unzip();
+    let (first, charge) = pay(&core, first, quiet).await?.unzip();
     let asked = core.now();
-    let found = match ask(&core, &source, &id, known.as_deref(), first, bare).await {
+    let found = match ask(&core, &source, &id, known.as_deref(), first, bare, quiet).await {
         Ok(found) => found,
         Err(error) => {
             // A bare 404 says so to who asked for it, and is no ground for a negative entry.
@@ -274,6 +290,7 @@ async fn ask(
     known: Option<&Record>,
     first: Option<RangeSpec>,
     bare: bool,
+    quiet: bool,
 ) -> Result<Found, OriginError> {
     let Some(first) = first else {
         return if bare {
@@ -288,12 +305,17 @@ async fn ask(
         condition: known.map_or(Condition::None, |record| {
             Condition::NoneMatch(record.version.etag.clone())
         }),
-        priority: Priority::Demand,
+        priority: match quiet {
+            true => Priority::Spare,
+            false => Priority::Demand,
+        },
     };
     core.metrics.resolves.inc();
     let sent = Instant::now();
     let answer = source.origin.get(get).await;
-    core.pace(id.origin).answered(sent.elapsed());
+    if !matches!(answer, Err(OriginError::Throttled { .. })) {
+        core.pace(id.origin).answered(sent.elapsed());
+    }
     match answer {
         Ok(Answer::Content(content)) => Ok(Found::Version(content.version.clone(), Some(content))),
         Ok(Answer::NotModified { last_modified }) => match known {
@@ -305,6 +327,25 @@ async fn ask(
         // nor headers with a 416, so the version costs a second request.
         Err(OriginError::Unsatisfiable { .. }) => head(source, id, known).await,
         Err(error) => Err(error),
+    }
+}
+
+/// Pays for the first bytes, if any are wanted: who is quiet from what demand leaves over.
+async fn pay(
+    core: &Core,
+    first: Option<RangeSpec>,
+    quiet: bool,
+) -> Result<Option<(RangeSpec, Charge)>, Error> {
+    let Some(first) = first.map(|first| widen(first, core.geometry)) else {
+        return Ok(None);
+    };
+    match first {
+        RangeSpec::Bounded { first: from, last } if quiet => {
+            let charge = core.budget.ahead(last - from + 1);
+            let charge = charge.ok_or(Error::Overloaded { retry_after: None })?;
+            Ok(Some((first, charge)))
+        }
+        _ => afford(core, first).await.map(Some),
     }
 }
 

@@ -13,13 +13,11 @@ use futures_util::{TryStreamExt, stream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::fill::Terms;
 use super::object::Pinned;
 use super::reader::Reader;
 use super::{Engine, Error, Object, Open, Source, pins};
 use crate::plan::pacer::Pacer;
 use crate::plan::profile::DiskUse;
-use crate::plan::readahead::Limits;
 use crate::plan::{ByteRange, ObjectKey, Profile, RangeSpec};
 use crate::store::{Admit, ChunkKey};
 
@@ -148,27 +146,11 @@ impl Warmer {
     }
 
     fn job(&self, object: &Object) -> Job {
-        let own = &object.pinned;
-        let terms = Terms {
-            quiet: true,
-            ..own.terms
-        };
-        let limits = Limits {
-            window: 0,
-            ..own.limits
-        };
-        let to_disk = terms.disk != DiskUse::Off && own.core.chunks.backlog().is_some();
+        let pinned = object.quietly().pinned;
         Job {
-            to_disk,
-            streams: usize::try_from(limits.streams).unwrap_or(1).max(1),
-            pinned: Arc::new(Pinned::new(
-                own.core.clone(),
-                own.origin.clone(),
-                own.id.clone(),
-                own.record.clone(),
-                terms,
-                limits,
-            )),
+            to_disk: pinned.terms.disk != DiskUse::Off && pinned.core.chunks.backlog().is_some(),
+            streams: usize::try_from(pinned.limits.streams).unwrap_or(1).max(1),
+            pinned,
         }
     }
 

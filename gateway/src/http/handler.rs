@@ -277,7 +277,7 @@ impl Asked<'_> {
             first,
             revalidate: self.route.settings.client_no_cache && wants_fresh(headers),
             only_if_cached: directives(headers).any(|own| own == "only-if-cached"),
-            bare: false,
+            ..Open::default()
         }
     }
 

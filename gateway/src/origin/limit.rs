@@ -3,7 +3,8 @@
 //! A request holds its place until its body ends or is dropped. Of the places a quarter is kept
 //! free of what is fetched ahead: bodies fetched ahead may be long, and a reader that comes while
 //! they run should find a place. Who finds none waits, readers before the rest, each in the order
-//! of arrival; when too many wait, the one that matters least is turned away.
+//! of arrival; when too many wait, the one that matters least is turned away. What is fetched for a
+//! reader that may not come never waits, and leaves that quarter free of everybody.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -180,7 +181,7 @@ const AHEAD: usize = 1;
 fn class(priority: Priority) -> usize {
     match priority {
         Priority::Demand => DEMAND,
-        Priority::Ahead => AHEAD,
+        Priority::Ahead | Priority::Spare => AHEAD,
     }
 }
 
@@ -196,11 +197,18 @@ impl Places {
             queue.retain(|waiter| !waiter.is_closed());
         }
         // A place that is free while somebody of this class waits is not free for this class.
+        let is_busy = state.running.iter().sum::<usize>() >= self.max_ahead;
+        if priority == Priority::Spare && is_busy {
+            return Err(FULL);
+        }
         if state.queued[class].is_empty() && self.has_room(&state, class) {
             state.running[class] += 1;
             self.show(&state);
             drop(state);
             return Ok(Entrance::Place(Place::new(self.clone(), class)));
+        }
+        if priority == Priority::Spare {
+            return Err(FULL);
         }
         if state.queued.iter().map(VecDeque::len).sum::<usize>() >= self.max_queue
             && (class == AHEAD || state.queued[AHEAD].pop_back().is_none())

@@ -18,8 +18,8 @@ use futures_core::future::BoxFuture;
 use super::metrics::Meter;
 use super::random::draw;
 use super::{
-    Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
-    Wrote, breaker,
+    Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
+    Priority, Write, Wrote, breaker,
 };
 use crate::plan::retry::Retry;
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
@@ -97,8 +97,12 @@ impl Origin for Resume {
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
         Box::pin(async move {
-            let answer = self.persist(|| self.inner.get(request.clone()));
-            Ok(match answer.await? {
+            let answer = match request.priority {
+                // Once: nobody waits, and a reader that comes asks for itself.
+                Priority::Spare => self.inner.get(request.clone()).await?,
+                _ => self.persist(|| self.inner.get(request.clone())).await?,
+            };
+            Ok(match answer {
                 Answer::Content(content) => Answer::Content(self.carry_on(request, content)),
                 answer => answer,
             })
@@ -158,6 +162,8 @@ impl Resume {
                     etag: content.version.etag.clone(),
                     version_id: content.version.version_id.clone(),
                 },
+                // What has begun may have a reader by now.
+                priority: request.priority.min(Priority::Ahead),
                 ..request
             },
             tries: Tries {

@@ -90,6 +90,11 @@ pub const ENGINE_PARTS: Metric = Metric {
     name: "parts",
     help: "Requests to the origin for further parts of a known version",
 };
+/// Small objects fetched ahead.
+pub const ENGINE_SIBLINGS: Metric = Metric {
+    name: "siblings_ahead",
+    help: "Small objects of a folder fetched ahead because those before them were read",
+};
 /// Second requests.
 pub const ENGINE_HEDGES: Metric = Metric {
     name: "hedges",

@@ -1,6 +1,7 @@
 //! The table of names: bounded, and for a while.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -49,7 +50,9 @@ pub(in crate::engine) struct Table {
     epoch: AtomicU64,
 }
 
-type Names = HashMap<(OriginId, Arc<str>), Known>;
+type Path = (OriginId, Arc<str>);
+/// In the order in which a bucket lists them.
+type Names = BTreeMap<Path, Known>;
 
 #[derive(Debug, Clone)]
 struct Known {
@@ -70,7 +73,7 @@ struct Generations {
     purged: u64,
     /// Folders that this process made, and when. All that is in one of them is known, as long as no
     /// name has left the table: whatever is not, is missing.
-    made: HashMap<(OriginId, Arc<str>), Timestamp>,
+    made: HashMap<Path, Timestamp>,
 }
 
 impl Table {
@@ -106,6 +109,44 @@ impl Table {
         let Known { meaning, since, .. } = self.lock().find(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
+    }
+
+    /// The files of its folder that come after `path`, whether or not what is known of them is fresh:
+    /// at most `count` of no more than `size` bytes, with their sizes. Empty ones are left out.
+    pub(in crate::engine) fn files_after(
+        &self,
+        (origin, path): (OriginId, &str),
+        count: usize,
+        size: u64,
+    ) -> Vec<(Arc<str>, u64)> {
+        let names = self.lock();
+        let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
+        let mut files = Vec::new();
+        let mut from = Bound::Excluded((origin, Arc::from(path)));
+        // What is no such file is passed over, but not without end.
+        for _ in 0..count * 4 {
+            let Some((key, known)) = names.next(from) else {
+                break;
+            };
+            let Some(name) = key.1.strip_prefix(folder).filter(|_| key.0 == origin) else {
+                break;
+            };
+            if let Some((below, _)) = name.split_once('/') {
+                // Past all of that folder: `0` comes after `/`.
+                from = Bound::Included((origin, format!("{folder}{below}0").into()));
+                continue;
+            }
+            if let Meaning::File(facts) = &known.meaning
+                && (1..=size).contains(&facts.size)
+            {
+                files.push((key.1.clone(), facts.size));
+            }
+            if files.len() >= count {
+                break;
+            }
+            from = Bound::Excluded(key.clone());
+        }
+        files
     }
 
     /// Remembers what was found, unless a purge came in between, or this process changed any name.
@@ -208,7 +249,18 @@ impl Generations {
         Some(found)
     }
 
-    fn insert(&mut self, key: (OriginId, Arc<str>), found: Known) {
+    /// The first name from there on.
+    fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
+        let range = (from, Bound::Unbounded);
+        let young = self.young.range(range.clone()).next();
+        let old = self.old.range(range).next();
+        match (young, old) {
+            (Some(young), Some(old)) => Some(if old.0 < young.0 { old } else { young }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn insert(&mut self, key: Path, found: Known) {
         let bytes = key.1.len() + OVERHEAD;
         if self.bytes + bytes > GENERATION {
             self.old = std::mem::take(&mut self.young);
@@ -342,6 +394,56 @@ mod tests {
         table.note_made(ORIGIN, "f", Timestamp(0));
         table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
         assert!(!missing(1, "f/c"));
+    }
+
+    #[test]
+    fn the_files_of_a_folder_come_in_their_order() {
+        let table = Table::default();
+        let file = |size| {
+            Meaning::File(Facts {
+                size,
+                modified: None,
+                etag: None,
+                version: None,
+            })
+        };
+        for (path, meaning) in [
+            ("f/c", file(3)),
+            ("f/a", file(1)),
+            ("f/sub/x", file(1)),
+            ("f/sub", Meaning::Folder),
+            ("f/z", file(9)),
+            ("f/b", Meaning::Missing),
+            ("f/empty", file(0)),
+            ("f/large", file(10)),
+            ("g", file(1)),
+            ("e/0", file(1)),
+        ] {
+            table.put(&asked(&table, 0), path, meaning);
+        }
+        let after = |path: &str, count| {
+            let files = table.files_after((ORIGIN, path), count, 9);
+            files
+                .iter()
+                .map(|(path, size)| format!("{path} {size}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let check = || {
+            assert_eq!(after("f/a", 9), "f/c 3, f/z 9");
+            assert_eq!(after("f/a", 1), "f/c 3");
+            assert_eq!(after("f/z", 9), "");
+            assert_eq!(after("d", 9), "g 1");
+            assert_eq!(table.files_after((OriginId(0), "f/a"), 9, 9), []);
+        };
+        check();
+        // Half of them among the old.
+        {
+            let mut names = table.lock();
+            let names = &mut *names;
+            names.old = names.young.split_off(&(ORIGIN, "f/d".into()));
+        }
+        check();
     }
 
     #[test]

@@ -288,16 +288,20 @@ impl Files {
             let read = writer.read_at(ByteRange::new(offset, end));
             return Ok(Data::Shared(self.progressing(&writer, read).await?));
         }
-        self.bounded(Self::read_object(&handle, offset, end)).await
+        self.bounded(self.read_object(&handle, offset, end)).await
     }
 
-    async fn read_object(handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
+    async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
         let (share, opened) = (&handle.share, handle.object.as_ref());
         let object = share.node.slot().read_by(opened, share.entered.born);
         let object = object.ok_or(Errno::EIO)?;
-        let end = end.min(object.version().size);
+        let size = object.version().size;
+        let end = end.min(size);
         if offset >= end {
             return Ok(Data::Shared(Bytes::new()));
+        }
+        if end == size && size <= WHOLE {
+            self.engine.read_whole(&self.source, &object, WHOLE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);

@@ -444,3 +444,39 @@ async fn a_scan_starts_no_read_ahead() {
         world.bucket.bytes()
     );
 }
+
+/// Who packs a folder of small files.
+#[tokio::test]
+async fn small_files_are_fetched_ahead_of_who_reads_one_after_another() {
+    const FILES: u64 = 20;
+    let world = World::new();
+    for n in 0..FILES {
+        world.bucket.put(&format!("p/{n:02}"), vec![n as u8; 8000]);
+    }
+    let handle = world.files.open_folder(ROOT).expect("the root");
+    let folder = world.files.folder(handle).expect("open");
+    let names = folder.at(0).await.expect("names");
+    for (n, (name, entry)) in names.from(0).iter().enumerate() {
+        let told = world.files.tell_listed(ROOT, &format!("p/{name}"), entry);
+        let ino = told.expect("it is there").0.ino.0;
+        let (file, _) = world.open(ino).await;
+        // In the pieces that a kernel asks for.
+        for piece in 0..2 {
+            let read = world.files.read(file, piece * 4096, 4096).await;
+            let read = read.expect("read");
+            assert!(read.as_ref().iter().all(|byte| usize::from(*byte) == n));
+        }
+        world.files.close(file).await;
+        if n == 2 {
+            // Three were read: three more are on their way without being asked for.
+            let arrived = async {
+                while world.bucket.gets() < 6 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let arrived = tokio::time::timeout(Duration::from_secs(30), arrived).await;
+            arrived.expect("fetched ahead");
+        }
+    }
+    assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));
+}

@@ -106,6 +106,23 @@ async fn a_quarter_is_kept_free_of_what_is_fetched_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_nobody_may_come_for_never_waits() {
+    let (fake, limit) = setup(4, 10);
+    let spare = || Get {
+        priority: Priority::Spare,
+        ..get(None)
+    };
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        running.push(content(&*limit, spare()).await.expect("a place"));
+    }
+    assert_eq!(limit.get(spare()).await.expect_err("kept free"), FULL);
+    running.pop();
+    assert!(limit.get(spare()).await.is_ok());
+    assert_eq!(fake.gets(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_queue_turns_the_least_important_away() {
     let (_, limit) = setup(1, 2);
     let running = content(&*limit, get(None)).await.expect("content");

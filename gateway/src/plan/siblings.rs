@@ -1,0 +1,331 @@
+//! How far to read ahead of a reader that takes one small file of a folder after another.
+//!
+//! A file that comes whole with the request that opens it leaves nothing to read ahead of; who copies,
+//! packs or searches a folder of them waits once for each. [`Run`] watches the files that belong to
+//! one such passage through a folder, and says which of those that come next, in the order of their
+//! names, are worth having before they are asked for. It is told what there is, and never looks.
+//!
+//! As with the bytes of one file (`readahead`), the window is earned: nothing is fetched ahead before
+//! [`PROOF`] files were read one after another, and from there never more files than were read. Each
+//! file that was fetched and passed over costs [`PENALTY`] of those. So for any pattern of reads, the
+//! files fetched ahead and never read stay below those that were read; and so do their bytes, but for
+//! [`BYTES_TO_BEGIN`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::readahead::Limits;
+
+/// So many files in a row prove that a reader goes through a folder.
+pub const PROOF: u32 = 3;
+
+/// So many files must be read for each that was fetched in vain.
+const PENALTY: u32 = 4;
+
+/// The widest window in files: at a millisecond for each, the time of two slow requests.
+const MOST: u32 = 64;
+
+/// Who leaves out so many still goes through the folder in its order.
+const NEAR: usize = 4;
+
+/// So many files back a reader of several threads may still be.
+const LATE: usize = 16;
+
+/// What may be fetched ahead of a reader of few bytes.
+pub const BYTES_TO_BEGIN: u64 = 256 << 10;
+
+/// A small file: its path, and its size in bytes.
+pub type File = (Arc<str>, u64);
+
+/// One passage through a folder. See the module's head.
+#[derive(Debug)]
+pub struct Run {
+    /// What was read last and what was passed over on the way, newest last.
+    behind: VecDeque<Behind>,
+    /// What comes next, as far as it was looked up, and how many of these were asked for.
+    next: VecDeque<File>,
+    asked: usize,
+    read: Sum,
+    /// Asked for, and not read.
+    passed: Sum,
+}
+
+#[derive(Debug)]
+struct Behind {
+    file: File,
+    /// It was asked for and is not read yet.
+    passed: bool,
+}
+
+/// Files and their bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    files: u32,
+    bytes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, size: u64) {
+        self.files = self.files.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(size);
+    }
+
+    fn remove(&mut self, size: u64) {
+        self.files = self.files.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
+impl Run {
+    /// Begins with the file that was read first.
+    #[must_use]
+    pub fn new(first: File) -> Self {
+        let mut run = Self {
+            behind: VecDeque::new(),
+            next: VecDeque::new(),
+            asked: 0,
+            read: Sum::default(),
+            passed: Sum::default(),
+        };
+        run.read.add(first.1);
+        run.leave_behind(first, false);
+        run
+    }
+
+    /// A file was read to its end. Says whether that belongs to this run; else nothing changes.
+    pub fn took(&mut self, path: &str) -> bool {
+        if let Some(late) = self.behind.iter_mut().find(|late| *late.file.0 == *path) {
+            if std::mem::take(&mut late.passed) {
+                self.passed.remove(late.file.1);
+                self.read.add(late.file.1);
+            }
+            return true;
+        }
+        let Some(at) = self.next.iter().position(|(next, _)| **next == *path) else {
+            return false;
+        };
+        for over in 0..=at {
+            let was_asked = self.asked > 0;
+            self.asked = self.asked.saturating_sub(1);
+            let Some(file) = self.next.pop_front() else {
+                break;
+            };
+            let passed = over < at && was_asked;
+            match (over < at, passed) {
+                (false, _) => self.read.add(file.1),
+                (true, true) => self.passed.add(file.1),
+                (true, false) => {}
+            }
+            self.leave_behind(file, passed);
+        }
+        true
+    }
+
+    fn leave_behind(&mut self, file: File, passed: bool) {
+        self.behind.push_back(Behind { file, passed });
+        if self.behind.len() > LATE {
+            self.behind.pop_front();
+        }
+    }
+
+    /// Files beyond the last one read that are worth having.
+    fn window(&self) -> u32 {
+        let lost = self.passed.files.saturating_mul(PENALTY);
+        let earned = self.read.files.saturating_sub(lost);
+        if earned < PROOF { 0 } else { earned.min(MOST) }
+    }
+
+    /// How many more of the files that come next should be looked up, and after which path.
+    #[must_use]
+    pub fn unknown(&self) -> (usize, &str) {
+        let known = self.next.back();
+        let last = known.or_else(|| self.behind.back().map(|last| &last.file));
+        let wanted = self.window() as usize + NEAR;
+        let path = last.map_or("", |(path, _)| path);
+        (wanted.saturating_sub(self.next.len()), path)
+    }
+
+    /// What comes after what was known to come next.
+    pub fn extend(&mut self, files: impl IntoIterator<Item = File>) {
+        self.next.extend(files);
+    }
+
+    /// Has the next ones asked for that are worth it now. Each is given once.
+    pub fn ask(&mut self, limits: Limits) -> Vec<File> {
+        let window = (self.window() as usize).min(self.next.len());
+        let lost = self.passed.bytes.saturating_mul(PENALTY.into());
+        let earned = self.read.bytes.checked_sub(lost);
+        let most = earned.map_or(0, |earned| earned.max(BYTES_TO_BEGIN));
+        let most = most.min(limits.window);
+        let mut bytes = self
+            .next
+            .iter()
+            .take(self.asked)
+            .map(|(_, size)| size)
+            .sum::<u64>();
+        let mut files = Vec::new();
+        while self.asked < window {
+            let file = self.next[self.asked].clone();
+            bytes = bytes.saturating_add(file.1);
+            if bytes > most {
+                break;
+            }
+            self.asked += 1;
+            files.push(file);
+        }
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits {
+        window: 8 << 20,
+        streams: 4,
+    };
+
+    fn file(n: usize, size: u64) -> File {
+        (format!("f/{n:06}").into(), size)
+    }
+
+    /// A folder of endless files, and who goes through it.
+    struct Passage {
+        run: Run,
+        size: u64,
+        asked: Vec<Arc<str>>,
+    }
+
+    impl Passage {
+        fn new(size: u64) -> Self {
+            let mut passage = Self {
+                run: Run::new(file(0, size)),
+                size,
+                asked: Vec::new(),
+            };
+            passage.look();
+            passage
+        }
+
+        fn look(&mut self) {
+            let (count, after) = self.run.unknown();
+            let after: usize = after[2..].parse().expect("a number");
+            let size = self.size;
+            self.run
+                .extend((after + 1..=after + count).map(|n| file(n, size)));
+            let asked = self.run.ask(LIMITS);
+            self.asked.extend(asked.into_iter().map(|(path, _)| path));
+        }
+
+        fn take(&mut self, n: usize) -> bool {
+            let belongs = self.run.took(&file(n, 0).0);
+            self.look();
+            belongs
+        }
+    }
+
+    #[test]
+    fn the_window_is_earned_and_each_is_asked_for_once() {
+        let mut passage = Passage::new(1000);
+        for (n, asked) in [(1, 0), (2, 3), (3, 5), (4, 7)] {
+            assert!(passage.take(n));
+            assert_eq!(passage.asked.len(), asked, "{n}");
+        }
+        for n in 5..200 {
+            assert!(passage.take(n));
+        }
+        let expected: Vec<_> = (3..200 + 64).map(|n| file(n, 0).0).collect();
+        assert_eq!(passage.asked, expected);
+    }
+
+    #[test]
+    fn who_looks_here_and_there_starts_nothing() {
+        let mut passage = Passage::new(1000);
+        assert!(!passage.take(100) && !passage.take(50));
+        assert!(passage.take(0), "the same once more");
+        assert!(passage.take(4), "near enough");
+        assert!(passage.asked.is_empty());
+    }
+
+    #[test]
+    fn what_is_passed_over_narrows_it_until_it_ends() {
+        let mut passage = Passage::new(1000);
+        for n in (0..1000).step_by(4).skip(1) {
+            assert!(passage.take(n));
+        }
+        // 250 were read.
+        assert!(passage.asked.len() < 250 / 3, "{}", passage.asked.len());
+    }
+
+    #[test]
+    fn several_threads_go_through_it_together() {
+        let mut passage = Passage::new(1000);
+        for n in 1..10 {
+            assert!(passage.take(n));
+        }
+        for four in (10..210).step_by(4) {
+            for n in [four + 3, four + 1, four, four + 2] {
+                assert!(passage.take(n));
+            }
+        }
+        assert_eq!((passage.run.passed.files, passage.run.read.files), (0, 210));
+    }
+
+    #[test]
+    fn bytes_bound_it_too_and_zero_means_none() {
+        let mut passage = Passage::new(100 << 10);
+        for n in 1..3 {
+            passage.take(n);
+        }
+        // Three were read.
+        assert_eq!(passage.asked.len(), 3);
+        for n in 3..400 {
+            passage.take(n);
+        }
+        assert_eq!(passage.asked.len(), 397 + 64);
+        let none = Limits {
+            window: 0,
+            ..LIMITS
+        };
+        passage.run.extend([file(1000, 1)]);
+        assert!(passage.run.ask(none).is_empty());
+    }
+
+    proptest! {
+        /// The promise of the module's head.
+        #[test]
+        fn what_is_never_read_stays_below_what_is(
+            steps in prop::collection::vec((1usize..8, 0u64..3), 1..300),
+        ) {
+            let mut at = 0;
+            let mut passage = Passage::new(1);
+            let mut read = std::collections::HashMap::from([(file(0, 1).0, 1u64)]);
+            let mut asked = std::collections::HashMap::new();
+            for (step, scale) in steps {
+                at += step;
+                passage.size = [1, 10 << 10, 1 << 20][scale as usize];
+                let known = passage.run.next.iter().find(|(path, _)| *path == file(at, 0).0);
+                let size = known.map(|(_, size)| *size);
+                if !passage.run.took(&file(at, 0).0) {
+                    break;
+                }
+                read.insert(file(at, 0).0, size.unwrap_or(0));
+                let (count, after) = passage.run.unknown();
+                let after: usize = after[2..].parse().expect("a number");
+                let size = passage.size;
+                passage.run.extend((after + 1..=after + count).map(|n| file(n, size)));
+                asked.extend(passage.run.ask(LIMITS));
+                let wasted: Vec<u64> = asked
+                    .iter()
+                    .filter(|(path, _)| !read.contains_key(*path))
+                    .map(|(_, size)| *size)
+                    .collect();
+                prop_assert!(wasted.len() <= read.len());
+                let (wasted, read) = (wasted.iter().sum::<u64>(), read.values().sum::<u64>());
+                prop_assert!(wasted <= read + BYTES_TO_BEGIN, "{wasted} of {read}");
+            }
+        }
+    }
+}
