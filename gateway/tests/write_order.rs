@@ -138,3 +138,33 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
     same(&desk.object(KEY).expect("there"), &bytes);
     until(|| desk.writers.pending().is_empty()).await;
 }
+
+/// What was closed waits for the bucket, and somebody begins to write it anew: half of that is no object.
+#[tokio::test(start_paused = true)]
+async fn what_is_half_written_waits_for_its_close() {
+    for how in [How::Create, How::Change] {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().set_faults([down()]);
+        desk.write(KEY, &"first".into()).await;
+        until(|| desk.writers.pending().iter().all(|it| it.trouble.is_some())).await;
+        let writer = desk.open(KEY, how).await.expect("opened");
+        let at = writer.size();
+        put(&writer, at, &"half ".into()).await;
+        desk.bucket().set_faults([]);
+        engine::pass(Duration::from_secs(120)).await;
+        assert_eq!(desk.object(KEY), None);
+        put(&writer, at + 5, &"and half".into()).await;
+        writer.commit(Commit::Background).await.expect("durable");
+        desk.writers.settled().await;
+        let whole = match how {
+            How::Change => "firsthalf and half",
+            _ => "half and half",
+        };
+        assert_eq!(desk.object(KEY), Some(whole.into()));
+        // Who leaves without a close has written what there is.
+        put(&writer, 0, &"H".into()).await;
+        drop(writer);
+        desk.writers.settled().await;
+        assert!(desk.object(KEY).is_some_and(|now| now.starts_with(b"H")));
+    }
+}

@@ -61,6 +61,14 @@ impl Budget {
         }
     }
 
+    /// Takes `bytes` in turn, however long that takes: for what is carried out in the end, and whose
+    /// caller bounds the wait.
+    pub async fn in_turn(&self, bytes: u64) -> Charge {
+        let permits = self.permits(bytes);
+        let permit = self.free.clone().acquire_many_owned(permits).await;
+        Charge(permit.expect("the semaphore is never closed"))
+    }
+
     /// Takes `bytes` at once or not at all, for demand that can do with less.
     #[must_use]
     pub fn try_demand(&self, bytes: u64) -> Option<Charge> {

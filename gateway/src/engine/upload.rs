@@ -47,6 +47,7 @@ use crate::origin::write::Headers;
 use crate::plan::upload::KEPT;
 use crate::plan::{ObjectId, ObjectKey, PartSizes};
 
+mod assemble;
 mod begin;
 mod change;
 mod commit;
@@ -63,6 +64,7 @@ mod recover;
 mod send;
 mod space;
 pub(in crate::engine) mod still;
+mod tried;
 mod whole;
 mod writer;
 mod writing;

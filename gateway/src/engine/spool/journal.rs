@@ -108,6 +108,8 @@ pub(in crate::engine) enum Record {
     Unsent,
     /// The parts that the object is completed of: from here on it may be.
     Completing { parts: Vec<(u32, String)> },
+    /// An object of this tag is, or may be, in the bucket, and is this one as it was at some time.
+    Tried { etag: String },
     /// `close` returned, or is waited for: it is to be published.
     Closed,
 }

@@ -22,6 +22,8 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) kept: Option<(ByteRange, u64)>,
     /// The parts that it was being completed of.
     pub(in crate::engine) completing: Option<Vec<(u32, ETag)>>,
+    /// The tags of what may be in the bucket of it.
+    pub(in crate::engine) tried: Vec<ETag>,
     /// Whether anything was promised: a `fsync` or `close` returned.
     pub(in crate::engine) promised: bool,
     /// Whether it was closed.
@@ -58,6 +60,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         upload: None,
         kept: None,
         completing: None,
+        tried: Vec::new(),
         promised: promised || records.contains(&Record::Synced),
         closed: false,
     };
@@ -143,6 +146,7 @@ impl Replayed {
                 let part = |(number, etag): &(u32, String)| Some((*number, ETag::parse(etag)?));
                 self.completing = parts.iter().map(part).collect();
             }
+            Record::Tried { etag } => self.tried.push(ETag::parse(etag)?),
             Record::Closed => self.closed = true,
         }
         Some(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::commit::supersede;
+use super::queue::remove;
 use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
@@ -89,9 +90,6 @@ impl Writers {
         }
         self.0.appeared(source, &new, &copied).await;
         let moved = version.etag.clone();
-        if let Some(writing) = open {
-            self.0.move_writing(writing, &old, &new, copied, version);
-        }
         // What was written meanwhile was not copied, and stays.
         let now = source.origin.head(from).await;
         if now.is_ok_and(|now| now.etag != moved) {
@@ -99,6 +97,9 @@ impl Writers {
             return Err(WriteError::Changed);
         }
         deleted(&self.0, source, &old).await?;
+        if let Some(writing) = open {
+            self.0.move_writing(writing, &old, &new, copied, version);
+        }
         Ok(moved)
     }
 }
@@ -159,6 +160,11 @@ impl Inner {
     ) {
         let mut writings = self.writings();
         let mut state = writing.state();
+        if !state.dirty {
+            // A write that failed had it begun. It has the old name in it.
+            remove(writing.drop_file(&mut state));
+            state.draft = state.draft.next_from(version.size);
+        }
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
         if listed {
             writings.remove(old);

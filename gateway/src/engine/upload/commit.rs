@@ -7,20 +7,15 @@
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-
-use super::writing::{Pinned, Tried, Writing};
-use super::{STREAMS, WriteError};
+use super::WriteError;
+use super::tried::Tried;
+use super::writing::{Pinned, Writing};
 use crate::engine::names::Facts;
-use crate::engine::resolve;
-use crate::engine::spool::journal::Record;
-use crate::origin::{Guard, OriginError, Upload};
-use crate::plan::upload::{Piece, Pieces, When};
-use crate::plan::{ByteRange, ETag, ObjectId, Version, VersionId};
+use crate::engine::{Error, resolve};
+use crate::origin::Guard;
+use crate::plan::upload::When;
+use crate::plan::{ETag, ObjectId, Version, VersionId};
 use crate::store::{Entry, Record as Known};
-
-/// The most that one request copies of a base: S3 takes 5 GiB, but smaller ones run side by side.
-const COPY: u64 = 1 << 30;
 
 /// How often a lost upload is begun anew within one commit.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -70,6 +65,10 @@ impl Writing {
         }
         let result = match published {
             Ok(published) => self.settle(published).await,
+            // Nothing was: the store forgot each upload, and may keep the next.
+            Err(WriteError::Lost) if !self.state().lost && self.can_send_anew() => {
+                Err(Error::Unavailable.into())
+            }
             Err(error) => Err(error),
         };
         self.inner.metrics.committed(match &result {
@@ -92,12 +91,19 @@ impl Writing {
         !state.draft.has_gone() || state.draft.next(When::Closing).is_some()
     }
 
+    /// Whether there is anything under the hidden key that cannot be sent from here as well.
+    fn needs_hidden(&self) -> bool {
+        let state = self.state();
+        let is_large = state.draft.size() > self.inner.settings.parts.first();
+        state.upload.is_some() && (is_large || state.draft.has_gone())
+    }
+
     async fn publish(self: &Arc<Self>) -> Result<Published, WriteError> {
         if let Some(published) = self.go_on_completing().await? {
             return Ok(published);
         }
         if self.state().hidden {
-            if self.state().upload.is_some() {
+            if self.needs_hidden() {
                 self.publish_hidden().await?;
             }
             self.state().hidden = false;
@@ -136,145 +142,27 @@ impl Writing {
         let own = upload.key == self.state().id.key;
         let guard = if own { guard } else { Guard::None };
         match self.complete(&upload, parts.clone(), guard, size).await {
-            Ok(published) if own => self.mend_headers(published).await.map(Some),
+            Ok(published) if own => {
+                let mended = self.mend_headers(published).await;
+                self.complete_again_after(&mended, parts);
+                mended.map(Some)
+            }
             Ok(published) => {
                 self.rebase(&upload, published.version).await?;
                 Ok(None)
             }
             Err(error) => {
-                if error.is_passing() {
-                    self.state().completing = Some(parts);
-                }
+                let failed = Err::<(), _>(error.clone());
+                self.complete_again_after(&failed, parts);
                 Err(error)
             }
         }
     }
 
-    /// Sends and copies everything that the object is made of.
-    pub(super) async fn assemble(
-        self: &Arc<Self>,
-    ) -> Result<(Upload, Vec<(u32, ETag)>), WriteError> {
-        self.verify_sent().await?;
-        self.send_rest().await?;
-        let pieces = {
-            let state = self.state();
-            let sizes = state.draft.sizes();
-            state
-                .draft
-                .pieces(if state.apart { sizes.first() } else { COPY })
-        };
-        let pieces = pieces.map_err(|_| WriteError::Lost)?;
-        let upload = self.upload().await?;
-        let parts = self.copy_rest(&upload, pieces).await?;
-        let noted = parts
-            .iter()
-            .map(|(number, etag)| (*number, etag.as_str().to_owned()));
-        let record = Record::Completing {
-            parts: noted.collect(),
-        };
-        let (promised, all_told) = {
-            let mut state = self.state();
-            state.note_written();
-            state.records.push(record);
-            state.completing = Some(parts.clone());
-            let told = !state.promised || !state.unsynced;
-            (state.promised, told && !state.draft.has_gone())
-        };
-        // What it is completed of is what a crash must find: not what was promised before.
-        let noted = match promised {
-            true => self.sync().await,
-            false => self.flush().await,
-        };
-        match noted {
-            // A disk that is full must not keep from it what frees room.
-            Err(error) if all_told => {
-                let key = upload.key.as_str();
-                tracing::warn!(%error, key, "the journal cannot be told of a completion");
-            }
-            noted => noted?,
+    fn complete_again_after<T>(&self, tried: &Result<T, WriteError>, parts: Vec<(u32, ETag)>) {
+        if tried.as_ref().is_err_and(WriteError::is_passing) {
+            self.state().completing = Some(parts);
         }
-        Ok((upload, parts))
-    }
-
-    /// Has parts sent again that an earlier process sent and that are something else in the spool: it was
-    /// killed after it had written into them.
-    async fn verify_sent(&self) -> Result<(), WriteError> {
-        while let Some((index, range, crc64)) = self.next_unverified() {
-            let file = self.file();
-            let found = file.blocking(move |file| file.crc64(range)).await?;
-            let mut state = self.state();
-            if found != crc64 {
-                state.draft.unsend(index);
-            }
-            state.unverified.remove(&index);
-        }
-        Ok(())
-    }
-
-    fn next_unverified(&self) -> Option<(u32, ByteRange, u64)> {
-        let mut state = self.state();
-        loop {
-            let (index, crc64) = state.unverified.first_key_value()?;
-            let (index, crc64) = (*index, *crc64);
-            match state.draft.sent_from(index) {
-                Some(range) => return Some((index, range, crc64)),
-                None => drop(state.unverified.remove(&index)),
-            }
-        }
-    }
-
-    /// Sends every part that must be; returns when none is on its way any more.
-    async fn send_rest(self: &Arc<Self>) -> Result<(), WriteError> {
-        let mut progress = self.progress.subscribe();
-        loop {
-            progress.mark_unchanged();
-            let failed = self.state().failure.is_some();
-            if !failed {
-                self.kick(When::Closing);
-            }
-            if self.state().sending == 0 {
-                break;
-            }
-            // It is `sent` that changes it, whatever comes of a part.
-            let _ = progress.changed().await;
-        }
-        match self.state().failure.take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    /// Has what is the base's copied on the server.
-    async fn copy_rest(
-        self: &Arc<Self>,
-        upload: &Upload,
-        pieces: Pieces,
-    ) -> Result<Vec<(u32, ETag)>, WriteError> {
-        let base = self.state().base.as_ref().map(Pinned::source);
-        let copied = pieces.into_iter().map(|piece| {
-            let base = base.clone();
-            async move {
-                let (number, range) = match piece {
-                    Piece::Sent(number, etag) => return Ok((number, etag)),
-                    Piece::Copy(number, range) => (number, range),
-                };
-                let source = base.ok_or(WriteError::Lost)?;
-                let _stream = self.inner.streams.acquire().await;
-                let origin = self.source.origin.writing();
-                match origin.copy_part(upload, number, source, range).await {
-                    Ok(etag) => {
-                        self.progress.send_replace(());
-                        Ok((number, etag))
-                    }
-                    Err(OriginError::NoSuchUpload) => {
-                        self.lost(upload);
-                        Err(WriteError::Lost)
-                    }
-                    Err(error) => Err(error.into()),
-                }
-            }
-        });
-        stream::iter(copied).buffered(STREAMS).try_collect().await
     }
 
     pub(super) async fn wait_for_parts(&self) {
@@ -302,7 +190,8 @@ impl Writing {
             state.guard = Guard::Same(version.etag.clone());
             state.upload = None;
             state.completing = None;
-            state.tried = Tried::No;
+            state.tried = Tried::default();
+            state.lost = false;
             state.dirty = false;
             state.committed = Some(version.clone());
             let base = Pinned {

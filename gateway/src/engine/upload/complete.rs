@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::WriteError;
 use super::commit::{ATTEMPTS, Published};
-use super::writing::{Tried, Writing};
+use super::writing::Writing;
 use crate::engine::Error;
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, Upload, Written};
@@ -38,45 +38,29 @@ impl Writing {
             OriginError::Changed => expected.is_some(),
             _ => false,
         };
-        if unknown {
-            let found = self.look_for(&upload.key, size, expected.as_ref(), count);
-            if let Some(version) = found.await {
+        if !unknown {
+            if error == OriginError::InvalidPart {
+                self.unsend(upload);
+            }
+            return Err(error.into());
+        }
+        let found = self.look_for(&upload.key, size, expected.as_ref(), count);
+        match (found.await, &error) {
+            (Ok(Some(version)), _) => {
+                // One that was refused is there still.
+                self.give_up(upload.clone());
                 return Ok(Published {
                     version,
                     confirmed: true,
                 });
             }
-        }
-        match &error {
-            OriginError::NoSuchUpload => self.lost(upload),
-            OriginError::InvalidPart => self.unsend(upload),
-            _ if unknown && error != OriginError::Changed => {
-                self.state().tried = expected.map_or(Tried::No, Tried::As);
-            }
-            _ => {}
+            (_, OriginError::Changed) => {}
+            (Ok(None), OriginError::NoSuchUpload) => self.lost(upload),
+            // Completed or given up: as long as nobody can tell, it is neither.
+            (Err(error), OriginError::NoSuchUpload) => return Err(error.into()),
+            _ => expected.into_iter().for_each(|tag| self.state().tries(tag)),
         }
         Err(error.into())
-    }
-
-    /// Whether what is in the bucket is what an earlier try wrote, of which nobody told. Then it is what
-    /// is changed from now on.
-    pub(super) async fn was_ours(&self) -> Result<bool, WriteError> {
-        let Tried::As(tag) = self.state().tried.clone() else {
-            return Ok(false);
-        };
-        let found = match self.source.origin.head(&self.id().key).await {
-            Ok(version) => Some(version.etag),
-            Err(OriginError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let mut state = self.state();
-        state.tried = Tried::No;
-        let ours = found.filter(|found| found.weak_eq(&tag));
-        let was_ours = ours.is_some();
-        if let Some(etag) = ours {
-            state.guard = Guard::Same(etag);
-        }
-        Ok(was_ours)
     }
 
     /// What was completed has the length that was written. Another version by now is somebody
@@ -121,13 +105,16 @@ impl Writing {
         size: u64,
         expected: Option<&ETag>,
         parts: usize,
-    ) -> Option<Version> {
-        let version = self.source.origin.head(key).await.ok()?;
+    ) -> Result<Option<Version>, OriginError> {
+        let version = match self.source.origin.head(key).await {
+            Err(OriginError::NotFound) => return Ok(None),
+            found => found?,
+        };
         let alike = match expected {
             Some(expected) => version.etag.weak_eq(expected),
             None => version.etag.as_str().ends_with(&format!("-{parts}\"")),
         };
-        (alike && version.size == size).then_some(version)
+        Ok((alike && version.size == size).then_some(version))
     }
 
     /// Where nothing but headers was changed, a copy of the object onto itself has them.
@@ -213,6 +200,7 @@ impl Writing {
             );
             return Ok(published);
         }
+        self.state().tries(published.version.etag.clone());
         for _ in 1..ATTEMPTS {
             match self
                 .copied_onto_itself(&published.version, headers.clone())

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use super::WriteError;
 use super::writing::{Pinned, Writing};
 use crate::origin::{Guard, Upload};
-use crate::plan::{Extents, Version};
+use crate::plan::{Extents, ObjectKey, Version};
 
 impl Writing {
     /// Completes what there is under the hidden key, and makes that the base. The gate is held.
     pub(super) async fn publish_hidden(self: &Arc<Self>) -> Result<(), WriteError> {
         let size = self.state().draft.size();
         let (upload, parts) = self.assemble().await?;
+        tracing::info!(
+            key = upload.key.as_str(),
+            "an object that goes back to what has left the spool goes on under a hidden key"
+        );
         let published = self.complete(&upload, parts, Guard::None, size).await?;
         self.inner.metrics.hidden.inc();
         self.rebase(&upload, published.version).await
@@ -77,17 +81,22 @@ impl Writing {
 
     /// Deletes a base that only we know, behind the caller's back.
     pub(super) fn drop_hidden(&self, base: Option<Pinned>) {
-        let own = self.state().id.key.clone();
-        let Some(base) = base.filter(|base| base.key != own) else {
+        if let Some(Pinned { key, version }) = base {
+            self.drop_hidden_key(key, version.version_id.clone());
+        }
+    }
+
+    /// The same of a key, unless it is the object's own.
+    pub(super) fn drop_hidden_key(&self, key: ObjectKey, version_id: Option<String>) {
+        if key == self.state().id.key {
             return;
-        };
+        }
         let source = self.source.clone();
         self.inner.core.spawn(async move {
             // For ever: nobody would find an old version of it.
-            let version_id = base.version.version_id.clone();
             let origin = source.origin.writing();
-            if let Err(error) = origin.delete_version(&base.key, version_id).await {
-                tracing::warn!(%error, key = base.key.as_str(), "cannot delete a hidden object; delete it by hand");
+            if let Err(error) = origin.delete_version(&key, version_id).await {
+                tracing::warn!(%error, key = key.as_str(), "cannot delete a hidden object; delete it by hand");
             }
         });
     }

@@ -146,6 +146,14 @@ impl Writing {
             let freed = state.draft.truncate(size)?;
             state.records.push(Record::Cut { size });
             state.touched(self.inner.core.now());
+            if state.lost && !state.draft.has_gone() {
+                // What was lost is cut off; what is left is here, and is sent anew.
+                state.lost = false;
+                state.trouble = None;
+                state.draft.forget_sent();
+                state.records.push(Record::Unsent);
+                state.upload = None;
+            }
             freed
         };
         let file = self.file();

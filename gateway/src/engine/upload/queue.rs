@@ -119,7 +119,11 @@ impl Writing {
 
     /// Makes everything durable here, and has it published.
     pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
-        self.state().records.push(Record::Closed);
+        {
+            let mut state = self.state();
+            state.whole()?;
+            state.records.push(Record::Closed);
+        }
         self.sync().await?;
         self.enqueue();
         Ok(())
@@ -130,6 +134,7 @@ impl Writing {
         {
             let mut state = self.state();
             state.asked = true;
+            state.unclosed = false;
             if state.queued {
                 return;
             }
@@ -148,7 +153,15 @@ impl Writing {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
-                self.state().asked = false;
+                {
+                    let mut state = self.state();
+                    state.asked = false;
+                    if state.handles > 0 && state.unclosed {
+                        // Somebody is half way through the next one, and closes it in the end.
+                        state.queued = false;
+                        break;
+                    }
+                }
                 self.commit().await
             };
             let key = self.id().key;
@@ -175,12 +188,13 @@ impl Writing {
                 }
                 Err(error) => {
                     tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
-                    self.state().hold_no_memory();
+                    let mut state = self.state();
+                    state.hold_no_memory();
+                    state.queued = false;
                     break;
                 }
             }
         }
-        self.state().queued = false;
         self.leave_if_done();
         self.progress.send_replace(());
     }
@@ -214,7 +228,7 @@ impl Writing {
     /// be removed.
     #[must_use]
     pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
-        let (upload, base, file) = {
+        let (upload, completed, base, file) = {
             let mut state = self.state();
             state.removed = true;
             if !state.dirty && state.base.is_some() {
@@ -224,9 +238,14 @@ impl Writing {
             state.dirty = false;
             let file = self.drop_file(&mut state);
             state.draft = state.draft.next_from(0);
-            (state.upload.take(), state.base.take(), file)
+            let completed = state.completing.take().is_some();
+            (state.upload.take(), completed, state.base.take(), file)
         };
         if let Some(upload) = upload {
+            if completed {
+                // Nobody told whether it was.
+                self.drop_hidden_key(upload.key.clone(), None);
+            }
             self.give_up(upload);
         }
         self.drop_hidden(base);

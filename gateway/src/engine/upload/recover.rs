@@ -6,7 +6,8 @@ use http::{HeaderName, HeaderValue};
 
 use super::Writers;
 use super::queue::remove;
-use super::writing::{Pinned, State, Tried, Writing};
+use super::tried::Tried;
+use super::writing::{Pinned, State, Writing};
 use crate::engine::Source;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Base, GuardWord};
@@ -105,7 +106,7 @@ impl Writers {
         state.upload = upload;
         state.begun_with = begun_with.unwrap_or_default();
         state.completing.clone_from(&replayed.completing);
-        state.tried = Tried::Perhaps;
+        state.tried = Tried::earlier(replayed.tried.clone());
         state.file = Some(file);
         state.dirty = true;
         state.promised = replayed.promised;

@@ -112,8 +112,9 @@ impl Writing {
                 }
                 Err(error) => {
                     state.draft.end_send(job, None);
-                    // What was written to while it was read is no failure.
-                    if current {
+                    // What was written to while it was read is no failure. Nobody's part is current of an
+                    // upload that is gone.
+                    if current || error == WriteError::Lost {
                         state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
                         state.failure = Some(error);
@@ -238,6 +239,7 @@ impl Writing {
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
+            state.lost = true;
             state.trouble = Some(WriteError::Lost);
             return;
         }

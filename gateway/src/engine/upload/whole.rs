@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::WriteError;
 use super::commit::Published;
-use super::writing::{Tried, Writing};
+use super::writing::Writing;
+use crate::engine::budget::Charge;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Payload};
@@ -34,7 +35,7 @@ impl Writing {
             drop(state);
             self.give_up(upload);
         }
-        let _memory = self.inner.core.budget.demand(size.max(1)).await?;
+        let _memory = self.memory(size.max(1)).await?;
         let (mut pieces, mut at) = (Vec::new(), 0);
         while at < size {
             let end = size.min(at + FRAME);
@@ -45,6 +46,9 @@ impl Writing {
             let state = self.state();
             (state.id.key.clone(), state.headers.clone())
         };
+        if guard != Guard::None {
+            self.note_try(&pieces).await?;
+        }
         let payload = self.told(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
         match origin
@@ -64,24 +68,53 @@ impl Writing {
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
                 let mut state = self.state();
-                if state.tried == Tried::Perhaps {
-                    state.tried = Tried::As(tag(&pieces));
+                if state.tried.is_earlier() {
+                    state.tries(tag(&pieces));
                 }
                 Err(WriteError::Changed)
             }
             Err(error) => {
                 let ours = tag(&pieces);
-                if let Some(version) = self.look_for(&key, size, Some(&ours), 1).await {
+                let found = self.look_for(&key, size, Some(&ours), 1).await;
+                if let Ok(Some(version)) = found {
                     return Ok(Published {
                         version,
                         confirmed: true,
                     });
                 }
                 if !error.proves_undone() {
-                    self.state().tried = Tried::As(ours);
+                    self.state().tries(ours);
                 }
                 Err(error.into())
             }
+        }
+    }
+
+    /// Memory for an object on its way: of the share that writers have, as long as that takes, and then of
+    /// all. Of the share a quarter at most, which is kept free of what waits in memory to be sent.
+    async fn memory(&self, bytes: u64) -> Result<[Charge; 2], WriteError> {
+        let core = &self.inner.core;
+        let share = bytes.min(core.received.total() / 4).max(1);
+        let share = core.received.in_turn(share).await;
+        Ok([share, core.budget.demand(bytes).await?])
+    }
+
+    /// Notes what is about to be there, for the next process: it may need bytes of the version that this
+    /// replaces, which nobody has then.
+    async fn note_try(&self, pieces: &[Bytes]) -> Result<(), WriteError> {
+        let needs_base = {
+            let mut state = self.state();
+            let needs_base = state.draft.base() > 0;
+            // Else the same is put once more, and known by its tag.
+            if !state.promised || !(needs_base || state.unsynced) {
+                return Ok(());
+            }
+            state.tries(tag(pieces));
+            needs_base
+        };
+        match needs_base {
+            true => self.flush_durably().await,
+            false => self.flush().await,
         }
     }
 

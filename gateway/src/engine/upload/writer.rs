@@ -173,6 +173,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::commit`].
     pub async fn publish(&self) -> Result<(), WriteError> {
+        self.writing.state().unclosed = false;
         self.writing.commit().await
     }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
 use tokio::time::Instant;
 
+use super::tried::Tried;
 use super::{Inner, WriteError};
 use crate::engine::Source;
 use crate::engine::spool::FILES;
@@ -58,7 +59,7 @@ pub(super) struct State {
     pub(super) unverified: BTreeMap<u32, u64>,
     /// The parts that it is being completed of, until it is known what came of that.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
-    /// What may be in the bucket, written by us, though nobody said so.
+    /// What may be in the bucket, written by us.
     pub(super) tried: Tried,
     pub(super) file: Option<Arc<SpoolFile>>,
     /// Written since the journal was told last.
@@ -73,6 +74,10 @@ pub(super) struct State {
     pub(super) promised: bool,
     /// Something was written, or set, since the last of those.
     pub(super) unsynced: bool,
+    /// The same since it was last to be published: whoever writes may be half way through.
+    pub(super) unclosed: bool,
+    /// Bytes of it are nowhere any more.
+    pub(super) lost: bool,
     pub(super) handles: usize,
     /// Parts on their way.
     pub(super) sending: usize,
@@ -94,19 +99,6 @@ pub(super) struct State {
     pub(super) trouble: Option<WriteError>,
     /// The version that it was committed as last.
     pub(super) committed: Option<Arc<Version>>,
-}
-
-/// A try to publish of which nobody told whether it was carried out. If it was, what is found in the
-/// bucket is ours, and no reason to refuse the next one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Tried {
-    /// There is none.
-    #[default]
-    No,
-    /// The object would have this tag.
-    As(ETag),
-    /// An earlier process may have begun one, of what is in the spool.
-    Perhaps,
 }
 
 /// A version that a draft is based on, and the key where it is.
@@ -177,7 +169,7 @@ impl State {
             apart: false,
             unverified: BTreeMap::new(),
             completing: None,
-            tried: Tried::No,
+            tried: Tried::default(),
             file: None,
             unnoted: Extents::default(),
             records: Vec::new(),
@@ -185,6 +177,8 @@ impl State {
             dirty: false,
             promised: false,
             unsynced: false,
+            unclosed: false,
+            lost: false,
             handles: 0,
             sending: 0,
             evicting: false,
@@ -204,15 +198,16 @@ impl State {
     pub(super) fn touched(&mut self, now: Timestamp) {
         self.dirty = true;
         self.unsynced = true;
+        self.unclosed = true;
         self.changed = now;
         self.completing = None;
     }
 
     /// Unless bytes of it are lost.
     pub(super) fn whole(&self) -> Result<(), WriteError> {
-        match &self.trouble {
-            Some(WriteError::Lost) => Err(WriteError::Lost),
-            _ => Ok(()),
+        match self.lost {
+            true => Err(WriteError::Lost),
+            false => Ok(()),
         }
     }
 
@@ -343,7 +338,7 @@ impl Writing {
         let _journal = self.journal.lock().await;
         let (file, begin, promised) = {
             let mut state = self.state();
-            state.records.clear();
+            state.records = state.tried.noted();
             let begin = Begin {
                 base: Some(base.noted()),
                 ..state.beginning()

@@ -47,6 +47,11 @@ impl FakeOrigin {
         self.0.counts.arrived.load(Ordering::SeqCst)
     }
 
+    /// Forgets all uploads under way, as a clean-up job does.
+    pub fn forget_uploads(&self) {
+        self.state().uploads.clear();
+    }
+
     /// The keys of all uploads under way.
     #[must_use]
     pub fn uploads_under_way(&self) -> Vec<String> {
