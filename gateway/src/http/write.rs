@@ -6,25 +6,22 @@
 //! judged on the version that the key has when the request comes in, and this version must then
 //! still stand.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+mod arriving;
+
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_core::Stream;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body::Body as HttpBody;
 use hyper::body::Incoming as Sent;
-use tokio::time::{Instant, Sleep, sleep};
 
+use self::arriving::Arriving;
 use super::ask::host;
 use super::body::Content;
 use super::reply::Reply;
 use super::rescue::Cause;
 use super::{Frontend, RouteState};
-use crate::engine::upload::receive::{Incoming, Left, Wanted};
+use crate::engine::upload::receive::{Incoming, Wanted};
 use crate::engine::{Error, Open};
 use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
@@ -95,7 +92,7 @@ impl Frontend {
             digests,
         };
         let wanted = incoming.wanted.clone();
-        let body = Arriving::new(body, self.settings.stall_timeout);
+        let body = Arriving::new(body, parts.version, self.settings.stall_timeout);
         // Side by side with the body, and only to tell 201 from 204.
         let was_there = self.engine.open(&route.source, key, Open::default());
         let stored = self.engine.receive(&route.source, key, incoming, body);
@@ -185,46 +182,4 @@ fn length(headers: &HeaderMap) -> Option<u64> {
         return None;
     }
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// A request's body; a client that sends nothing for too long has left.
-struct Arriving {
-    body: Sent,
-    patience: Duration,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Arriving {
-    fn new(body: Sent, patience: Duration) -> Self {
-        Self {
-            body,
-            patience,
-            timer: Box::pin(sleep(patience)),
-        }
-    }
-}
-
-impl Stream for Arriving {
-    type Item = Result<Bytes, Left>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        loop {
-            match Pin::new(&mut this.body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    let until = Instant::now() + this.patience;
-                    this.timer.as_mut().reset(until);
-                    if let Ok(bytes) = frame.into_data() {
-                        return Poll::Ready(Some(Ok(bytes)));
-                    }
-                }
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => {
-                    ready!(this.timer.as_mut().poll(cx));
-                    return Poll::Ready(Some(Err(Left)));
-                }
-            }
-        }
-    }
 }

@@ -179,6 +179,14 @@ impl Gateway {
         TcpStream::connect(self.address).await.expect("listening")
     }
 
+    /// An HTTP/2 connection, for one that leaves in the middle.
+    pub(crate) async fn connect_h2(&self) -> h2::client::SendRequest<Bytes> {
+        let handshake = h2::client::handshake(self.connect().await);
+        let (sender, connection) = handshake.await.expect("a connection");
+        tokio::spawn(connection);
+        sender.ready().await.expect("a stream")
+    }
+
     /// Ends it, and waits until it has ended.
     pub(crate) async fn end(self) {
         self.stop.cancel();
@@ -190,6 +198,16 @@ impl Gateway {
 /// Bytes that differ from their neighbours.
 pub(crate) fn sample(size: usize) -> Vec<u8> {
     (0..size).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+/// Lets everything go on until something holds.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    let holds = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, holds).await.expect("in time");
 }
 
 pub(crate) fn status(got: &Got) -> u16 {
