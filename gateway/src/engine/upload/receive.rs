@@ -6,6 +6,8 @@
 //! nothing. Memory is charged to the budget when a client begins, up to [`SHARE`] of it for all of
 //! them, so that a hundred slow clients cannot keep readers from theirs.
 
+mod filling;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use self::filling::Filling;
 use super::WriteError;
 use crate::engine::budget::{Budget, Charge};
 use crate::engine::core::Core;
@@ -192,9 +195,7 @@ struct Receiving {
     upload: Option<Upload>,
     sent: JoinSet<Result<(u32, ETag), OriginError>>,
     parts: Vec<(u32, ETag)>,
-    /// What arrived of the part that is filled.
-    pending: Vec<Bytes>,
-    held: u64,
+    filling: Filling,
     size: u64,
     completed: bool,
 }
@@ -216,8 +217,7 @@ impl Receiving {
             upload: None,
             sent: JoinSet::new(),
             parts: Vec::new(),
-            pending: Vec::new(),
-            held: 0,
+            filling: Filling::default(),
             size: 0,
             completed: false,
         };
@@ -231,21 +231,24 @@ impl Receiving {
         mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
     ) -> Result<Written, WriteError> {
         let sizes = sizes(self.incoming.length);
+        let most = self.incoming.length.unwrap_or(MAX_RECEIVED);
         let mut index = 0;
         while let Some(piece) = body.next().await {
-            let mut piece = piece.map_err(|Left| WriteError::Interrupted)?;
-            self.incoming.digests.update(&piece);
-            self.size += piece.len() as u64;
-            if self.size > self.incoming.length.unwrap_or(MAX_RECEIVED) {
+            let piece = piece.map_err(|Left| WriteError::Interrupted)?;
+            if piece.len() as u64 > most - self.size {
                 return Err(WriteError::TooLarge);
             }
-            while !piece.is_empty() {
+            self.incoming.digests.update(&piece);
+            let mut left = &piece[..];
+            while !left.is_empty() {
                 let part = sizes.range(index, u64::MAX).len();
-                let room = usize::try_from(part - self.held).unwrap_or(usize::MAX);
-                let taken = piece.split_to(piece.len().min(room));
-                self.held += taken.len() as u64;
-                self.pending.push(taken);
-                if self.held == part && self.incoming.length != Some(part) {
+                let room = (part - self.filling.held()).min(most - self.size);
+                let taken = usize::try_from(room).map_or(left.len(), |room| left.len().min(room));
+                let (taken, rest) = left.split_at(taken);
+                self.filling.push(taken, room);
+                self.size += taken.len() as u64;
+                left = rest;
+                if self.filling.held() == part && self.incoming.length != Some(part) {
                     self.send(index + 1, streams(part)).await?;
                     index += 1;
                 }
@@ -265,8 +268,7 @@ impl Receiving {
         while self.sent.len() as u64 >= streams {
             self.landed().await?;
         }
-        self.held = 0;
-        let pieces = std::mem::take(&mut self.pending);
+        let pieces = self.filling.take();
         let origin = self.origin.clone();
         self.sent.spawn(async move {
             let payload = Payload::pieces(pieces);
@@ -296,7 +298,7 @@ impl Receiving {
         if !std::mem::take(&mut self.incoming.digests).agree() {
             return Err(WriteError::Digest);
         }
-        if self.upload.is_some() && self.held > 0 {
+        if self.upload.is_some() && self.filling.held() > 0 {
             self.send(number, STREAMS).await?;
         }
         while !self.sent.is_empty() {
@@ -315,7 +317,7 @@ impl Receiving {
     async fn publish(&mut self) -> Result<Written, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
         if self.upload.is_none() {
-            let payload = Payload::pieces(std::mem::take(&mut self.pending));
+            let payload = Payload::pieces(self.filling.take());
             let headers = self.incoming.headers.clone();
             let put = self
                 .origin
