@@ -8,12 +8,14 @@
 
 mod arriving;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming as Sent;
+use tokio::sync::oneshot;
 
 use self::arriving::Arriving;
 use super::ask::host;
@@ -91,18 +93,12 @@ impl Frontend {
             length: length(&parts.headers),
             digests,
         };
-        let wanted = incoming.wanted.clone();
-        let body = Arriving::new(body, parts.version, self.settings.stall_timeout);
-        // Side by side with the body, and only to tell 201 from 204.
-        let was_there = self.engine.open(&route.source, key, Open::default());
+        let (known, is_known) = oneshot::channel::<Infallible>();
+        let is_new = self.is_new(route, key, incoming.wanted.clone(), known);
+        let body = Arriving::new(body, parts.version, self.settings.stall_timeout, is_known);
         let stored = self.engine.receive(&route.source, key, incoming, body);
-        let (was_there, stored) = tokio::join!(was_there, stored);
-        let etag = stored?;
-        let is_new = match wanted {
-            Wanted::Absent => true,
-            Wanted::Version(_) => false,
-            Wanted::Anything => was_there.err() == Some(Error::NotFound),
-        };
+        let stored = async { stored.await.map_err(Cause::from) };
+        let (is_new, etag) = tokio::try_join!(is_new, stored)?;
         let status = match is_new {
             true => StatusCode::CREATED,
             false => StatusCode::NO_CONTENT,
@@ -115,6 +111,27 @@ impl Frontend {
             headers.insert(CONTENT_LENGTH, 0.into());
         }
         Ok(Reply::new(status, headers, Content::Nothing))
+    }
+
+    /// Whether there is no object yet, to tell 201 from 204. Looked up side by side with the body,
+    /// whose end waits until `known` is dropped: else what is looked up could be what is written.
+    async fn is_new(
+        &self,
+        route: &RouteState,
+        key: &ObjectKey,
+        wanted: Wanted,
+        known: oneshot::Sender<Infallible>,
+    ) -> Result<bool, Cause> {
+        let is_new = match wanted {
+            Wanted::Absent => true,
+            Wanted::Version(_) => false,
+            Wanted::Anything => {
+                let was_there = self.engine.open(&route.source, key, Open::default());
+                was_there.await.err() == Some(Error::NotFound)
+            }
+        };
+        drop(known);
+        Ok(is_new)
     }
 
     async fn delete(

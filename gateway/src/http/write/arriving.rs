@@ -1,5 +1,6 @@
 //! A request's body as it arrives.
 
+use std::convert::Infallible;
 use std::mem::replace;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,8 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
+use futures_util::FutureExt as _;
 use http::Version;
 use http_body::Body;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::engine::upload::receive::Left;
@@ -22,16 +25,28 @@ pub(super) struct Arriving<B> {
     timer: Pin<Box<Sleep>>,
     /// Whether the client is waited for, and the timer runs.
     waiting: bool,
+    /// Whether the body came to its end.
+    ended: bool,
+    /// Given up by the other side when the end may be told.
+    may_end: oneshot::Receiver<Infallible>,
 }
 
 impl<B> Arriving<B> {
-    pub(super) fn new(body: B, version: Version, patience: Duration) -> Self {
+    /// Its end is not told before `may_end` is given up.
+    pub(super) fn new(
+        body: B,
+        version: Version,
+        patience: Duration,
+        may_end: oneshot::Receiver<Infallible>,
+    ) -> Self {
         Self {
             body,
             ends_in_a_frame: version == Version::HTTP_2,
             patience,
             timer: Box::pin(sleep(patience)),
             waiting: false,
+            ended: false,
+            may_end,
         }
     }
 }
@@ -41,7 +56,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        loop {
+        while !this.ended {
             match Pin::new(&mut this.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     this.waiting = false;
@@ -55,7 +70,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
                 Poll::Ready(None) if this.ends_in_a_frame && !this.body.is_end_stream() => {
                     return Poll::Ready(Some(Err(Left)));
                 }
-                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(None) => this.ended = true,
                 Poll::Pending => {
                     if !replace(&mut this.waiting, true) {
                         let until = Instant::now() + this.patience;
@@ -66,12 +81,14 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
                 }
             }
         }
+        // Nothing is ever sent.
+        this.may_end.poll_unpin(cx).map(|_| None)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::{FutureExt, StreamExt};
+    use futures_util::StreamExt;
     use http_body_util::StreamBody;
 
     use super::*;
@@ -88,7 +105,8 @@ mod tests {
             Some((Ok::<_, std::convert::Infallible>(frame), frames))
         });
         let body = StreamBody::new(Box::pin(frames));
-        let mut body = Arriving::new(body, Version::HTTP_11, PATIENCE);
+        let (known, may_end) = oneshot::channel();
+        let mut body = Arriving::new(body, Version::HTTP_11, PATIENCE, may_end);
         tokio::time::advance(2 * PATIENCE).await;
         assert_eq!(body.next().now_or_never(), None, "it has just begun");
         sender.send("a".into()).await.expect("it listens");
@@ -99,8 +117,16 @@ mod tests {
             None,
             "nobody had asked for more"
         );
+        sender.send("b".into()).await.expect("it listens");
+        assert_eq!(body.next().await, Some(Ok("b".into())));
         let begun = Instant::now();
         assert_eq!(body.next().await, Some(Err(Left)));
         assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+        drop(sender);
+        assert_eq!(body.next().now_or_never(), None, "its end is not told yet");
+        tokio::time::advance(2 * PATIENCE).await;
+        assert_eq!(body.next().now_or_never(), None, "nor is it late");
+        drop(known);
+        assert_eq!(body.next().await, None);
     }
 }
