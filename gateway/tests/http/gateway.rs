@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate::origin::Origin;
 use tidegate::origin::fake::FakeOrigin;
 use tidegate::plan::{Geometry, Listen, Profile, Timestamp};
 use tidegate::socket::Listener;
@@ -69,7 +70,17 @@ impl Gateway {
 
     /// These routes, all of them to the same bucket and with the profile `web`.
     pub(crate) async fn with(routes: Vec<RouteSettings>, settings: Settings) -> Self {
-        let origin = FakeOrigin::new();
+        let fake = FakeOrigin::new();
+        Self::over(Arc::new(fake.clone()), fake, routes, settings).await
+    }
+
+    /// The same, to any bucket; `fake` is what a test looks at.
+    pub(crate) async fn over(
+        bucket: Arc<dyn Origin>,
+        fake: FakeOrigin,
+        routes: Vec<RouteSettings>,
+        settings: Settings,
+    ) -> Self {
         // Some time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
@@ -90,7 +101,7 @@ impl Gateway {
             origins: Vec::new(),
         });
         let source = Arc::new(Source {
-            origin: Arc::new(origin.clone()),
+            origin: bucket,
             profile: ArcSwap::from_pointee(Profile::web()),
         });
         let route = |settings| Route {
@@ -108,7 +119,7 @@ impl Gateway {
         };
         let stop = CancellationToken::new();
         Self {
-            origin,
+            origin: fake,
             now,
             address,
             stop: stop.clone(),

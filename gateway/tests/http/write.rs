@@ -18,9 +18,10 @@ use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Got, LONG, sample, status, until};
 
-const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
+pub(crate) const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
 
-async fn writable() -> Gateway {
+/// A route that whoever shows [`TOKEN`] writes to.
+pub(crate) fn with_token() -> (Vec<RouteSettings>, Settings) {
     let settings = RouteSettings {
         write_token: Token::new("s3cret"),
         ..RouteSettings::default()
@@ -29,10 +30,15 @@ async fn writable() -> Gateway {
         stall_timeout: Duration::from_secs(20),
         ..Settings::default()
     };
-    Gateway::with(vec![settings], limits).await
+    (vec![settings], limits)
 }
 
-async fn put(
+pub(crate) async fn writable() -> Gateway {
+    let (routes, settings) = with_token();
+    Gateway::with(routes, settings).await
+}
+
+pub(crate) async fn put(
     gateway: &Gateway,
     path: &str,
     headers: &[(&str, &str)],
