@@ -7,17 +7,20 @@
 //! still stand.
 
 mod arriving;
+mod kept;
+mod refused;
 
 use std::convert::Infallible;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming as Sent;
 use tokio::sync::oneshot;
 
 use self::arriving::Arriving;
+use self::kept::kept;
 use super::ask::host;
 use super::body::Content;
 use super::reply::Reply;
@@ -28,7 +31,6 @@ use crate::engine::{Error, Open};
 use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
 use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
-use crate::plan::version::is_kept;
 
 /// Whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
@@ -58,6 +60,7 @@ impl Frontend {
             return Err(Cause::Token);
         }
         let key = route.settings.key(below).map_err(Cause::Key)?;
+        refused::check(parts)?;
         match parts.method {
             Method::DELETE => self.delete(route, &key, parts).await,
             _ => self.put(route, &key, parts, body).await,
@@ -82,13 +85,9 @@ impl Frontend {
         parts: &Parts,
         body: Sent,
     ) -> Result<Reply, Cause> {
-        // RFC 9110, 14.5: a part of an object must not be taken for all of it.
-        if parts.headers.contains_key(CONTENT_RANGE) {
-            return Err(Cause::PartialPut);
-        }
         let digests = Digests::announced(&parts.headers).map_err(|_| Cause::Digest)?;
         let incoming = Incoming {
-            headers: kept(&parts.headers),
+            headers: kept(&parts.headers)?,
             wanted: self.wanted(route, key, &parts.headers).await?,
             length: length(&parts.headers),
             digests,
@@ -185,12 +184,6 @@ impl Frontend {
             _ => Err(Cause::Precondition),
         }
     }
-}
-
-fn kept(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
-    let kept = headers.iter().filter(|(name, _)| is_kept(name));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {

@@ -6,6 +6,7 @@ mod change;
 #[path = "../support/engine.rs"]
 mod engine;
 mod gateway;
+mod headers;
 mod partial;
 mod publish;
 mod ranges;
