@@ -11,6 +11,7 @@ mod kept;
 mod refused;
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
@@ -18,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming as Sent;
 use tokio::sync::oneshot;
+use tracing::Level;
 
 use self::arriving::Arriving;
 use self::kept::kept;
@@ -27,7 +29,7 @@ use super::reply::Reply;
 use super::rescue::Cause;
 use super::{Frontend, RouteState};
 use crate::engine::upload::receive::{Incoming, Wanted};
-use crate::engine::{Error, Open};
+use crate::engine::{Error, Open, WriteError};
 use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
 use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
@@ -43,9 +45,7 @@ impl Frontend {
         match self.written(parts, body).await {
             Ok(reply) => reply,
             Err(cause) => {
-                if let Cause::Write(error) = &cause {
-                    tracing::warn!(path = parts.uri.path(), %error, "an object was not written");
-                }
+                tell(parts.uri.path(), &cause);
                 Reply::error(&cause, Duration::ZERO, &parts.method)
             }
         }
@@ -186,10 +186,65 @@ impl Frontend {
     }
 }
 
+/// Tells whoever runs this what was not written, where that may be up to them.
+fn tell(path: &str, cause: &Cause) {
+    match told(cause) {
+        Some((Level::WARN, error)) => tracing::warn!(path, %error, "an object was not written"),
+        Some((_, error)) => tracing::debug!(path, %error, "an object was not written"),
+        None => {}
+    }
+}
+
+/// How loud a failure is told, if at all. What clients do to each other, or passes by itself, is not
+/// worth a line each.
+fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
+    match cause {
+        Cause::Write(error) => match error {
+            WriteError::Changed | WriteError::Exists | WriteError::Interrupted => {
+                Some((Level::DEBUG, error))
+            }
+            _ => Some((Level::WARN, error)),
+        },
+        Cause::Engine(error) => match error {
+            Error::BadOrigin(_) | Error::Forbidden => Some((Level::WARN, error)),
+            _ => Some((Level::DEBUG, error)),
+        },
+        _ => None,
+    }
+}
+
 fn length(headers: &HeaderMap) -> Option<u64> {
     // RFC 9112, 6.3: with both, the length counts for nothing.
     if headers.contains_key(TRANSFER_ENCODING) {
         return None;
     }
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_can_mend_is_told_aloud() {
+        let rows = [
+            (Error::BadOrigin("no such bucket").into(), Some(Level::WARN)),
+            (Error::Forbidden.into(), Some(Level::WARN)),
+            (
+                WriteError::Origin(Error::Forbidden).into(),
+                Some(Level::WARN),
+            ),
+            (WriteError::Unsupported.into(), Some(Level::WARN)),
+            (WriteError::Digest.into(), Some(Level::WARN)),
+            (Error::Unavailable.into(), Some(Level::DEBUG)),
+            (WriteError::Changed.into(), Some(Level::DEBUG)),
+            (WriteError::Interrupted.into(), Some(Level::DEBUG)),
+            (Cause::Precondition, None),
+            (Cause::Token, None),
+        ];
+        for (cause, level) in rows {
+            let found = told(&cause).map(|(level, _)| level);
+            assert_eq!(found, level, "{cause:?}");
+        }
+    }
 }
