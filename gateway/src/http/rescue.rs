@@ -41,8 +41,8 @@ pub(super) enum Cause {
     },
     /// A write that does not show the route's token.
     Token,
-    /// A PUT of a part of an object.
-    PartialPut,
+    /// A write that would mean something else here than where it comes from, and why.
+    Refused(&'static str),
     /// A digest that cannot be read.
     Digest,
     /// The engine does not write.
@@ -93,7 +93,7 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
         Cause::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
         Cause::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
         Cause::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
-        Cause::PartialPut => (StatusCode::BAD_REQUEST, "an object is put as a whole"),
+        Cause::Refused(why) => (StatusCode::BAD_REQUEST, why),
         Cause::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
         Cause::Write(error) => row_of_write(error),
         Cause::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition failed"),
@@ -216,7 +216,7 @@ mod tests {
             (Cause::NoRoute, 404, None),
             (Cause::Method { writable: false }, 405, None),
             (Cause::Token, 401, None),
-            (Cause::PartialPut, 400, None),
+            (Cause::Refused("why"), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),
             (WriteError::Digest.into(), 400, None),

@@ -6,30 +6,33 @@
 //! judged on the version that the key has when the request comes in, and this version must then
 //! still stand.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+mod arriving;
+mod kept;
+mod refused;
+
+use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_core::Stream;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body::Body as HttpBody;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming as Sent;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::sync::oneshot;
+use tracing::Level;
 
+use self::arriving::Arriving;
+use self::kept::kept;
 use super::ask::host;
 use super::body::Content;
 use super::reply::Reply;
 use super::rescue::Cause;
 use super::{Frontend, RouteState};
-use crate::engine::upload::receive::{Incoming, Left, Wanted};
-use crate::engine::{Error, Open};
+use crate::engine::upload::receive::{Incoming, Wanted};
+use crate::engine::{Error, Open, WriteError};
 use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
 use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
-use crate::plan::version::is_kept;
 
 /// Whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
@@ -42,9 +45,7 @@ impl Frontend {
         match self.written(parts, body).await {
             Ok(reply) => reply,
             Err(cause) => {
-                if let Cause::Write(error) = &cause {
-                    tracing::warn!(path = parts.uri.path(), %error, "an object was not written");
-                }
+                tell(parts.uri.path(), &cause);
                 Reply::error(&cause, Duration::ZERO, &parts.method)
             }
         }
@@ -59,6 +60,7 @@ impl Frontend {
             return Err(Cause::Token);
         }
         let key = route.settings.key(below).map_err(Cause::Key)?;
+        refused::check(parts)?;
         match parts.method {
             Method::DELETE => self.delete(route, &key, parts).await,
             _ => self.put(route, &key, parts, body).await,
@@ -83,29 +85,19 @@ impl Frontend {
         parts: &Parts,
         body: Sent,
     ) -> Result<Reply, Cause> {
-        // RFC 9110, 14.5: a part of an object must not be taken for all of it.
-        if parts.headers.contains_key(CONTENT_RANGE) {
-            return Err(Cause::PartialPut);
-        }
         let digests = Digests::announced(&parts.headers).map_err(|_| Cause::Digest)?;
         let incoming = Incoming {
-            headers: kept(&parts.headers),
+            headers: kept(&parts.headers)?,
             wanted: self.wanted(route, key, &parts.headers).await?,
             length: length(&parts.headers),
             digests,
         };
-        let wanted = incoming.wanted.clone();
-        let body = Arriving::new(body, self.settings.stall_timeout);
-        // Side by side with the body, and only to tell 201 from 204.
-        let was_there = self.engine.open(&route.source, key, Open::default());
+        let (known, is_known) = oneshot::channel::<Infallible>();
+        let is_new = self.is_new(route, key, incoming.wanted.clone(), known);
+        let body = Arriving::new(body, parts.version, self.settings.stall_timeout, is_known);
         let stored = self.engine.receive(&route.source, key, incoming, body);
-        let (was_there, stored) = tokio::join!(was_there, stored);
-        let etag = stored?;
-        let is_new = match wanted {
-            Wanted::Absent => true,
-            Wanted::Version(_) => false,
-            Wanted::Anything => was_there.err() == Some(Error::NotFound),
-        };
+        let stored = async { stored.await.map_err(Cause::from) };
+        let (is_new, etag) = tokio::try_join!(is_new, stored)?;
         let status = match is_new {
             true => StatusCode::CREATED,
             false => StatusCode::NO_CONTENT,
@@ -118,6 +110,27 @@ impl Frontend {
             headers.insert(CONTENT_LENGTH, 0.into());
         }
         Ok(Reply::new(status, headers, Content::Nothing))
+    }
+
+    /// Whether there is no object yet, to tell 201 from 204. Looked up side by side with the body,
+    /// whose end waits until `known` is dropped: else what is looked up could be what is written.
+    async fn is_new(
+        &self,
+        route: &RouteState,
+        key: &ObjectKey,
+        wanted: Wanted,
+        known: oneshot::Sender<Infallible>,
+    ) -> Result<bool, Cause> {
+        let is_new = match wanted {
+            Wanted::Absent => true,
+            Wanted::Version(_) => false,
+            Wanted::Anything => {
+                let was_there = self.engine.open(&route.source, key, Open::default());
+                was_there.await.err() == Some(Error::NotFound)
+            }
+        };
+        drop(known);
+        Ok(is_new)
     }
 
     async fn delete(
@@ -173,10 +186,31 @@ impl Frontend {
     }
 }
 
-fn kept(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
-    let kept = headers.iter().filter(|(name, _)| is_kept(name));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+/// Tells whoever runs this what was not written, where that may be up to them.
+fn tell(path: &str, cause: &Cause) {
+    match told(cause) {
+        Some((Level::WARN, error)) => tracing::warn!(path, %error, "an object was not written"),
+        Some((_, error)) => tracing::debug!(path, %error, "an object was not written"),
+        None => {}
+    }
+}
+
+/// How loud a failure is told, if at all. What clients do to each other, or passes by itself, is not
+/// worth a line each.
+fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
+    match cause {
+        Cause::Write(error) => match error {
+            WriteError::Changed | WriteError::Exists | WriteError::Interrupted => {
+                Some((Level::DEBUG, error))
+            }
+            _ => Some((Level::WARN, error)),
+        },
+        Cause::Engine(error) => match error {
+            Error::BadOrigin(_) | Error::Forbidden => Some((Level::WARN, error)),
+            _ => Some((Level::DEBUG, error)),
+        },
+        _ => None,
+    }
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
@@ -187,44 +221,30 @@ fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A request's body; a client that sends nothing for too long has left.
-struct Arriving {
-    body: Sent,
-    patience: Duration,
-    timer: Pin<Box<Sleep>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Arriving {
-    fn new(body: Sent, patience: Duration) -> Self {
-        Self {
-            body,
-            patience,
-            timer: Box::pin(sleep(patience)),
-        }
-    }
-}
-
-impl Stream for Arriving {
-    type Item = Result<Bytes, Left>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        loop {
-            match Pin::new(&mut this.body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    let until = Instant::now() + this.patience;
-                    this.timer.as_mut().reset(until);
-                    if let Ok(bytes) = frame.into_data() {
-                        return Poll::Ready(Some(Ok(bytes)));
-                    }
-                }
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => {
-                    ready!(this.timer.as_mut().poll(cx));
-                    return Poll::Ready(Some(Err(Left)));
-                }
-            }
+    #[test]
+    fn what_the_operator_can_mend_is_told_aloud() {
+        let rows = [
+            (Error::BadOrigin("no such bucket").into(), Some(Level::WARN)),
+            (Error::Forbidden.into(), Some(Level::WARN)),
+            (
+                WriteError::Origin(Error::Forbidden).into(),
+                Some(Level::WARN),
+            ),
+            (WriteError::Unsupported.into(), Some(Level::WARN)),
+            (WriteError::Digest.into(), Some(Level::WARN)),
+            (Error::Unavailable.into(), Some(Level::DEBUG)),
+            (WriteError::Changed.into(), Some(Level::DEBUG)),
+            (WriteError::Interrupted.into(), Some(Level::DEBUG)),
+            (Cause::Precondition, None),
+            (Cause::Token, None),
+        ];
+        for (cause, level) in rows {
+            let found = told(&cause).map(|(level, _)| level);
+            assert_eq!(found, level, "{cause:?}");
         }
     }
 }

@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate::origin::Origin;
 use tidegate::origin::fake::FakeOrigin;
 use tidegate::plan::{Geometry, Listen, Profile, Timestamp};
 use tidegate::socket::Listener;
@@ -69,7 +70,17 @@ impl Gateway {
 
     /// These routes, all of them to the same bucket and with the profile `web`.
     pub(crate) async fn with(routes: Vec<RouteSettings>, settings: Settings) -> Self {
-        let origin = FakeOrigin::new();
+        let fake = FakeOrigin::new();
+        Self::over(Arc::new(fake.clone()), fake, routes, settings).await
+    }
+
+    /// The same, to any bucket; `fake` is what a test looks at.
+    pub(crate) async fn over(
+        bucket: Arc<dyn Origin>,
+        fake: FakeOrigin,
+        routes: Vec<RouteSettings>,
+        settings: Settings,
+    ) -> Self {
         // Some time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
@@ -90,7 +101,7 @@ impl Gateway {
             origins: Vec::new(),
         });
         let source = Arc::new(Source {
-            origin: Arc::new(origin.clone()),
+            origin: bucket,
             profile: ArcSwap::from_pointee(Profile::web()),
         });
         let route = |settings| Route {
@@ -108,7 +119,7 @@ impl Gateway {
         };
         let stop = CancellationToken::new();
         Self {
-            origin,
+            origin: fake,
             now,
             address,
             stop: stop.clone(),
@@ -179,6 +190,14 @@ impl Gateway {
         TcpStream::connect(self.address).await.expect("listening")
     }
 
+    /// An HTTP/2 connection, for one that leaves in the middle.
+    pub(crate) async fn connect_h2(&self) -> h2::client::SendRequest<Bytes> {
+        let handshake = h2::client::handshake(self.connect().await);
+        let (sender, connection) = handshake.await.expect("a connection");
+        tokio::spawn(connection);
+        sender.ready().await.expect("a stream")
+    }
+
     /// Ends it, and waits until it has ended.
     pub(crate) async fn end(self) {
         self.stop.cancel();
@@ -190,6 +209,16 @@ impl Gateway {
 /// Bytes that differ from their neighbours.
 pub(crate) fn sample(size: usize) -> Vec<u8> {
     (0..size).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+/// Lets everything go on until something holds.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    let holds = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, holds).await.expect("in time");
 }
 
 pub(crate) fn status(got: &Got) -> u16 {

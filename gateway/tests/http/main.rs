@@ -2,8 +2,13 @@
 
 mod answers;
 mod change;
+#[expect(dead_code, reason = "other suites ask more of it")]
+#[path = "../support/engine.rs"]
+mod engine;
 mod gateway;
+mod headers;
 mod partial;
+mod publish;
 mod ranges;
 mod variants;
 mod write;

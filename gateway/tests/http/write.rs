@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::Method;
+use http::header::SERVER;
+use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
 use tidegate::http::{RouteSettings, Settings};
@@ -13,12 +14,14 @@ use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::Token;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
-use crate::gateway::{Gateway, Got, sample, status};
+use crate::gateway::{Gateway, Got, LONG, sample, status, until};
 
-const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
+pub(crate) const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
 
-async fn writable() -> Gateway {
+/// A route that whoever shows [`TOKEN`] writes to.
+pub(crate) fn with_token() -> (Vec<RouteSettings>, Settings) {
     let settings = RouteSettings {
         write_token: Token::new("s3cret"),
         ..RouteSettings::default()
@@ -27,10 +30,15 @@ async fn writable() -> Gateway {
         stall_timeout: Duration::from_secs(20),
         ..Settings::default()
     };
-    Gateway::with(vec![settings], limits).await
+    (vec![settings], limits)
 }
 
-async fn put(
+pub(crate) async fn writable() -> Gateway {
+    let (routes, settings) = with_token();
+    Gateway::with(routes, settings).await
+}
+
+pub(crate) async fn put(
     gateway: &Gateway,
     path: &str,
     headers: &[(&str, &str)],
@@ -187,18 +195,64 @@ async fn a_large_object_goes_up_as_it_arrives() {
 #[tokio::test]
 async fn a_client_that_leaves_leaves_nothing() {
     let gateway = writable().await;
-    let mut stream = gateway.connect().await;
-    let head = "PUT /k HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: 40000000\r\n\r\n";
-    stream.write_all(head.as_bytes()).await.expect("sent");
-    stream.write_all(&sample(20_000_000)).await.expect("sent");
-    while gateway.origin.count("part") < 2 {
-        tokio::task::yield_now().await;
-    }
-    drop(stream);
-    while !gateway.origin.uploads_under_way().is_empty() {
-        tokio::task::yield_now().await;
+    let announced = "content-length: 40000000\r\n\r\n";
+    let chunked = "transfer-encoding: chunked\r\n\r\n1312d00\r\n"; // 20,000,000
+    for (times, length) in [(1, announced), (2, chunked)] {
+        let mut stream = gateway.connect().await;
+        let head = "PUT /k HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\n";
+        let head = format!("{head}{length}");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        stream.write_all(&sample(20_000_000)).await.expect("sent");
+        until(|| gateway.origin.count("part") == 2 * times).await;
+        drop(stream);
+        until(|| gateway.origin.uploads_under_way().is_empty()).await;
     }
     assert!(gateway.origin.keys().is_empty());
+    gateway.end().await;
+}
+
+/// The head of a PUT of unknown length, over HTTP/2.
+fn put_head(path: &str) -> Request<()> {
+    let uri = format!("http://media.example{path}");
+    let request = Request::put(uri).header(TOKEN.0, TOKEN.1);
+    request
+        .version(http::Version::HTTP_2)
+        .body(())
+        .expect("a request")
+}
+
+/// A reset that says that all is well is no end of a body: proxies send it when their client leaves.
+#[tokio::test]
+async fn a_stream_that_is_reset_is_no_whole_body() {
+    let gateway = writable().await;
+    for size in [4, 20_000_000] {
+        let mut client = gateway.connect_h2().await;
+        let (answer, mut body) = client.send_request(put_head("/k"), false).expect("sent");
+        body.send_data(sample(size).into(), false).expect("sent");
+        // What the window does not take yet goes out before the reset is asked for.
+        if size > 4 {
+            until(|| gateway.origin.count("part") == 2).await;
+        }
+        body.send_reset(h2::Reason::NO_ERROR);
+        let answer = timeout(LONG, answer).await.expect("in time");
+        answer.expect_err("a stream that was reset has no answer");
+        until(|| gateway.origin.uploads_under_way().is_empty()).await;
+    }
+    // Both ways of ending it.
+    for (path, trailers) in [("/data", false), ("/trailers", true)] {
+        let mut client = gateway.connect_h2().await;
+        let (answer, mut body) = client.send_request(put_head(path), false).expect("sent");
+        body.send_data("half".into(), false).expect("sent");
+        body.send_data("half".into(), !trailers).expect("sent");
+        if trailers {
+            let trailers = HeaderMap::from_iter([(SERVER, HeaderValue::from_static("x"))]);
+            body.send_trailers(trailers).expect("sent");
+        }
+        let answer = timeout(LONG, answer).await.expect("in time");
+        assert_eq!(answer.expect("an answer").status(), 201, "{path}");
+        assert_eq!(gateway.get(path, &[]).await.bytes(), "halfhalf");
+    }
+    assert_eq!(gateway.origin.keys(), ["data", "trailers"]);
     gateway.end().await;
 }
 

@@ -6,6 +6,9 @@
 //! nothing. Memory is charged to the budget when a client begins, up to [`SHARE`] of it for all of
 //! them, so that a hundred slow clients cannot keep readers from theirs.
 
+mod filling;
+mod publish;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +17,9 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use self::filling::Filling;
 use super::WriteError;
+use super::still::Still;
 use crate::engine::budget::{Budget, Charge};
 use crate::engine::core::Core;
 use crate::engine::{Engine, Scope, Source, resolve};
@@ -30,7 +35,7 @@ const PART: u64 = 8 << 20;
 /// Parts on their way at once, beside the one that is filled.
 const STREAMS: u64 = 3;
 
-/// Of what share of the budget all of them together take at most: one half.
+/// Of what share of the engine's budget all of them together take at most: one half.
 pub(in crate::engine) const SHARE: u64 = 2;
 
 /// The largest object: with 10,000 parts of what memory holds two of. A writer with a spool has no such
@@ -82,8 +87,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`WriteError::Changed`] where what was wanted of the key does not hold,
-    /// [`WriteError::Digest`], [`WriteError::TooLarge`], [`WriteError::Interrupted`], or the
-    /// origin's. Then the object is what it was before.
+    /// [`WriteError::Digest`], [`WriteError::TooLarge`], [`WriteError::Interrupted`],
+    /// [`WriteError::Closing`], or the origin's. Then the object is what it was before, but where the
+    /// origin did not answer in the end: it may have been written.
     pub async fn receive(
         &self,
         source: &Arc<Source>,
@@ -97,7 +103,7 @@ impl Engine {
         }
         let (engine, origin) = (self.clone(), source.origin.clone());
         let (tell, told) = oneshot::channel();
-        // To its end, also if nobody waits for the answer any more.
+        // To its end, or the engine's, also if nobody waits for the answer any more.
         self.core.spawn(async move {
             let core = &engine.core;
             let result = Receiving::run(core, &origin, &id, incoming, body).await;
@@ -192,11 +198,8 @@ struct Receiving {
     upload: Option<Upload>,
     sent: JoinSet<Result<(u32, ETag), OriginError>>,
     parts: Vec<(u32, ETag)>,
-    /// What arrived of the part that is filled.
-    pending: Vec<Bytes>,
-    held: u64,
+    filling: Filling,
     size: u64,
-    completed: bool,
 }
 
 impl Receiving {
@@ -207,45 +210,56 @@ impl Receiving {
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
     ) -> Result<ETag, WriteError> {
-        let _memory = Memory::take(core, incoming.length).await?;
-        let mut receiving = Self {
-            core: core.clone(),
-            origin: origin.clone(),
-            id: id.clone(),
-            incoming,
-            upload: None,
-            sent: JoinSet::new(),
-            parts: Vec::new(),
-            pending: Vec::new(),
-            held: 0,
-            size: 0,
-            completed: false,
+        let published = async {
+            let _memory = Memory::take(core, incoming.length).await?;
+            let mut receiving = Self {
+                core: core.clone(),
+                origin: origin.clone(),
+                id: id.clone(),
+                incoming,
+                upload: None,
+                sent: JoinSet::new(),
+                parts: Vec::new(),
+                filling: Filling::default(),
+                size: 0,
+            };
+            receiving.take_in(body).await
         };
-        let written = receiving.take_in(body).await?;
-        receiving.completed = true;
+        let (written, still) = tokio::select! {
+            biased;
+            published = published => published?,
+            // It appears whole or not at all, whenever that is.
+            () = core.stop.cancelled() => return Err(WriteError::Closing),
+        };
+        if let Some(still) = still {
+            still.superseded().await;
+        }
         Ok(written.etag)
     }
 
     async fn take_in(
         &mut self,
         mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<(Written, Option<Still>), WriteError> {
         let sizes = sizes(self.incoming.length);
+        let most = self.incoming.length.unwrap_or(MAX_RECEIVED);
         let mut index = 0;
         while let Some(piece) = body.next().await {
-            let mut piece = piece.map_err(|Left| WriteError::Interrupted)?;
-            self.incoming.digests.update(&piece);
-            self.size += piece.len() as u64;
-            if self.size > self.incoming.length.unwrap_or(MAX_RECEIVED) {
+            let piece = piece.map_err(|Left| WriteError::Interrupted)?;
+            if piece.len() as u64 > most - self.size {
                 return Err(WriteError::TooLarge);
             }
-            while !piece.is_empty() {
+            self.incoming.digests.update(&piece);
+            let mut left = &piece[..];
+            while !left.is_empty() {
                 let part = sizes.range(index, u64::MAX).len();
-                let room = usize::try_from(part - self.held).unwrap_or(usize::MAX);
-                let taken = piece.split_to(piece.len().min(room));
-                self.held += taken.len() as u64;
-                self.pending.push(taken);
-                if self.held == part && self.incoming.length != Some(part) {
+                let room = (part - self.filling.held()).min(most - self.size);
+                let taken = usize::try_from(room).map_or(left.len(), |room| left.len().min(room));
+                let (taken, rest) = left.split_at(taken);
+                self.filling.push(taken, room);
+                self.size += taken.len() as u64;
+                left = rest;
+                if self.filling.held() == part && self.incoming.length != Some(part) {
                     self.send(index + 1, streams(part)).await?;
                     index += 1;
                 }
@@ -265,8 +279,7 @@ impl Receiving {
         while self.sent.len() as u64 >= streams {
             self.landed().await?;
         }
-        self.held = 0;
-        let pieces = std::mem::take(&mut self.pending);
+        let pieces = self.filling.take();
         let origin = self.origin.clone();
         self.sent.spawn(async move {
             let payload = Payload::pieces(pieces);
@@ -285,7 +298,8 @@ impl Receiving {
         Ok(())
     }
 
-    async fn finish(&mut self, number: u32) -> Result<Written, WriteError> {
+    /// Publishes the object; what is given along is older, and goes nowhere from then on.
+    async fn finish(&mut self, number: u32) -> Result<(Written, Option<Still>), WriteError> {
         if self
             .incoming
             .length
@@ -296,7 +310,7 @@ impl Receiving {
         if !std::mem::take(&mut self.incoming.digests).agree() {
             return Err(WriteError::Digest);
         }
-        if self.upload.is_some() && self.held > 0 {
+        if self.upload.is_some() && self.filling.held() > 0 {
             self.send(number, STREAMS).await?;
         }
         while !self.sent.is_empty() {
@@ -304,67 +318,7 @@ impl Receiving {
         }
         // What was closed before this, and waits to be published, would replace it.
         let still = self.core.still(&self.id).await;
-        let written = self.publish().await?;
-        if let Some(still) = still {
-            still.superseded().await;
-        }
-        Ok(written)
-    }
-
-    /// Has the object appear.
-    async fn publish(&mut self) -> Result<Written, WriteError> {
-        let guard = Guard::from(self.incoming.wanted.clone());
-        if self.upload.is_none() {
-            let payload = Payload::pieces(std::mem::take(&mut self.pending));
-            let headers = self.incoming.headers.clone();
-            let put = self
-                .origin
-                .writing()
-                .put(&self.id.key, headers, payload, guard);
-            return Ok(put.await?);
-        }
-        self.parts.sort_by_key(|(number, _)| *number);
-        let upload = self.upload.clone().expect("looked at just above");
-        let parts = self.parts.clone();
-        let expected = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
-        match self.origin.writing().complete(&upload, parts, guard).await {
-            Ok(written) => Ok(written),
-            Err(error) => self.find(error, expected).await,
-        }
-    }
-
-    /// Nobody said what came of the completion: looks.
-    async fn find(
-        &self,
-        error: OriginError,
-        expected: Option<ETag>,
-    ) -> Result<Written, WriteError> {
-        let found = self.origin.head(&self.id.key).await;
-        match (found, expected) {
-            (Ok(version), Some(etag)) if version.etag == etag && version.size == self.size => {
-                Ok(Written {
-                    etag,
-                    version_id: version.version_id,
-                })
-            }
-            _ => Err(error.into()),
-        }
-    }
-}
-
-impl Drop for Receiving {
-    /// What is not an object by now leaves nothing behind.
-    fn drop(&mut self) {
-        self.sent.abort_all();
-        let Some(upload) = self.upload.take().filter(|_| !self.completed) else {
-            return;
-        };
-        let origin = self.origin.clone();
-        self.core.spawn(async move {
-            if let Err(error) = origin.writing().abort(&upload).await {
-                tracing::warn!(%error, "cannot give an upload up; the bucket's lifecycle rules may");
-            }
-        });
+        Ok((self.publish().await?, still))
     }
 }
 

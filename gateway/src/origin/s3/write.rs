@@ -12,6 +12,7 @@
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
+use std::time::UNIX_EPOCH;
 
 use aws_sdk_s3::primitives::{ByteStream, DateTime, SdkBody};
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, MetadataDirective};
@@ -53,10 +54,11 @@ macro_rules! with_headers {
                 CONTENT_DISPOSITION => request.content_disposition(text),
                 CONTENT_LANGUAGE => request.content_language(text),
                 CACHE_CONTROL => request.cache_control(text),
-                EXPIRES => match httpdate::parse_http_date(text) {
-                    Ok(date) => request.expires(DateTime::from(date)),
-                    Err(_) => request,
-                },
+                // RFC 9111, 5.3: what is no date, as "0", is a time in the past.
+                EXPIRES => {
+                    let date = httpdate::parse_http_date(text).unwrap_or(UNIX_EPOCH);
+                    request.expires(DateTime::from(date))
+                }
                 _ => request,
             };
         }

@@ -1,0 +1,96 @@
+//! The part that is filled, in memory of our own.
+
+use bytes::Bytes;
+
+/// Bytes of a block at most.
+const BLOCK: u64 = 256 << 10;
+
+/// What arrived of a part. It is copied: what arrives is a slice of a whole buffer of its connection,
+/// however short it is, and would keep all of that.
+#[derive(Debug, Default)]
+pub(super) struct Filling {
+    full: Vec<Bytes>,
+    block: Vec<u8>,
+    held: u64,
+}
+
+impl Filling {
+    /// Bytes that it holds.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Takes bytes in, where at most `room` more may come; no block is larger than that.
+    pub(super) fn push(&mut self, mut bytes: &[u8], mut room: u64) {
+        self.held += bytes.len() as u64;
+        while !bytes.is_empty() {
+            if self.block.len() == self.block.capacity() {
+                self.seal();
+                let size = usize::try_from(room.min(BLOCK)).expect("a block's");
+                self.block = Vec::with_capacity(size.max(1));
+            }
+            let free = self.block.capacity() - self.block.len();
+            let (taken, rest) = bytes.split_at(bytes.len().min(free));
+            self.block.extend_from_slice(taken);
+            room = room.saturating_sub(taken.len() as u64);
+            bytes = rest;
+        }
+    }
+
+    /// All of it; then it is empty.
+    pub(super) fn take(&mut self) -> Vec<Bytes> {
+        self.seal();
+        self.held = 0;
+        std::mem::take(&mut self.full)
+    }
+
+    fn seal(&mut self) {
+        let block = std::mem::take(&mut self.block);
+        if !block.is_empty() {
+            self.full.push(block.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Bytes that others keep, too.
+    struct Counted(#[expect(dead_code, reason = "held, not looked at")] Arc<()>);
+
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            b"x"
+        }
+    }
+
+    #[test]
+    fn nothing_that_arrived_is_kept_and_no_more_than_is_needed() {
+        let kept = Arc::new(());
+        let mut filling = Filling::default();
+        let length = 2 * BLOCK + 77;
+        for at in 0..length {
+            let arrived = Bytes::from_owner(Counted(kept.clone()));
+            filling.push(&arrived, length - at);
+        }
+        assert_eq!(filling.held(), length);
+        assert_eq!(Arc::strong_count(&kept), 1);
+        assert_eq!(filling.block.capacity(), 77);
+        let sizes: Vec<_> = filling.take().iter().map(Bytes::len).collect();
+        assert_eq!(sizes, [BLOCK as usize, BLOCK as usize, 77]);
+        assert_eq!((filling.held(), filling.take().len()), (0, 0));
+    }
+
+    #[test]
+    fn bytes_stay_in_order_over_blocks() {
+        let bytes: Vec<u8> = (0..3 * BLOCK).map(|at| (at % 251) as u8).collect();
+        let mut filling = Filling::default();
+        for piece in bytes.chunks(70_001) {
+            filling.push(piece, u64::MAX);
+        }
+        assert!(filling.take().concat() == bytes);
+    }
+}

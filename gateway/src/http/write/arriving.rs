@@ -1,0 +1,132 @@
+//! A request's body as it arrives.
+
+use std::convert::Infallible;
+use std::mem::replace;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::FutureExt as _;
+use http::Version;
+use http_body::Body;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::engine::upload::receive::Left;
+
+/// A body whose end is the end that its client meant. One that sends nothing for too long has left.
+pub(super) struct Arriving<B> {
+    body: B,
+    /// Whether the body says itself that its end came.
+    ends_in_a_frame: bool,
+    patience: Duration,
+    timer: Pin<Box<Sleep>>,
+    /// Whether the client is waited for, and the timer runs.
+    waiting: bool,
+    /// Whether the body came to its end.
+    ended: bool,
+    /// Given up by the other side when the end may be told.
+    may_end: oneshot::Receiver<Infallible>,
+}
+
+impl<B> Arriving<B> {
+    /// Its end is not told before `may_end` is given up.
+    pub(super) fn new(
+        body: B,
+        version: Version,
+        patience: Duration,
+        may_end: oneshot::Receiver<Infallible>,
+    ) -> Self {
+        Self {
+            body,
+            ends_in_a_frame: version == Version::HTTP_2,
+            patience,
+            timer: Box::pin(sleep(patience)),
+            waiting: false,
+            ended: false,
+            may_end,
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
+    type Item = Result<Bytes, Left>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        while !this.ended {
+            match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.waiting = false;
+                    if let Ok(bytes) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
+                // hyper ends a body also where its stream was reset with NO_ERROR, which is no end of
+                // what a client sends; END_STREAM is (RFC 9113, 8.1).
+                Poll::Ready(None) if this.ends_in_a_frame && !this.body.is_end_stream() => {
+                    return Poll::Ready(Some(Err(Left)));
+                }
+                Poll::Ready(None) => this.ended = true,
+                Poll::Pending => {
+                    if !replace(&mut this.waiting, true) {
+                        let until = Instant::now() + this.patience;
+                        this.timer.as_mut().reset(until);
+                    }
+                    ready!(this.timer.as_mut().poll(cx));
+                    return Poll::Ready(Some(Err(Left)));
+                }
+            }
+        }
+        // Nothing is ever sent.
+        this.may_end.poll_unpin(cx).map(|_| None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Who waits for memory of ours has not stalled.
+    #[tokio::test(start_paused = true)]
+    async fn only_the_time_in_which_the_client_is_waited_for_counts() {
+        let (sender, frames) = tokio::sync::mpsc::channel(1);
+        let frames = futures_util::stream::unfold(frames, async |mut frames| {
+            let bytes: Bytes = frames.recv().await?;
+            let frame = http_body::Frame::data(bytes);
+            Some((Ok::<_, std::convert::Infallible>(frame), frames))
+        });
+        let body = StreamBody::new(Box::pin(frames));
+        let (known, may_end) = oneshot::channel();
+        let mut body = Arriving::new(body, Version::HTTP_11, PATIENCE, may_end);
+        tokio::time::advance(2 * PATIENCE).await;
+        assert_eq!(body.next().now_or_never(), None, "it has just begun");
+        sender.send("a".into()).await.expect("it listens");
+        assert_eq!(body.next().await, Some(Ok("a".into())));
+        tokio::time::advance(2 * PATIENCE).await;
+        assert_eq!(
+            body.next().now_or_never(),
+            None,
+            "nobody had asked for more"
+        );
+        sender.send("b".into()).await.expect("it listens");
+        assert_eq!(body.next().await, Some(Ok("b".into())));
+        let begun = Instant::now();
+        assert_eq!(body.next().await, Some(Err(Left)));
+        assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+        drop(sender);
+        assert_eq!(body.next().now_or_never(), None, "its end is not told yet");
+        tokio::time::advance(2 * PATIENCE).await;
+        assert_eq!(body.next().now_or_never(), None, "nor is it late");
+        drop(known);
+        assert_eq!(body.next().await, None);
+    }
+}

@@ -1,0 +1,70 @@
+//! Requests that mean something else than what would be done.
+
+use http::header::{CONTENT_ENCODING, CONTENT_RANGE, TRAILER};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+
+use crate::http::rescue::Cause;
+
+/// What S3 has beside an object's bytes, by the names in a query.
+const SUBRESOURCES: [&str; 8] = [
+    "acl",
+    "legal-hold",
+    "partNumber",
+    "retention",
+    "tagging",
+    "uploadId",
+    "uploads",
+    "versionId",
+];
+
+/// Refuses what must not be taken for a PUT or DELETE of the whole object as it is.
+///
+/// # Errors
+/// [`Cause::Refused`], with the reason.
+pub(super) fn check(parts: &Parts) -> Result<(), Cause> {
+    let headers = &parts.headers;
+    let mut arguments = parts.uri.query().unwrap_or_default().split('&');
+    let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    if arguments.any(|argument| SUBRESOURCES.contains(&name(argument).as_str())) {
+        return Err(Cause::Refused(
+            "only an object is put or deleted, not its parts, versions or tags",
+        ));
+    }
+    if headers.contains_key("x-amz-copy-source") {
+        return Err(Cause::Refused("nothing is copied here"));
+    }
+    if parts.method != Method::PUT {
+        return Ok(());
+    }
+    // RFC 9110, 14.5: a part of an object must not be taken for all of it.
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Cause::Refused("an object is put as a whole"));
+    }
+    let mut trailers = members(headers, TRAILER.as_str()).chain(members(headers, "x-amz-trailer"));
+    if trailers.any(|name| is_digest(&name)) {
+        return Err(Cause::Refused(
+            "a digest must stand in the head, not in a trailer",
+        ));
+    }
+    // S3's own chunks, with signatures between them.
+    if members(headers, CONTENT_ENCODING.as_str()).any(|name| name == "aws-chunked") {
+        return Err(Cause::Refused("aws-chunked is not taken apart here"));
+    }
+    Ok(())
+}
+
+/// The members of a list, which may be spread over several lines.
+fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = String> + use<'a> {
+    let lines = headers.get_all(list).iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    lines
+        .flat_map(|line| line.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+}
+
+/// Whether a header is one of those that are checked.
+fn is_digest(name: &str) -> bool {
+    matches!(name, "content-md5" | "content-digest" | "repr-digest")
+        || name.starts_with("x-amz-checksum-")
+}
