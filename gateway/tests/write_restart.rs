@@ -2,7 +2,7 @@
 //! was promised, and nothing else.
 
 use bytes::Bytes;
-use tidegate::engine::upload::Stage;
+use tidegate::engine::upload::{How, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -143,4 +143,45 @@ async fn a_small_object_outlives_two_restarts() {
     third.bucket().set_faults([]);
     third.writers.settled().await;
     same(&third.object(KEY).expect("there"), &sample(2, 100));
+}
+
+/// A log that is synced line by line, and stays open for weeks.
+#[tokio::test(start_paused = true)]
+async fn a_journal_does_not_grow_for_ever() {
+    // All that is sent is kept, or leaves the spool; it is new, or goes on from another.
+    for (size, before) in [(1 << 30, 0), (15 * PART, 0), (1 << 30, 7 * PART + 5)] {
+        let terms = || Terms {
+            size,
+            ..Terms::default()
+        };
+        let desk = Desk::new(terms());
+        let mut truth = sample(1, before);
+        if before > 0 {
+            desk.bucket().put(KEY, truth.clone());
+        }
+        let how = if before > 0 { How::Change } else { How::Create };
+        let writer = desk.open(KEY, how).await.expect("opened");
+        let mut longest = 0;
+        for n in 0..2000 {
+            let line = sample(n, 20);
+            put(&writer, writer.size(), &line).await;
+            truth = [&truth[..], &line].concat().into();
+            writer.sync().await.expect("durable");
+            let journals = std::fs::read_dir(desk.spool.path()).expect("a folder");
+            let journals = journals.map(|it| it.expect("an entry"));
+            let journals =
+                journals.filter(|it| it.path().extension().is_some_and(|it| it == "journal"));
+            let length = journals
+                .map(|it| it.metadata().expect("a file").len())
+                .max();
+            longest = longest.max(length.unwrap_or(0));
+        }
+        // 2,000 lines would be 200 KB.
+        assert!(longest < 40 << 10, "{longest}");
+        desk.bucket().set_faults([down()]);
+        let again = desk.switched_off([writer], &terms()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        same(&again.object(KEY).expect("there"), &truth);
+    }
 }

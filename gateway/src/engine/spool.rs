@@ -196,7 +196,7 @@ impl Spool {
             }
         }
         // One that began anew in another file goes before the first.
-        journals.sort_by_key(|read| !read.begins_anew());
+        journals.sort_by_key(|read| std::cmp::Reverse(read.turn()));
         let mut seen = HashSet::new();
         let (journals, others): (Vec<_>, Vec<_>) =
             journals.into_iter().partition(|read| seen.insert(read.id));
@@ -230,7 +230,7 @@ impl Spool {
     fn recover_one(&self, read: &Read) -> io::Result<(Arc<SpoolFile>, Replayed)> {
         let mut replayed = replay::replay(&read.records).map_err(io::Error::other)?;
         let (slots, memory) = (self.slots.clone(), self.memory.clone());
-        let journal = (read.id, read.sound);
+        let journal = (read.id, read.sound, read.turn());
         let file = SpoolFile::reopen(slots, &read.path, journal, &mut replayed, memory)?;
         self.space.take(replayed.draft.local().bytes());
         Ok((Arc::new(file), replayed))
@@ -246,8 +246,12 @@ struct Read {
 }
 
 impl Read {
-    fn begins_anew(&self) -> bool {
-        matches!(self.records.first(), Some(Record::Anew { .. }))
+    /// The how manieth file it is that its draft has had.
+    fn turn(&self) -> u64 {
+        match self.records.first() {
+            Some(Record::Anew { turn, .. }) => (*turn).max(1),
+            _ => 0,
+        }
     }
 }
 
@@ -294,6 +298,7 @@ mod tests {
         let second = Record::Anew {
             begin: second,
             promised: true,
+            turn: 1,
         };
         for (name, record) in [("7", &first), ("8", &second), ("9", &first)] {
             let bytes = journal::begun(4, record);

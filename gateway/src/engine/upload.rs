@@ -57,6 +57,7 @@ mod gather;
 mod hidden;
 mod look;
 mod metrics;
+mod noted;
 mod put_in;
 mod queue;
 pub mod receive;
@@ -92,6 +93,8 @@ pub struct Settings {
     pub kept: u64,
     /// How long a write waits for room in the spool.
     pub patience: Duration,
+    /// Bytes of a journal from which on it is written anew when it is synced.
+    pub journal: u64,
 }
 
 impl Settings {
@@ -105,6 +108,7 @@ impl Settings {
             parts: PartSizes::default(),
             kept: KEPT,
             patience: Duration::from_secs(60),
+            journal: 4 << 20,
         }
     }
 }

@@ -64,6 +64,8 @@ impl Terms {
             kept: 2 * self.part,
             patience: Duration::from_secs(20),
             read_back: self.read_back,
+            // So short that it is written anew all the time.
+            journal: 500,
             ..Settings::new(spool.to_owned())
         }
     }

@@ -389,6 +389,11 @@ impl Data {
         Ok(bytes.into())
     }
 
+    /// Whether a journal has bytes of it that are nowhere else.
+    pub(super) fn is_in_journal(&self) -> bool {
+        self.end().kept.is_some()
+    }
+
     /// Lets go of what is in memory of a range: it is read from the disk from now on.
     pub(super) fn let_go(&self, range: ByteRange) {
         self.blocks.let_go(range);

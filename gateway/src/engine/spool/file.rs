@@ -61,12 +61,12 @@ impl SpoolFile {
     pub(super) fn reopen(
         slots: Arc<Slots>,
         journal: &Path,
-        (id, sound): (u64, u64),
+        (id, sound, turn): (u64, u64, u64),
         replayed: &mut Replayed,
         memory: Memory,
     ) -> io::Result<Self> {
         let log = Log::new(slots.clone(), id, replayed.begin.clone());
-        let log = log.found(slots.found(journal)?, sound)?;
+        let log = log.found(slots.found(journal)?, sound, turn)?;
         let kept = match (replayed.kept, log.file()) {
             (Some((range, place)), Some(file)) => Some(Kept {
                 range,
@@ -223,6 +223,23 @@ impl SpoolFile {
         cut
     }
 
+    /// Whether the journal has grown by so many bytes, and can be written anew.
+    pub(in crate::engine) fn is_long(&self, most: u64) -> bool {
+        self.journal().log.is_long(most) && !self.data.is_in_journal()
+    }
+
+    /// Writes the journal anew, durably: how it begins, and what it says. It goes on as it was where that
+    /// fails.
+    pub(in crate::engine) fn renew(&self, begin: Box<Begin>, records: Vec<Record>) {
+        let mut journal = self.journal();
+        if journal.log.is_gone() || self.data.is_in_journal() {
+            return;
+        }
+        if let Err(error) = journal.log.renew(begin, records) {
+            tracing::warn!(%error, "cannot write a journal anew that has become long");
+        }
+    }
+
     /// Takes away what there is: the journal first, durably, for data without one is nothing.
     pub(in crate::engine) fn remove(&self) {
         if let Err(error) = self.journal().log.remove() {
@@ -336,7 +353,7 @@ mod tests {
         };
         assert!(found.promised && found.draft.size() == 5000);
 
-        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound), found, memory());
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), found, memory());
         let again = again.expect("sound");
         let read = again.read(ByteRange::new(0, 5000)).expect("read");
         assert_eq!(read, [7; 5000][..]);
@@ -362,7 +379,7 @@ mod tests {
             .find(|(.., found, _)| found.begin.key == "another");
         let (id, path, replayed, sound) = anew.expect("a journal");
         assert!(replayed.promised && replayed.draft.size() == 100);
-        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound), replayed, memory());
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), replayed, memory());
         let read = again.expect("sound").read(ByteRange::new(0, 100));
         assert_eq!(read.expect("read"), [8; 100][..]);
     }

@@ -71,8 +71,14 @@ pub(in crate::engine) struct Base {
 pub(in crate::engine) enum Record {
     /// It began.
     Begin(Box<Begin>),
-    /// It begins anew: nothing before this counts. `promised`: as something that was synced.
-    Anew { begin: Box<Begin>, promised: bool },
+    /// It begins anew: nothing before this counts. `promised`: as something that was synced. `turn`: the
+    /// how manieth file this is the first record of, if it is; the last counts.
+    Anew {
+        begin: Box<Begin>,
+        promised: bool,
+        #[serde(default)]
+        turn: u64,
+    },
     /// These bytes are in the data file, and it is so long now.
     Wrote { size: u64, extents: Vec<(u64, u64)> },
     /// It was given another length.

@@ -17,6 +17,9 @@ pub(super) struct Log {
     /// Where it is written to; taken with the first thing that is told to it.
     slot: Option<Slot>,
     length: u64,
+    /// The how manieth file it is written into, and the bytes that this began with.
+    turn: u64,
+    first: u64,
     /// What could not be appended yet.
     pending: Vec<u8>,
     /// A sync failed, and no later one makes up for it.
@@ -34,6 +37,8 @@ impl Log {
             begin,
             slot: None,
             length: 0,
+            turn: 0,
+            first: 0,
             pending: Vec::new(),
             is_lost: false,
             is_gone: false,
@@ -41,10 +46,10 @@ impl Log {
     }
 
     /// One that was found, of which so many bytes are sound. The others are cut off.
-    pub(super) fn found(mut self, slot: Slot, sound: u64) -> io::Result<Self> {
+    pub(super) fn found(mut self, slot: Slot, sound: u64, turn: u64) -> io::Result<Self> {
         slot.file().set_len(sound)?;
         self.slot = Some(slot);
-        self.length = sound;
+        (self.length, self.turn) = (sound, turn);
         // Before anything else that is told to it.
         self.pending = journal::framed(self.id, &Record::Reopened);
         Ok(self)
@@ -130,26 +135,63 @@ impl Log {
     /// that was synced. Where its file can be told nothing any more it begins in another one. What it gives
     /// then is the first, to be held as long as anybody reads in it.
     pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<Option<Slot>> {
-        let begin = Box::new(begin.clone());
-        let anew = Record::Anew { begin, promised };
+        let anew = |turn| Record::Anew {
+            begin: Box::new(begin.clone()),
+            promised,
+            turn,
+        };
         let (length, pending) = (self.length, self.pending.clone());
-        if self.note(std::slice::from_ref(&anew)).is_ok() && self.sync().is_ok() {
+        if self.note(&[anew(0)]).is_ok() && self.sync().is_ok() {
             return Ok(None);
         }
         self.pending = pending;
         self.cut(length);
+        self.begin_elsewhere(&[anew(self.turn + 1)])
+    }
+
+    /// Writes it anew into another file, durably: what stands in it now is how it begins, and what these
+    /// records say. After an error it is as it was. What it gives is the file that it had: see
+    /// [`Log::begin_anew`].
+    pub(super) fn renew(
+        &mut self,
+        begin: Box<Begin>,
+        mut records: Vec<Record>,
+    ) -> io::Result<Option<Slot>> {
+        let anew = Record::Anew {
+            begin,
+            promised: true,
+            turn: self.turn + 1,
+        };
+        records.insert(0, anew);
+        self.begin_elsewhere(&records)
+    }
+
+    /// Whether it has grown by more than `most` bytes, and to several times what it began with.
+    pub(super) fn is_long(&self, most: u64) -> bool {
+        self.length > most.saturating_add(2 * self.first)
+    }
+
+    fn begin_elsewhere(&mut self, records: &[Record]) -> io::Result<Option<Slot>> {
+        let mut bytes = journal::head(self.id);
+        for record in records {
+            bytes.extend(journal::framed(self.id, record));
+        }
         let mut slot = self.slots.take()?;
         slot.used();
-        let bytes = journal::begun(self.id, &anew);
-        slot.file().write_all_at(&bytes, 0)?;
-        slot.file().sync_data()?;
+        let written = slot.file().write_all_at(&bytes, 0);
+        if let Err(error) = written.and_then(|()| slot.file().sync_data()) {
+            // It would be found, and count.
+            self.is_lost |= slot.retire().is_err();
+            return Err(error);
+        }
         let before = self.slot.replace(slot);
-        self.length = bytes.len() as u64;
+        self.turn += 1;
+        (self.length, self.first) = (bytes.len() as u64, bytes.len() as u64);
         self.pending.clear();
         self.is_lost = false;
         Ok(before.map(|mut before| {
-            // If it stays, the one that begins anew counts: see `Spool::recover`.
-            if let Err(error) = before.blank() {
+            // If it stays, the one of the later turn counts: see `Spool::recover`.
+            if let Err(error) = before.retire() {
                 tracing::warn!(%error, "cannot take a journal away that counts no more");
             }
             before

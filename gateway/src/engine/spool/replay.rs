@@ -49,7 +49,9 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
     let records = &records[records.iter().rposition(anew).unwrap_or(0)..];
     let (begin, promised) = match records.first() {
         Some(Record::Begin(begin)) => (begin, false),
-        Some(Record::Anew { begin, promised }) => (begin, *promised),
+        Some(Record::Anew {
+            begin, promised, ..
+        }) => (begin, *promised),
         _ => return Err(Contradiction),
     };
     let base = begin.base.as_ref().map_or(0, |base: &Base| base.size);
@@ -265,6 +267,7 @@ mod tests {
             let anew = Record::Anew {
                 begin: begin_anew.clone(),
                 promised,
+                turn: 0,
             };
             let mut records = vec![begin(), wrote(0, 25), part(0), Record::Synced];
             records.extend([Record::Closed, anew, wrote(0, 5)]);

@@ -161,12 +161,27 @@ impl Slot {
         if self.state != State::Used {
             return Ok(());
         }
-        let blanked = self.file().write_all_at(&BLANK, 0);
-        let blanked = blanked.and_then(|()| self.file().sync_data());
+        let blanked = self.erase();
         if blanked.is_ok() && self.slots.spare().len() < SPARE {
             self.state = State::Blank;
             return Ok(());
         }
+        self.remove(&blanked)
+    }
+
+    /// Makes it blank, durably, and takes it away: its draft goes on in another file, and what is behind
+    /// its head would be no stranger's to it. Blocks.
+    pub(super) fn retire(&mut self) -> io::Result<()> {
+        let blanked = self.erase();
+        self.remove(&blanked)
+    }
+
+    fn erase(&self) -> io::Result<()> {
+        self.file().write_all_at(&BLANK, 0)?;
+        self.file().sync_data()
+    }
+
+    fn remove(&mut self, blanked: &io::Result<()>) -> io::Result<()> {
         self.state = State::Removed;
         fs::remove_file(&self.held.path)?;
         match blanked {

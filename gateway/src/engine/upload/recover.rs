@@ -98,6 +98,7 @@ impl Writers {
         let mut state = State::new(&self.0, id, base, headers, guard);
         state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
+        state.sums.clone_from(&replayed.sums);
         // Where there is an upload, that tells: what began under another key goes to its own in the end.
         state.hidden = match &upload {
             Some(upload) => upload.key != state.id.key,

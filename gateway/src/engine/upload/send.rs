@@ -100,6 +100,7 @@ impl Writing {
                     state.not_before = None;
                     state.note_written();
                     if state.draft.end_send(job, Some(etag.clone())) {
+                        state.sums.insert(job.index, crc64);
                         state.records.push(Record::Part {
                             index: job.index,
                             length: job.range.len(),

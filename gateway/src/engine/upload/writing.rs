@@ -57,6 +57,8 @@ pub(super) struct State {
     /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
     /// spool has the same.
     pub(super) unverified: BTreeMap<u32, u64>,
+    /// The checksums of parts that were sent, for a journal.
+    pub(super) sums: BTreeMap<u32, u64>,
     /// The parts that it is being completed of, until it is known what came of that.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
     /// What may be in the bucket, written by us.
@@ -168,6 +170,7 @@ impl State {
             hidden: false,
             apart: false,
             unverified: BTreeMap::new(),
+            sums: BTreeMap::new(),
             completing: None,
             tried: Tried::default(),
             file: None,
@@ -317,7 +320,8 @@ impl Writing {
     /// deleted goes nowhere, and is not to come back after a crash.
     pub(super) async fn sync(&self) -> Result<(), WriteError> {
         let _journal = self.journal.lock().await;
-        let (file, records) = {
+        let longest = self.inner.settings.journal;
+        let (file, records, anew) = {
             let mut state = self.state();
             if state.removed {
                 return Ok(());
@@ -326,9 +330,19 @@ impl Writing {
             state.note_written();
             state.promised = true;
             state.unsynced = false;
-            (file, std::mem::take(&mut state.records))
+            let records = std::mem::take(&mut state.records);
+            // What is written from here on is not durable, and none of what it says.
+            let anew = file.is_long(longest).then(|| state.noted());
+            (file, records, anew)
         };
-        let synced = file.blocking(move |file| file.sync(&records)).await;
+        let synced = file.blocking(move |file| {
+            file.sync(&records)?;
+            if let Some((begin, records)) = anew {
+                file.renew(begin, records);
+            }
+            Ok(())
+        });
+        let synced = synced.await;
         self.state().unsynced |= synced.is_err();
         Ok(synced?)
     }

@@ -10,6 +10,12 @@ impl Draft {
         parts.filter_map(|(index, part)| Some((*index, self.sent_as_it_is(*index, part)?)))
     }
 
+    /// The parts whose bytes are gone.
+    pub fn gone(&self) -> impl Iterator<Item = (u32, ByteRange)> {
+        let gone = self.parts.iter().filter(|(_, part)| part.evicted);
+        gone.map(|(index, _)| (*index, self.range(*index)))
+    }
+
     /// Takes up what a journal tells: a part was sent as it was then.
     pub fn recall_sent(&mut self, index: u32, length: u64, etag: ETag) {
         let order = self.tick();
