@@ -228,6 +228,15 @@ impl Nodes {
         self.known().unlink(key, self.number(key))
     }
 
+    /// The same, if it is this node that has its key: another may have it by now.
+    pub(super) fn unlink_node(&self, node: &Node) {
+        let (mut known, key) = (self.known(), node.key());
+        let first = self.number(&key);
+        if node.is_linked() && known.at(&key, first) == Some(node.ino) {
+            known.unlink(&key, first);
+        }
+    }
+
     /// A file has another key, in this folder, and what was there is gone. It keeps its number.
     pub(super) fn rename(&self, from: &str, to: &str, parent: u64) -> Option<Arc<Node>> {
         let mut known = self.known();
@@ -344,5 +353,18 @@ mod tests {
         assert_eq!(nodes.number_of("p/a"), new.ino);
         nodes.forget(new.ino, 1);
         assert!(nodes.known().elsewhere.is_empty());
+    }
+
+    #[test]
+    fn who_is_late_takes_the_name_from_nobody_else() {
+        let nodes = nodes();
+        let old = nodes.tell(ROOT, "p/a", false);
+        nodes.unlink_node(&old);
+        let new = nodes.tell(ROOT, "p/a", false);
+        nodes.unlink_node(&old);
+        assert!(!old.is_linked() && new.is_linked());
+        assert_eq!(nodes.tell(ROOT, "p/a", false).ino, new.ino);
+        nodes.unlink_node(&new);
+        assert!(!new.is_linked());
     }
 }

@@ -238,7 +238,7 @@ impl Files {
     pub(super) fn replaced(&self, node: &Node) -> Errno {
         let left = node.slot().stay();
         drop(left);
-        self.nodes.unlink(&node.key());
+        self.nodes.unlink_node(node);
         Errno::ESTALE
     }
 
