@@ -8,9 +8,10 @@
 //! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that
 //! it has its new key's. A node whose file was removed lives on for those who hold it open.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::pages::Pages;
@@ -31,6 +32,9 @@ pub(super) struct Node {
     slot: Mutex<Slot>,
     /// Held by an open or a close while it sees to the kernel's pages: one at a time.
     pub(super) turn: tokio::sync::Mutex<()>,
+    /// Held alone while the name is changed, in the bucket and here, and together by who begins to write
+    /// to what it names. Taken before the turn.
+    pub(super) naming: Arc<RwLock<()>>,
 }
 
 /// Where a node is.
@@ -57,6 +61,7 @@ impl Node {
             pages: Mutex::default(),
             slot: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            naming: Arc::default(),
         }
     }
 
@@ -82,7 +87,8 @@ impl Node {
         self.place().linked
     }
 
-    fn is_at(&self, key: &str) -> bool {
+    /// Whether it has this key now.
+    pub(super) fn is_at(&self, key: &str) -> bool {
         let place = self.place();
         place.linked && *place.key == *key
     }
@@ -219,6 +225,33 @@ impl Nodes {
                 known.elsewhere.remove(&key);
             }
             known.nodes.remove(&ino);
+        }
+    }
+
+    /// Those that have one of these keys, in the order of their numbers.
+    pub(super) fn having(&self, keys: &[&str]) -> BTreeMap<u64, Arc<Node>> {
+        let known = self.known();
+        let numbers = keys
+            .iter()
+            .filter_map(|key| known.at(key, self.number(key)));
+        let found = numbers.filter_map(|ino| Some((ino, known.nodes.get(&ino)?.0.clone())));
+        found.collect()
+    }
+
+    /// Waits for those who are about to write to the files of these keys, and keeps others from it until
+    /// what is returned is dropped.
+    pub(super) async fn hold_names(&self, keys: &[&str]) -> Vec<OwnedRwLockWriteGuard<()>> {
+        loop {
+            let nodes = self.having(keys);
+            let mut held = Vec::new();
+            // In one order, or two that rename to and fro would wait for each other.
+            for node in nodes.values() {
+                held.push(node.naming.clone().write_owned().await);
+            }
+            // Another may have a name by now.
+            if self.having(keys).keys().eq(nodes.keys()) {
+                return held;
+            }
         }
     }
 

@@ -146,6 +146,12 @@ impl Files {
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let key = key_of(node)?;
+        let named = async { Ok(node.naming.read().await) };
+        let _named = self.bounded(named).await?;
+        if !node.is_at(key.as_str()) {
+            // It was renamed or removed meanwhile.
+            return Err(Errno::ESTALE);
+        }
         let writers = &writable.writers;
         let opened = writers.open(&self.source, &key, how, headers_of(&key));
         let writer = match writers.find(&self.source, &key) {
@@ -175,22 +181,27 @@ impl Files {
         Ok(Writing { share, writer })
     }
 
-    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held.
+    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held. A node that
+    /// is not this file's any more is refused: the kernel looks the name up again.
     pub(super) async fn begin(
         &self,
         node: &Arc<Node>,
         writer: &Arc<Writer>,
         purpose: Purpose,
     ) -> Result<Share, Errno> {
+        if !node.is_at(writer.key().as_str()) {
+            return Err(Errno::ESTALE);
+        }
         let base = writer.base().await;
         if let Some(base) = &base
             && node.pages().holds_another(&base.version().etag)
         {
             return Err(self.replaced(node));
         }
-        let base = base.map(|base| base.id());
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
+        // What was written to it before, past this node, is in none of its pages.
+        let base = base.filter(|_| !writer.is_dirty()).map(|base| base.id());
         let stale = node.pages().begin(base, writer.size());
         // Before anything is waited for: who gives up lets go of the draft.
         let share = Share::new(node, purpose, true);

@@ -167,8 +167,13 @@ impl Files {
             first,
             ..Open::default()
         };
+        let key = node.key();
         let object = self.object(node, how).await?;
         let _turn = node.turn.lock().await;
+        if !node.is_at(&key) {
+            // It has another name by now, or none.
+            return Err(Errno::ESTALE);
+        }
         let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);

@@ -381,3 +381,92 @@ async fn a_reader_goes_along_with_every_rename() {
     assert!(read.expect("read").as_ref() == &bytes[at..at + 1000]);
     world.files.close(handle).await;
 }
+
+impl World {
+    fn rename(&self, from: &str, to: &str) -> impl Future<Output = Result<(), Errno>> + 'static {
+        let (files, from, to) = (self.files.clone(), from.into(), to.into());
+        async move { files.rename((ROOT, from), (ROOT, to), false).await }
+    }
+
+    /// Returns when nobody waits for the bucket any more.
+    async fn settled(&self) {
+        let writable = self.files.writable.as_ref().expect("writable");
+        writable.writers.settled().await;
+    }
+}
+
+const LONG: Fault = Fault::Latency(Duration::from_secs(10));
+const TRUNCATE: OpenFlags = OpenFlags(0o1001);
+
+/// What is opened while its name is taken away is not what has the other name then.
+#[tokio::test(start_paused = true)]
+async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "old");
+    // The look, and then the copy.
+    world.bucket.fail_next([]);
+    world.bucket.fail_next([LONG]);
+    let renamed = tokio::spawn(world.rename("f", "g"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Who reads need not wait.
+    let (other, _) = world.open(ino).await;
+    assert_eq!(world.text(other).await, "old");
+    assert!(!renamed.is_finished());
+    let opened = world.files.open(ino, TRUNCATE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(renamed.await.expect("no panic"), Ok(()));
+    assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT, "g").await.expect("there").ino.0, ino);
+    world.settled().await;
+    assert_eq!(world.stored("p/g").expect("there"), "old");
+    assert_eq!(world.stored("p/f"), None);
+    for handle in [reader, other] {
+        assert_eq!(world.text(handle).await, "old");
+        world.files.close(handle).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_begins_to_write_during_a_removal_finds_it_gone() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    world.bucket.fail_next([LONG]);
+    let files = world.files.clone();
+    let removed = tokio::spawn(async move { files.unlink(ROOT, "f".into()).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let opened = world.files.open(ino, TRUNCATE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(removed.await.expect("no panic"), Ok(()));
+    world.settled().await;
+    assert_eq!(world.stored("p/f"), None);
+}
+
+/// Another mount of the process has written to it: the kernel's pages have none of that.
+#[tokio::test]
+async fn a_draft_that_others_have_written_to_is_in_no_pages() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    let writable = world.files.writable.as_ref().expect("writable");
+    let key = ObjectKey::new("p/file").expect("a key");
+    let headers = Vec::new();
+    let elsewhere = writable
+        .writers
+        .open(&world.source, &key, upload::How::Change, headers);
+    let elsewhere = elsewhere.await.expect("it opens");
+    elsewhere
+        .write_at(0, "BEFORE".into())
+        .await
+        .expect("written");
+    world.ear.heard();
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    assert_eq!(world.text(reader).await, "BEFORE");
+    world.files.close(writer).await;
+    world.files.close(reader).await;
+}
