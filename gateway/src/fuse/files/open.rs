@@ -31,8 +31,7 @@ pub(super) struct Handle {
     object: Option<Object>,
     /// What it writes with, if it may.
     pub(super) pen: Option<Pen>,
-    /// It reads through the kernel's pages.
-    _paged: Option<Paged>,
+    _paged: Paged,
 }
 
 impl Handle {
@@ -44,7 +43,7 @@ impl Handle {
         past: bool,
     ) -> (Self, FopenFlags) {
         let past = past || share.entered.past;
-        let paged = (!past).then(|| Paged::following(&share.node));
+        let paged = Paged::following(&share.node);
         let reply = match past {
             true => FopenFlags::FOPEN_DIRECT_IO,
             false => FopenFlags::FOPEN_KEEP_CACHE,
@@ -59,7 +58,7 @@ impl Handle {
     }
 
     /// A handle on a version.
-    fn on(share: Share, object: Object, paged: Option<Paged>) -> Self {
+    fn on(share: Share, object: Object, paged: Paged) -> Self {
         Self {
             share,
             object: Some(object),
@@ -75,7 +74,8 @@ impl Handle {
     }
 }
 
-/// The right to read a node's pages, until it is dropped.
+/// The right to read a node's pages, until it is dropped. Who goes past them has it as well: what the
+/// kernel copies or maps goes through them all the same.
 #[derive(Debug)]
 struct Paged(Arc<Node>);
 
@@ -177,14 +177,16 @@ impl Files {
         let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);
-        let (handle, reply) = match (follows, past) {
+        let (handle, reply) = if follows {
             // Somebody began to write since.
-            (true, _) => Handle::following(share, Some(object), None, past),
-            (false, true) => (Handle::on(share, object, None), FopenFlags::FOPEN_DIRECT_IO),
-            (false, false) => {
-                let (paged, reply) = self.see_to_pages(node, &object).await?;
-                (Handle::on(share, object, Some(paged)), reply)
-            }
+            Handle::following(share, Some(object), None, past)
+        } else {
+            let (paged, reply) = self.see_to_pages(node, &object).await?;
+            (Handle::on(share, object, paged), reply)
+        };
+        let reply = match past {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => reply,
         };
         self.metrics.handles.inc();
         Ok((self.open.open(handle), reply))

@@ -470,3 +470,32 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
     world.files.close(writer).await;
     world.files.close(reader).await;
 }
+
+/// The kernel copies and maps through the pages, whatever a handle was told.
+#[tokio::test]
+async fn who_goes_past_the_pages_keeps_another_version_from_them() {
+    let world = World::writable();
+    let created = world.files.create(ROOT, "file".into(), WRITE.0, US).await;
+    let ((attr, _), filler, _) = created.expect("created");
+    let ino = attr.ino.0;
+    world.write(filler, 0, "one").await;
+    let (joined, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);
+    world.done(filler).await;
+    world.bucket.put("p/file", "another");
+    world.purge("p/file").await;
+    let refused = world.files.open(ino, OpenFlags(0), US).await.map(drop);
+    assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
+    let there = world.walk("file").await;
+    assert!(there.ino.0 != ino && there.size == 7);
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
+    let opened = world.files.open(there.ino.0, OpenFlags(direct), US).await;
+    let (direct, flags) = opened.expect("it opens");
+    assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));
+    world.bucket.put("p/file", "a third");
+    world.purge("p/file").await;
+    let refused = world.files.open(there.ino.0, OpenFlags(0), US).await;
+    assert_eq!(refused, Err(Errno::ESTALE));
+    world.files.close(direct).await;
+    world.files.close(joined).await;
+}
