@@ -125,7 +125,9 @@ impl Files {
             let writers = &self.writable.as_ref()?.writers;
             writers.look(&self.source, &key)
         });
-        drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
+        // Of a draft that another mount began nothing more is known.
+        let written = node.draft().is_none() || node.slot().writers() > 0;
+        written && drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
     /// What a file waits for on its way into the bucket.
@@ -211,11 +213,19 @@ impl Files {
         Ok(share)
     }
 
-    /// Where nobody writes any more and all was committed, pages are of what was committed. The turn
-    /// is held. `leaving`: handles that write, and are being closed.
+    /// Where nobody writes any more and all was committed, pages are of what was committed; what was not
+    /// is published behind the back of who leaves. The turn is held. `leaving`: handles that write, and
+    /// are being closed.
     pub(super) async fn settle(&self, node: &Node, leaving: u32) {
         let Some(writer) = node.draft() else { return };
-        if node.slot().writers() > leaving || writer.is_dirty() {
+        if node.slot().writers() > leaving {
+            return;
+        }
+        if writer.is_dirty() {
+            if leaving > 0 {
+                // Who reads on does not keep it from the bucket.
+                writer.publish_behind();
+            }
             return;
         }
         let base = writer.base().await;

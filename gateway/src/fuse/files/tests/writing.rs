@@ -499,3 +499,29 @@ async fn who_goes_past_the_pages_keeps_another_version_from_them() {
     world.files.close(direct).await;
     world.files.close(joined).await;
 }
+
+/// `tail -f log &`, and then `: > log`.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_is_published_though_somebody_reads_on() {
+    for refused in [false, true] {
+        let world = World::writable();
+        world.bucket.put("p/log", "before");
+        let ino = world.walk("log").await.ino.0;
+        let (reader, _) = world.open(ino).await;
+        let (writer, _) = world.files.open(ino, TRUNCATE, US).await.expect("it opens");
+        if refused {
+            world.write(writer, 0, "after").await;
+            let down = Fault::Refuse(OriginError::Unavailable("down"));
+            world.bucket.fail_next([down]);
+            assert_eq!(world.files.flush(writer, US).await, Err(Errno::EIO));
+        } else {
+            assert_eq!(world.files.flush(writer, US).await, Ok(()));
+        }
+        world.files.close(writer).await;
+        world.settled().await;
+        let truth = if refused { "after" } else { "" };
+        assert_eq!(world.stored("p/log").expect("there"), truth);
+        assert_eq!(world.text(reader).await, truth);
+        world.files.close(reader).await;
+    }
+}
