@@ -17,7 +17,7 @@ use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::upload::{Drafted, How, Stage};
-use crate::engine::{WriteError, Writer};
+use crate::engine::{Object, WriteError, Writer};
 use crate::plan::ObjectKey;
 
 /// A file with so much in it, or less, is opened to be filled.
@@ -28,6 +28,9 @@ const LITTLE: u64 = 1 << 20;
 pub(super) struct Share {
     pub(super) node: Arc<Node>,
     pub(super) entered: Entered,
+    /// The kernel has pages of something else, and could not be told in time: it is to drop them when the
+    /// open is answered.
+    pub(super) stale: bool,
 }
 
 impl Share {
@@ -37,6 +40,7 @@ impl Share {
         Self {
             node: node.clone(),
             entered,
+            stale: false,
         }
     }
 }
@@ -147,44 +151,67 @@ impl Files {
         may_pass: bool,
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
-        let key = key_of(node)?;
+        let (key, writers) = (key_of(node)?, &writable.writers);
         let named = async { Ok(node.naming.read().await) };
         let _named = self.bounded(named).await?;
-        if !node.is_at(key.as_str()) {
-            // It was renamed or removed meanwhile.
-            return Err(Errno::ESTALE);
+        let waiting = writers.find(&self.source, &key);
+        let mut turn = None;
+        // What begins as nothing is something at once, and is published: all that may fail comes before.
+        if how != How::Change {
+            if let Some(waiting) = &waiting {
+                let unheld = async { Ok(waiting.unheld().await) };
+                self.progressing(waiting, unheld).await?;
+            }
+            turn = Some(self.turn(node, &key).await?);
+            if let Some(waiting) = &waiting {
+                self.base_of(node, waiting).await?;
+            }
         }
-        let writers = &writable.writers;
         let opened = writers.open(&self.source, &key, how, headers_of(&key));
-        let writer = match writers.find(&self.source, &key) {
-            Some(waiting) => self.progressing(&waiting, opened).await?,
+        let writer = match &waiting {
+            Some(waiting) => self.progressing(waiting, opened).await?,
             None => {
                 let told = |error| errno::written(&error, key.as_str());
                 self.bounded(async { opened.await.map_err(told) }).await?
             }
         };
-        self.bounded(self.entered(node, writer, may_pass)).await
-    }
-
-    /// From now on a handle has its share in a draft.
-    async fn entered(
-        &self,
-        node: &Arc<Node>,
-        writer: Writer,
-        may_pass: bool,
-    ) -> Result<Writing, Errno> {
-        let writer = Arc::new(writer);
+        let _turn = match turn {
+            Some(turn) => turn,
+            None => self.turn(node, &key).await?,
+        };
         let purpose = match may_pass && writer.size() <= LITTLE {
             true => Purpose::Fill,
             false => Purpose::Write,
         };
-        let _turn = node.turn.lock().await;
+        let writer = Arc::new(writer);
         let share = self.begin(node, &writer, purpose).await?;
         Ok(Writing { share, writer })
     }
 
-    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held. A node that
-    /// is not this file's any more is refused: the kernel looks the name up again.
+    /// The turn of a node, if it has this key by then.
+    async fn turn<'a>(
+        &self,
+        node: &'a Node,
+        key: &ObjectKey,
+    ) -> Result<tokio::sync::MutexGuard<'a, ()>, Errno> {
+        let turn = self.bounded(async { Ok(node.turn.lock().await) }).await?;
+        match node.is_at(key.as_str()) {
+            true => Ok(turn),
+            // It was renamed or removed meanwhile: the kernel looks the name up again.
+            false => Err(Errno::ESTALE),
+        }
+    }
+
+    /// The version that a draft is based on, unless handles are open here on another one. The turn is held.
+    async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
+        let base = writer.base().await;
+        match &base {
+            Some(it) if node.pages().holds_another(&it.version().etag) => Err(self.replaced(node)),
+            _ => Ok(base),
+        }
+    }
+
+    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held.
     pub(super) async fn begin(
         &self,
         node: &Arc<Node>,
@@ -192,23 +219,19 @@ impl Files {
         purpose: Purpose,
     ) -> Result<Share, Errno> {
         if !node.is_at(writer.key().as_str()) {
+            // Renamed through another mount.
             return Err(Errno::ESTALE);
         }
-        let base = writer.base().await;
-        if let Some(base) = &base
-            && node.pages().holds_another(&base.version().etag)
-        {
-            return Err(self.replaced(node));
-        }
+        let base = self.base_of(node, writer).await?;
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
         // What was written to it before, past this node, is in none of its pages.
         let base = base.filter(|_| !writer.is_dirty()).map(|base| base.id());
         let stale = node.pages().begin(base, writer.size());
         // Before anything is waited for: who gives up lets go of the draft.
-        let share = Share::new(node, purpose, true);
+        let mut share = Share::new(node, purpose, true);
         if stale || (another && !anew) {
-            self.drop_pages(node.ino).await;
+            share.stale = !self.drop_pages(node.ino).await;
         }
         Ok(share)
     }

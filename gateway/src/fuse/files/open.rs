@@ -44,9 +44,10 @@ impl Handle {
     ) -> (Self, FopenFlags) {
         let past = past || share.entered.past;
         let paged = Paged::following(&share.node);
-        let reply = match past {
-            true => FopenFlags::FOPEN_DIRECT_IO,
-            false => FopenFlags::FOPEN_KEEP_CACHE,
+        let reply = match (past, share.stale) {
+            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
+            (false, true) => FopenFlags::empty(),
+            (false, false) => FopenFlags::FOPEN_KEEP_CACHE,
         };
         let handle = Self {
             share,
@@ -256,13 +257,16 @@ impl Files {
         }
     }
 
+    /// Says whether that was done within half the deadline; what was not is done later.
     pub(super) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
         };
         // The kernel may wait for a page that is being read.
         let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
-        told.await.unwrap_or(false)
+        let told = tokio::time::timeout(self.settings.deadline / 2, told);
+        let told = async { told.await.map_err(|_| Errno::EIO) };
+        matches!(self.until_stopped(told).await, Ok(Ok(true)))
     }
 
     /// The last descriptor of a handle is closed. What was written and not committed is committed

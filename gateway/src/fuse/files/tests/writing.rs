@@ -525,3 +525,49 @@ async fn what_is_written_is_published_though_somebody_reads_on() {
         world.files.close(reader).await;
     }
 }
+
+/// The kernel drops no pages as long as it waits for one of them.
+#[tokio::test(start_paused = true)]
+async fn an_open_that_truncates_does_so_or_changes_nothing() {
+    let world = World::writable();
+    world.bucket.put("p/file", "old");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "old");
+    let open = || {
+        let files = world.files.clone();
+        tokio::spawn(async move { files.open(ino, TRUNCATE, US).await })
+    };
+    let wait = async |time| {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(time).await;
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Somebody else has the turn for longer than the deadline.
+    let node = world.files.nodes.get(ino).expect("known");
+    let turn = node.turn.lock().await;
+    let late = open();
+    wait(Duration::from_secs(31)).await;
+    assert_eq!(late.await.expect("no panic"), Err(Errno::EIO));
+    drop(turn);
+    world.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "old");
+    assert_eq!(world.text(reader).await, "old");
+    // The kernel is to drop them itself.
+    let (free, busy) = mpsc::channel();
+    *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
+    let opened = open();
+    wait(Duration::from_secs(16)).await;
+    let (writer, flags) = opened.await.expect("no panic").expect("it opens");
+    assert_eq!(flags, FopenFlags::empty());
+    drop(free);
+    assert_eq!(world.text(reader).await, "");
+    world.done(writer).await;
+    world.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "");
+    world.files.close(reader).await;
+}
