@@ -16,7 +16,7 @@ use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
 use crate::engine::names::Facts;
-use crate::engine::{Object, Open, Writer};
+use crate::engine::{Error, Object, Open, Writer};
 use crate::plan::{ByteRange, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one a chunk
@@ -303,22 +303,41 @@ impl Files {
     }
 
     async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
-        let (share, opened) = (&handle.share, handle.object.as_ref());
-        let object = share.node.slot().read_by(opened, share.entered.born);
-        let object = object.ok_or(Errno::EIO)?;
+        let (node, born) = (&handle.share.node, handle.share.entered.born);
+        let now = || {
+            let now = node.slot().read_by(handle.object.as_ref(), born);
+            now.ok_or(Errno::EIO)
+        };
+        let object = now()?;
+        let told = |error| errno::logged(&error, &node.key());
+        match self.read_version(&object, offset, end).await {
+            Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
+                // It may be on its way to another name, where its bytes are.
+                let _named = node.naming.read().await;
+                let moved = now()?;
+                if moved.id() == object.id() {
+                    return Err(told(error));
+                }
+                self.read_version(&moved, offset, end).await.map_err(told)
+            }
+            read => read.map_err(told),
+        }
+    }
+
+    async fn read_version(&self, object: &Object, offset: u64, end: u64) -> Result<Data, Error> {
         let size = object.version().size;
         let end = end.min(size);
         if offset >= end {
             return Ok(Data::Shared(Bytes::new()));
         }
         if end == size && size <= WHOLE {
-            self.engine.read_whole(&self.source, &object, WHOLE);
+            self.engine.read_whole(&self.source, object, WHOLE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
         let mut joined = Vec::new();
         while let Some(piece) = reader.next().await {
-            let piece = piece.map_err(|error| errno::logged(&error, &handle.share.node.key()))?;
+            let piece = piece?;
             if piece.len() == whole {
                 return Ok(Data::Shared(piece));
             }

@@ -571,3 +571,27 @@ async fn an_open_that_truncates_does_so_or_changes_nothing() {
     assert_eq!(world.stored("p/file").expect("there"), "");
     world.files.close(reader).await;
 }
+
+/// The bytes are under the new name already, and nobody was told yet.
+#[tokio::test(start_paused = true)]
+async fn a_read_during_a_rename_finds_its_bytes() {
+    let world = World::writable();
+    let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
+    world.bucket.put("p/one", bytes.clone());
+    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let (handle, _) = world.open(ino).await;
+    // Two looks and the copy between them, another look, and the deletion.
+    for _ in 0..4 {
+        world.bucket.fail_next([]);
+    }
+    world.bucket.fail_next([LONG]);
+    let renamed = tokio::spawn(world.rename("one", "two"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.bucket.writes(), ["copy", "delete"]);
+    world.bucket.delete("p/one");
+    let read = world.files.read(handle, 5 << 20, 1000).await;
+    let at = 5 << 20;
+    assert!(read.expect("read").as_ref() == &bytes[at..at + 1000]);
+    assert_eq!(renamed.await.expect("no panic"), Ok(()));
+    world.files.close(handle).await;
+}
