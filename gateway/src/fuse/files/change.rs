@@ -28,21 +28,34 @@ impl Files {
     }
 
     /// Removes a file.
-    pub(in crate::fuse) async fn unlink(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+    pub(in crate::fuse) async fn unlink(
+        self: &Arc<Self>,
+        folder: u64,
+        name: OsString,
+    ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
-        self.remove(writers, &path).await
+        self.remove(writers, path).await
     }
 
-    /// Removes an object, the marker of a folder included, and its node.
-    async fn remove(&self, writers: Writers, path: &str) -> Result<(), Errno> {
-        let key = key(path)?;
-        let _named = self.nodes.hold_names(&[path]).await;
-        let removed = writers.remove(&self.source, &key).await;
-        removed.map_err(|error| errno::written(&error, path))?;
-        self.tell_others(key);
-        self.nodes.unlink(path);
-        Ok(())
+    /// Removes an object, the marker of a folder included, and its node. Who gives up while something is
+    /// being published of it has removed nothing.
+    async fn remove(self: &Arc<Self>, writers: Writers, path: String) -> Result<(), Errno> {
+        let key = key(&path)?;
+        if let Some(writer) = writers.find(&self.source, &key) {
+            writer.unheld().await;
+        }
+        let named = self.nodes.hold_names(&[&path]).await;
+        let files = self.clone();
+        let work = async move {
+            let _named = named;
+            let removed = writers.remove(&files.source, &key).await;
+            removed.map_err(|error| errno::written(&error, &path))?;
+            files.tell_others(key);
+            files.nodes.unlink(&path);
+            Ok(())
+        };
+        to_its_end(work).await
     }
 
     /// Makes a folder.
@@ -64,7 +77,11 @@ impl Files {
     }
 
     /// Removes a folder with nothing in it.
-    pub(in crate::fuse) async fn rmdir(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+    pub(in crate::fuse) async fn rmdir(
+        self: &Arc<Self>,
+        folder: u64,
+        name: OsString,
+    ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
         let prefix = format!("{path}/");
@@ -75,7 +92,7 @@ impl Files {
         if !empty.map_err(|error| errno::logged(&error, &prefix))? {
             return Err(Errno::ENOTEMPTY);
         }
-        self.remove(writers, &prefix).await
+        self.remove(writers, prefix).await
     }
 
     /// Renames a file. `keep`: not over another one.
@@ -162,7 +179,7 @@ impl Files {
 }
 
 /// A path as a key. One that is too long for a bucket is too long.
-fn key(path: &str) -> Result<ObjectKey, Errno> {
+pub(super) fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }
 
