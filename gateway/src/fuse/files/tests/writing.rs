@@ -595,3 +595,33 @@ async fn a_read_during_a_rename_finds_its_bytes() {
     assert_eq!(renamed.await.expect("no panic"), Ok(()));
     world.files.close(handle).await;
 }
+
+/// It is carried out all the same, and its number is not taken for what comes under the name then.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    let slow = Fault::Latency(Duration::from_secs(40));
+    world.bucket.fail_next([slow]);
+    let removed = world.files.unlink(ROOT, "f".into());
+    assert_eq!(world.files.bounded(removed).await, Err(Errno::EIO));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let (there, handle) = world.create("f").await;
+    assert_ne!(there, ino);
+    world.files.close(handle).await;
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
+    let world = World::writable();
+    let name = "n".repeat(250);
+    let mut folder = ROOT;
+    for _ in 0..4 {
+        let made = world.files.mkdir(folder, name.clone().into()).await;
+        folder = made.expect("made").0.ino.0;
+    }
+    let created = world.files.create(folder, name.into(), WRITE.0, US).await;
+    let refused = created.map(|(_, handle, _)| handle);
+    assert_eq!(refused, Err(Errno::ENAMETOOLONG));
+}
