@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::Errno;
+use futures_util::FutureExt as _;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::super::nodes::Node;
@@ -159,8 +160,7 @@ impl Files {
         // What begins as nothing is something at once, and is published: all that may fail comes before.
         if how != How::Change {
             if let Some(waiting) = &waiting {
-                let unheld = async { Ok(waiting.unheld().await) };
-                self.progressing(waiting, unheld).await?;
+                self.progressing(waiting, waiting.unheld().map(Ok)).await?;
             }
             turn = Some(self.turn(node, &key).await?);
             if let Some(waiting) = &waiting {
