@@ -95,6 +95,25 @@ async fn what_somebody_else_made_first_is_refused() {
     assert_eq!(refused, Err(WriteError::Changed));
 }
 
+/// A draft that is held open, and all of it in the bucket, does not keep its object there.
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_deleted_can_be_made_anew() {
+    let desk = Desk::plain();
+    desk.write(KEY, &"before".into()).await;
+    let held = desk.change(KEY).await;
+    let there = desk.open(KEY, How::CreateNew).await.map(drop);
+    assert_eq!(there, Err(WriteError::Exists));
+    desk.bucket().delete(KEY);
+    desk.world.purge(KEY).await;
+    let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
+    let again = desk.open(KEY, How::CreateNew).await.map(drop);
+    assert_eq!(again, Err(WriteError::Exists), "it is being written");
+    put(&writer, 0, &"after".into()).await;
+    writer.commit(Commit::Close).await.expect("it is new");
+    drop(held);
+    same(&desk.object(KEY).expect("there"), &"after".into());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_with_copied_parts_is_completed_once() {
     let desk = Desk::plain();

@@ -143,9 +143,16 @@ impl Files {
         let asking = self.late.ask();
         let answer = tokio::select! {
             biased;
-            answer = self.engine.look_up(&self.source, path, self.headers()) => {
-                answer.map_err(|error| errno::logged(&error, path))?
-            }
+            answer = self.engine.look_up(&self.source, path, self.headers()) => match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    if !error.excuses_stale() {
+                        // The bucket has answered.
+                        asking.settled();
+                    }
+                    return Err(errno::logged(&error, path));
+                }
+            },
             () = self.late.refused() => {
                 asking.settled();
                 return Err(Errno::EIO);

@@ -8,9 +8,10 @@
 //! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that
 //! it has its new key's. A node whose file was removed lives on for those who hold it open.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::pages::Pages;
@@ -31,6 +32,9 @@ pub(super) struct Node {
     slot: Mutex<Slot>,
     /// Held by an open or a close while it sees to the kernel's pages: one at a time.
     pub(super) turn: tokio::sync::Mutex<()>,
+    /// Held alone while the name is changed, in the bucket and here, and together by who begins to write
+    /// to what it names. Taken before the turn.
+    pub(super) naming: Arc<RwLock<()>>,
 }
 
 /// Where a node is.
@@ -57,6 +61,7 @@ impl Node {
             pages: Mutex::default(),
             slot: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            naming: Arc::default(),
         }
     }
 
@@ -82,7 +87,8 @@ impl Node {
         self.place().linked
     }
 
-    fn is_at(&self, key: &str) -> bool {
+    /// Whether it has this key now.
+    pub(super) fn is_at(&self, key: &str) -> bool {
         let place = self.place();
         place.linked && *place.key == *key
     }
@@ -222,10 +228,46 @@ impl Nodes {
         }
     }
 
+    /// Those that have one of these keys, in the order of their numbers.
+    pub(super) fn having(&self, keys: &[&str]) -> BTreeMap<u64, Arc<Node>> {
+        let known = self.known();
+        let numbers = keys
+            .iter()
+            .filter_map(|key| known.at(key, self.number(key)));
+        let found = numbers.filter_map(|ino| Some((ino, known.nodes.get(&ino)?.0.clone())));
+        found.collect()
+    }
+
+    /// Waits for those who are about to write to the files of these keys, and keeps others from it until
+    /// what is returned is dropped.
+    pub(super) async fn hold_names(&self, keys: &[&str]) -> Vec<OwnedRwLockWriteGuard<()>> {
+        loop {
+            let nodes = self.having(keys);
+            let mut held = Vec::new();
+            // In one order, or two that rename to and fro would wait for each other.
+            for node in nodes.values() {
+                held.push(node.naming.clone().write_owned().await);
+            }
+            // Another may have a name by now.
+            if self.having(keys).keys().eq(nodes.keys()) {
+                return held;
+            }
+        }
+    }
+
     /// The file or folder of this key is gone. The kernel may know its node for longer, and what
     /// comes under the key later is another one.
     pub(super) fn unlink(&self, key: &str) -> Option<Arc<Node>> {
         self.known().unlink(key, self.number(key))
+    }
+
+    /// The same, if it is this node that has its key: another may have it by now.
+    pub(super) fn unlink_node(&self, node: &Node) {
+        let (mut known, key) = (self.known(), node.key());
+        let first = self.number(&key);
+        if node.is_linked() && known.at(&key, first) == Some(node.ino) {
+            known.unlink(&key, first);
+        }
     }
 
     /// A file has another key, in this folder, and what was there is gone. It keeps its number.
@@ -344,5 +386,18 @@ mod tests {
         assert_eq!(nodes.number_of("p/a"), new.ino);
         nodes.forget(new.ino, 1);
         assert!(nodes.known().elsewhere.is_empty());
+    }
+
+    #[test]
+    fn who_is_late_takes_the_name_from_nobody_else() {
+        let nodes = nodes();
+        let old = nodes.tell(ROOT, "p/a", false);
+        nodes.unlink_node(&old);
+        let new = nodes.tell(ROOT, "p/a", false);
+        nodes.unlink_node(&old);
+        assert!(!old.is_linked() && new.is_linked());
+        assert_eq!(nodes.tell(ROOT, "p/a", false).ino, new.ino);
+        nodes.unlink_node(&new);
+        assert!(!new.is_linked());
     }
 }

@@ -3,11 +3,10 @@
 //! The kernel keeps pages, size and times by node. Handles are on versions, and several can be open
 //! on one node. So:
 //!
-//! - The first handle that reads through pages decides which version they are of. As long as one
-//!   such handle is open, the node shows that version's size and time: the kernel cuts pages off
-//!   where a file becomes shorter.
+//! - The first handle decides which version they are of. As long as one is open, the node shows that
+//!   version's size and time: the kernel cuts pages off where a file becomes shorter.
 //! - A handle on another version meanwhile needs a node of its own: past the pages it would not go
-//!   where the kernel copies (`sendfile`) or maps.
+//!   where the kernel copies (`sendfile`) or maps. So those that go past them count as well.
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: what is
@@ -25,7 +24,7 @@ use crate::plan::{ETag, Timestamp, VersionId};
 pub(super) struct Pages {
     /// What pages may be of.
     of: Of,
-    /// Handles that read through pages, all of them on `of`, and what it is.
+    /// Open handles, all of them on `of`, and what it is.
     handles: u32,
     pinned: Option<Facts>,
     /// What the kernel was told last.
@@ -60,7 +59,7 @@ pub(super) enum Opening {
 }
 
 impl Pages {
-    /// A handle on version `id` is opened that would read through pages. Not while there is a draft.
+    /// A handle on version `id` is opened. Not while there is a draft.
     pub(super) fn open(&mut self, id: VersionId, facts: &Facts) -> Opening {
         debug_assert!(!self.is_draft(), "such a handle follows the draft");
         let same = self.of == Of::Version(id);
@@ -135,7 +134,7 @@ impl Pages {
         self.of == Of::Draft
     }
 
-    /// A handle that reads through pages is closed.
+    /// A handle is closed.
     pub(super) fn close(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {

@@ -1,7 +1,7 @@
 //! What others do to a file: elsewhere, over HTTP, or through another handle.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::Duration;
 
 use crate::desk::Desk;
@@ -124,5 +124,55 @@ async fn what_was_deleted_elsewhere_is_made_anew() {
     desk.bucket.delete("log").await;
     desk.mounted.says(&["sh", "-c", "echo after >> log"]).await;
     desk.is("log", b"after\n").await;
+    desk.stop().await;
+}
+
+/// What the kernel copies of a file (`sendfile`): through the pages, whatever the handle is told.
+fn copied(from: &File) -> Vec<u8> {
+    let mut to = tempfile::tempfile().expect("a file");
+    let mut at = 0;
+    while rustix::fs::sendfile(&to, from, Some(&mut at), 1 << 20).expect("copied") > 0 {}
+    let mut bytes = Vec::new();
+    to.seek(SeekFrom::Start(0)).expect("a file");
+    to.read_to_end(&mut bytes).expect("read");
+    bytes
+}
+
+/// Who opens a file while it is filled goes past the pages, with who fills it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_kernel_copies_for_who_joined_a_filler_is_of_one_version() {
+    const SIZE: usize = 300_000;
+    let strict = "[[route]]\norigin = \"o\"\nprofile = \"strict\"\n[profile.strict]\n\
+                  extends = \"documents\"\nttl = \"0s\"\nstale_while_revalidate = \"0s\"\n";
+    let desk = Desk::with("", strict).await;
+    let path = desk.path("file");
+    let there = path.clone();
+    let joined = blocking(move || {
+        let mut filler = File::create(&there).expect("it opens");
+        filler.write_all(&[b'1'; SIZE]).expect("written");
+        let joined = File::open(&there).expect("it opens");
+        // What is not cached of a version may be nowhere any more.
+        assert!(std::fs::read(&there).expect("read") == [b'1'; SIZE]);
+        drop(filler);
+        joined
+    })
+    .await;
+    desk.is("file", &[b'1'; SIZE]).await;
+    let mut joined = joined;
+    for (byte, size) in [(b'2', SIZE + 50_000), (b'3', SIZE - 100_000)] {
+        desk.bucket.put("file", vec![byte; size]).await;
+        let there = path.clone();
+        joined = blocking(move || {
+            let mut new = File::open(&there).expect("it opens");
+            let mut all = vec![0; size / 2];
+            new.read_exact(&mut all).expect("read");
+            assert!(copied(&joined) == [b'1'; SIZE], "another's bytes");
+            new.read_to_end(&mut all).expect("read");
+            assert!(all == vec![byte; size], "{}", byte as char);
+            joined
+        })
+        .await;
+    }
+    drop(joined);
     desk.stop().await;
 }

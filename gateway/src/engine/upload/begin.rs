@@ -19,7 +19,7 @@ pub(super) async fn open(
 ) -> Result<Writer, WriteError> {
     let id = source.object(key);
     loop {
-        if let Some(writer) = join(inner, &id, how, &headers).await? {
+        if let Some(writer) = join(inner, source, &id, how, &headers).await? {
             return Ok(writer);
         }
         let state = begin(inner, source, &id, how, headers.clone()).await?;
@@ -40,6 +40,7 @@ pub(super) async fn open(
 /// A handle on the draft that there is.
 async fn join(
     inner: &Arc<Inner>,
+    source: &Arc<Source>,
     id: &ObjectId,
     how: How,
     headers: &Headers,
@@ -51,7 +52,13 @@ async fn join(
         return Ok(None);
     };
     match how {
-        How::CreateNew => Err(WriteError::Exists),
+        How::CreateNew => {
+            // What was committed, and is held open still, may have been deleted by somebody else.
+            if writer.is_dirty() || exists(inner, source, id).await? || !left_behind(&writer, id) {
+                return Err(WriteError::Exists);
+            }
+            Ok(None)
+        }
         How::Create => {
             writer.truncate(0).await?;
             writer.begins_as_nothing(headers.clone());
@@ -59,6 +66,18 @@ async fn join(
         }
         How::Change => Ok(Some(writer)),
     }
+}
+
+/// Takes a draft whose object is gone out of the table, if nothing was written to it since: those who hold
+/// it go on with it, and who opens the object from now on has another.
+fn left_behind(writer: &Writer, id: &ObjectId) -> bool {
+    let writing = &writer.writing;
+    let mut writings = writing.inner.writings();
+    let gone = !writer.is_dirty();
+    if gone {
+        writing.unlist(&mut writings, id);
+    }
+    gone
 }
 
 async fn begin(

@@ -177,6 +177,23 @@ impl Writer {
         self.writing.commit().await
     }
 
+    /// Has what was written published behind the caller's back, unless it was deleted or refused for good.
+    pub fn publish_behind(&self) {
+        let due = {
+            let state = self.writing.state();
+            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
+            state.dirty && !state.removed && !refused
+        };
+        if due {
+            self.writing.enqueue();
+        }
+    }
+
+    /// Returns once nothing of it is being published.
+    pub async fn unheld(&self) {
+        let _shared = self.writing.gate.read().await;
+    }
+
     /// Sets one of the headers that the object will have, such as `x-amz-meta-mtime`.
     pub async fn set_header(&self, name: HeaderName, value: HeaderValue) {
         let _shared = self.writing.gate.read().await;

@@ -3,13 +3,14 @@
 //! What changes the bucket goes on to its end, also if nobody waits for it any more.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use fuser::Errno;
 
 use super::super::errno;
 use super::{Files, Shown, path_of};
 use crate::engine::names::Entry;
-use crate::engine::{Object, Open, Scope, WriteError, Writers};
+use crate::engine::{Object, Open, Scope, Writers};
 use crate::plan::ObjectKey;
 
 impl Files {
@@ -27,20 +28,34 @@ impl Files {
     }
 
     /// Removes a file.
-    pub(in crate::fuse) async fn unlink(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+    pub(in crate::fuse) async fn unlink(
+        self: &Arc<Self>,
+        folder: u64,
+        name: OsString,
+    ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
-        self.remove(writers, &path).await
+        self.remove(writers, path).await
     }
 
-    /// Removes an object, the marker of a folder included, and its node.
-    async fn remove(&self, writers: Writers, path: &str) -> Result<(), Errno> {
-        let key = key(path)?;
-        let removed = writers.remove(&self.source, &key).await;
-        removed.map_err(|error| errno::written(&error, path))?;
-        self.tell_others(key);
-        self.nodes.unlink(path);
-        Ok(())
+    /// Removes an object, the marker of a folder included, and its node. Who gives up while something is
+    /// being published of it has removed nothing.
+    async fn remove(self: &Arc<Self>, writers: Writers, path: String) -> Result<(), Errno> {
+        let key = key(&path)?;
+        if let Some(writer) = writers.find(&self.source, &key) {
+            writer.unheld().await;
+        }
+        let named = self.nodes.hold_names(&[&path]).await;
+        let files = self.clone();
+        let work = async move {
+            let _named = named;
+            let removed = writers.remove(&files.source, &key).await;
+            removed.map_err(|error| errno::written(&error, &path))?;
+            files.tell_others(key);
+            files.nodes.unlink(&path);
+            Ok(())
+        };
+        to_its_end(work).await
     }
 
     /// Makes a folder.
@@ -51,15 +66,22 @@ impl Files {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
-        let work = async move { writers.make_folder(&source, &key).await };
-        to_its_end(work, &path).await?;
+        let work = async move {
+            let made = writers.make_folder(&source, &key).await;
+            made.map_err(|error| errno::written(&error, key.as_str()))
+        };
+        to_its_end(work).await?;
         let fresh = self.source.profile.load().ttl;
         let shown = self.tell(folder, &path, &Entry::Folder, fresh);
         shown.ok_or(Errno::EIO)
     }
 
     /// Removes a folder with nothing in it.
-    pub(in crate::fuse) async fn rmdir(&self, folder: u64, name: OsString) -> Result<(), Errno> {
+    pub(in crate::fuse) async fn rmdir(
+        self: &Arc<Self>,
+        folder: u64,
+        name: OsString,
+    ) -> Result<(), Errno> {
         let writers = self.writers()?;
         let (_, path) = self.place(folder, &name)?;
         let prefix = format!("{path}/");
@@ -70,17 +92,17 @@ impl Files {
         if !empty.map_err(|error| errno::logged(&error, &prefix))? {
             return Err(Errno::ENOTEMPTY);
         }
-        self.remove(writers, &prefix).await
+        self.remove(writers, prefix).await
     }
 
     /// Renames a file. `keep`: not over another one.
     pub(in crate::fuse) async fn rename(
-        &self,
+        self: &Arc<Self>,
         from: (u64, OsString),
         to: (u64, OsString),
         keep: bool,
     ) -> Result<(), Errno> {
-        let (writers, source) = (self.writers()?, self.source.clone());
+        let writers = self.writers()?;
         let (_, from) = self.place(from.0, &from.1)?;
         let (folder, to) = self.place(to.0, &to.1)?;
         match self.bounded(self.meaning(&from)).await?.entry {
@@ -93,22 +115,52 @@ impl Files {
             return Err(Errno::EEXIST);
         }
         let (old, new) = (key(&from)?, key(&to)?);
+        // That may last, and keeps nobody from opening the file.
+        self.published(&old).await?;
+        let named = async { Ok(self.nodes.hold_names(&[&from, &to]).await) };
+        let named = self.bounded(named).await?;
         let before = self.at_hand(&old).await;
-        let (source_key, target) = (old.clone(), new.clone());
-        let work = async move { writers.rename(&source, &source_key, &target).await };
-        let etag = to_its_end(work, &from).await?;
-        // What was known here may be older than what was moved, and has other bytes.
-        let before = before.filter(|before| before.version().etag == etag);
-        self.tell_others(old);
-        self.tell_others(new.clone());
-        let Some(node) = self.nodes.rename(&from, &to, folder) else {
-            return Ok(());
+        let files = self.clone();
+        let work = async move {
+            let _named = named;
+            let renamed = writers.rename(&files.source, &old, &new).await;
+            let etag = renamed.map_err(|error| errno::written(&error, &from))?;
+            // What was known here may be older than what was moved, and has other bytes.
+            let before = before.filter(|before| before.version().etag == etag);
+            let after = files.at_hand(&new).await;
+            files.tell_others(old);
+            files.tell_others(new);
+            files.moved(&from, (folder, &to), before.zip(after)).await;
+            Ok(())
         };
-        if let (Some(before), Some(after)) = (before, self.at_hand(&new).await) {
+        to_its_end(work).await
+    }
+
+    /// Publishes what was written of a file, if something was.
+    async fn published(&self, key: &ObjectKey) -> Result<(), Errno> {
+        match self.writers()?.find(&self.source, key) {
+            Some(writer) => self.progressing(&writer, writer.publish()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A file has another name, and its version another identity.
+    async fn moved(
+        &self,
+        from: &str,
+        (folder, to): (u64, &str),
+        version: Option<(Object, Object)>,
+    ) {
+        let nodes = self.nodes.having(&[from, to]);
+        let mut turns = Vec::new();
+        for node in nodes.values() {
+            turns.push(node.turn.lock().await);
+        }
+        let node = self.nodes.rename(from, to, folder);
+        if let (Some(node), Some((before, after))) = (node, version) {
             node.pages().moved(before.id(), after.id());
             node.slot().moved(before.id(), after);
         }
-        Ok(())
     }
 
     /// Other mounts of the process forget what their kernels know of a key that was changed here.
@@ -127,16 +179,12 @@ impl Files {
 }
 
 /// A path as a key. One that is too long for a bucket is too long.
-fn key(path: &str) -> Result<ObjectKey, Errno> {
+pub(super) fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }
 
 async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
-    path: &str,
+    work: impl Future<Output = Result<T, Errno>> + Send + 'static,
 ) -> Result<T, Errno> {
-    match tokio::spawn(work).await {
-        Ok(done) => done.map_err(|error| errno::written(&error, path)),
-        Err(_) => Err(Errno::EIO),
-    }
+    tokio::spawn(work).await.unwrap_or(Err(Errno::EIO))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::Errno;
+use futures_util::FutureExt as _;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::super::nodes::Node;
@@ -17,7 +18,7 @@ use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::upload::{Drafted, How, Stage};
-use crate::engine::{WriteError, Writer};
+use crate::engine::{Object, WriteError, Writer};
 use crate::plan::ObjectKey;
 
 /// A file with so much in it, or less, is opened to be filled.
@@ -28,6 +29,9 @@ const LITTLE: u64 = 1 << 20;
 pub(super) struct Share {
     pub(super) node: Arc<Node>,
     pub(super) entered: Entered,
+    /// The kernel has pages of something else, and could not be told in time: it is to drop them when the
+    /// open is answered.
+    pub(super) stale: bool,
 }
 
 impl Share {
@@ -37,6 +41,7 @@ impl Share {
         Self {
             node: node.clone(),
             entered,
+            stale: false,
         }
     }
 }
@@ -125,7 +130,9 @@ impl Files {
             let writers = &self.writable.as_ref()?.writers;
             writers.look(&self.source, &key)
         });
-        drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
+        // Of a draft that another mount began nothing more is known.
+        let written = node.draft().is_none() || node.slot().writers() > 0;
+        written && drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
     /// What a file waits for on its way into the bucket.
@@ -145,34 +152,63 @@ impl Files {
         may_pass: bool,
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
-        let key = key_of(node)?;
-        let writers = &writable.writers;
+        let (key, writers) = (key_of(node)?, &writable.writers);
+        let named = async { Ok(node.naming.read().await) };
+        let _named = self.bounded(named).await?;
+        let waiting = writers.find(&self.source, &key);
+        let mut turn = None;
+        // What begins as nothing is something at once, and is published: all that may fail comes before.
+        if how != How::Change {
+            if let Some(waiting) = &waiting {
+                self.progressing(waiting, waiting.unheld().map(Ok)).await?;
+            }
+            turn = Some(self.turn(node, &key).await?);
+            if let Some(waiting) = &waiting {
+                self.base_of(node, waiting).await?;
+            }
+        }
         let opened = writers.open(&self.source, &key, how, headers_of(&key));
-        let writer = match writers.find(&self.source, &key) {
-            Some(waiting) => self.progressing(&waiting, opened).await?,
+        let writer = match &waiting {
+            Some(waiting) => self.progressing(waiting, opened).await?,
             None => {
                 let told = |error| errno::written(&error, key.as_str());
                 self.bounded(async { opened.await.map_err(told) }).await?
             }
         };
-        self.bounded(self.entered(node, writer, may_pass)).await
-    }
-
-    /// From now on a handle has its share in a draft.
-    async fn entered(
-        &self,
-        node: &Arc<Node>,
-        writer: Writer,
-        may_pass: bool,
-    ) -> Result<Writing, Errno> {
-        let writer = Arc::new(writer);
+        let _turn = match turn {
+            Some(turn) => turn,
+            None => self.turn(node, &key).await?,
+        };
         let purpose = match may_pass && writer.size() <= LITTLE {
             true => Purpose::Fill,
             false => Purpose::Write,
         };
-        let _turn = node.turn.lock().await;
+        let writer = Arc::new(writer);
         let share = self.begin(node, &writer, purpose).await?;
         Ok(Writing { share, writer })
+    }
+
+    /// The turn of a node, if it has this key by then.
+    async fn turn<'a>(
+        &self,
+        node: &'a Node,
+        key: &ObjectKey,
+    ) -> Result<tokio::sync::MutexGuard<'a, ()>, Errno> {
+        let turn = self.bounded(async { Ok(node.turn.lock().await) }).await?;
+        match node.is_at(key.as_str()) {
+            true => Ok(turn),
+            // It was renamed or removed meanwhile: the kernel looks the name up again.
+            false => Err(Errno::ESTALE),
+        }
+    }
+
+    /// The version that a draft is based on, unless handles are open here on another one. The turn is held.
+    async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
+        let base = writer.base().await;
+        match &base {
+            Some(it) if node.pages().holds_another(&it.version().etag) => Err(self.replaced(node)),
+            _ => Ok(base),
+        }
     }
 
     /// From now on everybody reads the draft; gives a handle's share in it. The turn is held.
@@ -182,29 +218,37 @@ impl Files {
         writer: &Arc<Writer>,
         purpose: Purpose,
     ) -> Result<Share, Errno> {
-        let base = writer.base().await;
-        if let Some(base) = &base
-            && node.pages().holds_another(&base.version().etag)
-        {
-            return Err(self.replaced(node));
+        if !node.is_at(writer.key().as_str()) {
+            // Renamed through another mount.
+            return Err(Errno::ESTALE);
         }
-        let base = base.map(|base| base.id());
+        let base = self.base_of(node, writer).await?;
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
+        // What was written to it before, past this node, is in none of its pages.
+        let base = base.filter(|_| !writer.is_dirty()).map(|base| base.id());
         let stale = node.pages().begin(base, writer.size());
         // Before anything is waited for: who gives up lets go of the draft.
-        let share = Share::new(node, purpose, true);
+        let mut share = Share::new(node, purpose, true);
         if stale || (another && !anew) {
-            self.drop_pages(node.ino).await;
+            share.stale = !self.drop_pages(node.ino).await;
         }
         Ok(share)
     }
 
-    /// Where nobody writes any more and all was committed, pages are of what was committed. The turn
-    /// is held. `leaving`: handles that write, and are being closed.
+    /// Where nobody writes any more and all was committed, pages are of what was committed; what was not
+    /// is published behind the back of who leaves. The turn is held. `leaving`: handles that write, and
+    /// are being closed.
     pub(super) async fn settle(&self, node: &Node, leaving: u32) {
         let Some(writer) = node.draft() else { return };
-        if node.slot().writers() > leaving || writer.is_dirty() {
+        if node.slot().writers() > leaving {
+            return;
+        }
+        if writer.is_dirty() {
+            if leaving > 0 {
+                // Who reads on does not keep it from the bucket.
+                writer.publish_behind();
+            }
             return;
         }
         let base = writer.base().await;

@@ -16,7 +16,7 @@ use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
 use crate::engine::names::Facts;
-use crate::engine::{Object, Open, Writer};
+use crate::engine::{Error, Object, Open, Writer};
 use crate::plan::{ByteRange, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one a chunk
@@ -31,8 +31,7 @@ pub(super) struct Handle {
     object: Option<Object>,
     /// What it writes with, if it may.
     pub(super) pen: Option<Pen>,
-    /// It reads through the kernel's pages.
-    _paged: Option<Paged>,
+    _paged: Paged,
 }
 
 impl Handle {
@@ -44,10 +43,11 @@ impl Handle {
         past: bool,
     ) -> (Self, FopenFlags) {
         let past = past || share.entered.past;
-        let paged = (!past).then(|| Paged::following(&share.node));
-        let reply = match past {
-            true => FopenFlags::FOPEN_DIRECT_IO,
-            false => FopenFlags::FOPEN_KEEP_CACHE,
+        let paged = Paged::following(&share.node);
+        let reply = match (past, share.stale) {
+            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
+            (false, true) => FopenFlags::empty(),
+            (false, false) => FopenFlags::FOPEN_KEEP_CACHE,
         };
         let handle = Self {
             share,
@@ -59,7 +59,7 @@ impl Handle {
     }
 
     /// A handle on a version.
-    fn on(share: Share, object: Object, paged: Option<Paged>) -> Self {
+    fn on(share: Share, object: Object, paged: Paged) -> Self {
         Self {
             share,
             object: Some(object),
@@ -75,7 +75,8 @@ impl Handle {
     }
 }
 
-/// The right to read a node's pages, until it is dropped.
+/// The right to read a node's pages, until it is dropped. Who goes past them has it as well: what the
+/// kernel copies or maps goes through them all the same.
 #[derive(Debug)]
 struct Paged(Arc<Node>);
 
@@ -167,19 +168,26 @@ impl Files {
             first,
             ..Open::default()
         };
+        let key = node.key();
         let object = self.object(node, how).await?;
         let _turn = node.turn.lock().await;
+        if !node.is_at(&key) {
+            // It has another name by now, or none.
+            return Err(Errno::ESTALE);
+        }
         let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);
-        let (handle, reply) = match (follows, past) {
+        let (handle, reply) = if follows {
             // Somebody began to write since.
-            (true, _) => Handle::following(share, Some(object), None, past),
-            (false, true) => (Handle::on(share, object, None), FopenFlags::FOPEN_DIRECT_IO),
-            (false, false) => {
-                let (paged, reply) = self.see_to_pages(node, &object).await?;
-                (Handle::on(share, object, Some(paged)), reply)
-            }
+            Handle::following(share, Some(object), None, past)
+        } else {
+            let (paged, reply) = self.see_to_pages(node, &object).await?;
+            (Handle::on(share, object, paged), reply)
+        };
+        let reply = match past {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => reply,
         };
         self.metrics.handles.inc();
         Ok((self.open.open(handle), reply))
@@ -238,7 +246,7 @@ impl Files {
     pub(super) fn replaced(&self, node: &Node) -> Errno {
         let left = node.slot().stay();
         drop(left);
-        self.nodes.unlink(&node.key());
+        self.nodes.unlink_node(node);
         Errno::ESTALE
     }
 
@@ -249,13 +257,16 @@ impl Files {
         }
     }
 
+    /// Says whether that was done within half the deadline; what was not is done later.
     pub(super) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
         };
         // The kernel may wait for a page that is being read.
         let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
-        told.await.unwrap_or(false)
+        let told = tokio::time::timeout(self.settings.deadline / 2, told);
+        let told = async { told.await.map_err(|_| Errno::EIO) };
+        matches!(self.until_stopped(told).await, Ok(Ok(true)))
     }
 
     /// The last descriptor of a handle is closed. What was written and not committed is committed
@@ -292,22 +303,41 @@ impl Files {
     }
 
     async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {
-        let (share, opened) = (&handle.share, handle.object.as_ref());
-        let object = share.node.slot().read_by(opened, share.entered.born);
-        let object = object.ok_or(Errno::EIO)?;
+        let (node, born) = (&handle.share.node, handle.share.entered.born);
+        let now = || {
+            let now = node.slot().read_by(handle.object.as_ref(), born);
+            now.ok_or(Errno::EIO)
+        };
+        let object = now()?;
+        let told = |error| errno::logged(&error, &node.key());
+        match self.read_version(&object, offset, end).await {
+            Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
+                // It may be on its way to another name, where its bytes are.
+                let _named = node.naming.read().await;
+                let moved = now()?;
+                if moved.id() == object.id() {
+                    return Err(told(error));
+                }
+                self.read_version(&moved, offset, end).await.map_err(told)
+            }
+            read => read.map_err(told),
+        }
+    }
+
+    async fn read_version(&self, object: &Object, offset: u64, end: u64) -> Result<Data, Error> {
         let size = object.version().size;
         let end = end.min(size);
         if offset >= end {
             return Ok(Data::Shared(Bytes::new()));
         }
         if end == size && size <= WHOLE {
-            self.engine.read_whole(&self.source, &object, WHOLE);
+            self.engine.read_whole(&self.source, object, WHOLE);
         }
         let mut reader = object.read_at(ByteRange::new(offset, end));
         let whole = usize::try_from(end - offset).unwrap_or(usize::MAX);
         let mut joined = Vec::new();
         while let Some(piece) = reader.next().await {
-            let piece = piece.map_err(|error| errno::logged(&error, &handle.share.node.key()))?;
+            let piece = piece?;
             if piece.len() == whole {
                 return Ok(Data::Shared(piece));
             }

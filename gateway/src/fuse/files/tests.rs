@@ -1,6 +1,6 @@
 //! The logic of a mount, without a kernel.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -20,23 +20,29 @@ mod writing;
 
 /// Remembers what it was told.
 #[derive(Debug, Default)]
-struct Ear(Mutex<Vec<String>>);
+struct Ear {
+    heard: Mutex<Vec<String>>,
+    /// Until its sender is gone, no pages are dropped.
+    busy: Mutex<Option<mpsc::Receiver<()>>>,
+}
 
 impl Ear {
     fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("unpoisoned"))
+        std::mem::take(&mut self.heard.lock().expect("unpoisoned"))
     }
 }
 
 impl Kernel for Ear {
     fn drop_pages(&self, ino: u64) -> bool {
-        let mut heard = self.0.lock().expect("unpoisoned");
+        let busy = self.busy.lock().expect("unpoisoned").take();
+        let _free = busy.map(|busy| busy.recv());
+        let mut heard = self.heard.lock().expect("unpoisoned");
         heard.push(format!("pages {ino}"));
         true
     }
 
     fn drop_name(&self, folder: u64, name: &str) {
-        let mut heard = self.0.lock().expect("unpoisoned");
+        let mut heard = self.heard.lock().expect("unpoisoned");
         heard.push(format!("name {folder} {name}"));
     }
 }
@@ -317,6 +323,20 @@ async fn what_the_origin_says_has_its_number() {
         world.bucket.set_faults([Fault::Refuse(error)]);
         assert_eq!(world.look(ROOT, "file").await, Err(errno));
     }
+}
+
+/// Of the bucket itself a refusal says nothing, however long it took.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_refused_keeps_nobody_from_others() {
+    let world = World::new();
+    world.bucket.put("p/file", "x");
+    let slow = Fault::Latency(Duration::from_secs(5));
+    world
+        .bucket
+        .set_faults([slow.clone(), Fault::Refuse(OriginError::Forbidden)]);
+    assert_eq!(world.look(ROOT, "secret").await, Err(Errno::EACCES));
+    world.bucket.set_faults([slow]);
+    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 1);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use super::super::attr;
 use super::super::nodes::Node;
 use super::super::process::Users;
 use super::super::settings::Modified;
+use super::change::key;
 use super::draft::Writing;
 use super::open::Handle;
 use super::{Files, Shown, path_of};
@@ -61,6 +62,7 @@ impl Files {
         }
         let folder = self.folder_node(folder)?;
         let path = path_of(&folder, &name, Errno::EINVAL)?;
+        key(&path)?;
         let exclusive = has(flags, OFlags::EXCL);
         let meaning = self.bounded(self.meaning(&path)).await?;
         let how = match meaning.entry {

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod meetings;
+
 const WRITE: OpenFlags = OpenFlags(1);
 
 /// Nobody can be told from anybody.

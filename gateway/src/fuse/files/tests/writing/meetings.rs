@@ -1,0 +1,247 @@
+//! Opens, closes, renames and removals that meet.
+
+use super::*;
+
+impl World {
+    fn rename(&self, from: &str, to: &str) -> impl Future<Output = Result<(), Errno>> + 'static {
+        let (files, from, to) = (self.files.clone(), from.into(), to.into());
+        async move { files.rename((ROOT, from), (ROOT, to), false).await }
+    }
+
+    /// Returns when nobody waits for the bucket any more.
+    async fn settled(&self) {
+        let writable = self.files.writable.as_ref().expect("writable");
+        writable.writers.settled().await;
+    }
+}
+
+const LONG: Fault = Fault::Latency(Duration::from_secs(10));
+const TRUNCATE: OpenFlags = OpenFlags(0o1001);
+
+/// What is opened while its name is taken away is not what has the other name then.
+#[tokio::test(start_paused = true)]
+async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "old");
+    // The look, and then the copy.
+    world.bucket.fail_next([]);
+    world.bucket.fail_next([LONG]);
+    let renamed = tokio::spawn(world.rename("f", "g"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Who reads need not wait.
+    let (other, _) = world.open(ino).await;
+    assert_eq!(world.text(other).await, "old");
+    assert!(!renamed.is_finished());
+    let opened = world.files.open(ino, TRUNCATE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(renamed.await.expect("no panic"), Ok(()));
+    assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
+    assert_eq!(world.look(ROOT, "g").await.expect("there").ino.0, ino);
+    world.settled().await;
+    assert_eq!(world.stored("p/g").expect("there"), "old");
+    assert_eq!(world.stored("p/f"), None);
+    for handle in [reader, other] {
+        assert_eq!(world.text(handle).await, "old");
+        world.files.close(handle).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_begins_to_write_during_a_removal_finds_it_gone() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    world.bucket.fail_next([LONG]);
+    let files = world.files.clone();
+    let removed = tokio::spawn(async move { files.unlink(ROOT, "f".into()).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let opened = world.files.open(ino, TRUNCATE, US).await;
+    assert_eq!(opened, Err(Errno::ESTALE));
+    assert_eq!(removed.await.expect("no panic"), Ok(()));
+    world.settled().await;
+    assert_eq!(world.stored("p/f"), None);
+}
+
+/// Another mount of the process has written to it: the kernel's pages have none of that.
+#[tokio::test]
+async fn a_draft_that_others_have_written_to_is_in_no_pages() {
+    let world = World::writable();
+    world.bucket.put("p/file", "before");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    let writable = world.files.writable.as_ref().expect("writable");
+    let key = ObjectKey::new("p/file").expect("a key");
+    let headers = Vec::new();
+    let elsewhere = writable
+        .writers
+        .open(&world.source, &key, upload::How::Change, headers);
+    let elsewhere = elsewhere.await.expect("it opens");
+    elsewhere
+        .write_at(0, "BEFORE".into())
+        .await
+        .expect("written");
+    world.ear.heard();
+    let (writer, _) = world.files.open(ino, WRITE, US).await.expect("it opens");
+    assert_eq!(world.ear.heard(), [format!("pages {ino}")]);
+    assert_eq!(world.text(reader).await, "BEFORE");
+    world.files.close(writer).await;
+    world.files.close(reader).await;
+}
+
+/// The kernel copies and maps through the pages, whatever a handle was told.
+#[tokio::test]
+async fn who_goes_past_the_pages_keeps_another_version_from_them() {
+    let world = World::writable();
+    let created = world.files.create(ROOT, "file".into(), WRITE.0, US).await;
+    let ((attr, _), filler, _) = created.expect("created");
+    let ino = attr.ino.0;
+    world.write(filler, 0, "one").await;
+    let (joined, flags) = world.open(ino).await;
+    assert_eq!(flags, FopenFlags::FOPEN_DIRECT_IO);
+    world.done(filler).await;
+    world.bucket.put("p/file", "another");
+    world.purge("p/file").await;
+    let refused = world.files.open(ino, OpenFlags(0), US).await.map(drop);
+    assert_eq!(refused, Err(Errno::ESTALE), "it looks again");
+    let there = world.walk("file").await;
+    assert!(there.ino.0 != ino && there.size == 7);
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
+    let opened = world.files.open(there.ino.0, OpenFlags(direct), US).await;
+    let (direct, flags) = opened.expect("it opens");
+    assert!(flags.contains(FopenFlags::FOPEN_DIRECT_IO));
+    world.bucket.put("p/file", "a third");
+    world.purge("p/file").await;
+    let refused = world.files.open(there.ino.0, OpenFlags(0), US).await;
+    assert_eq!(refused, Err(Errno::ESTALE));
+    world.files.close(direct).await;
+    world.files.close(joined).await;
+}
+
+/// `tail -f log &`, and then `: > log`.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_is_published_though_somebody_reads_on() {
+    for refused in [false, true] {
+        let world = World::writable();
+        world.bucket.put("p/log", "before");
+        let ino = world.walk("log").await.ino.0;
+        let (reader, _) = world.open(ino).await;
+        let (writer, _) = world.files.open(ino, TRUNCATE, US).await.expect("it opens");
+        if refused {
+            world.write(writer, 0, "after").await;
+            let down = Fault::Refuse(OriginError::Unavailable("down"));
+            world.bucket.fail_next([down]);
+            assert_eq!(world.files.flush(writer, US).await, Err(Errno::EIO));
+        } else {
+            assert_eq!(world.files.flush(writer, US).await, Ok(()));
+        }
+        world.files.close(writer).await;
+        world.settled().await;
+        let truth = if refused { "after" } else { "" };
+        assert_eq!(world.stored("p/log").expect("there"), truth);
+        assert_eq!(world.text(reader).await, truth);
+        world.files.close(reader).await;
+    }
+}
+
+/// The kernel drops no pages as long as it waits for one of them.
+#[tokio::test(start_paused = true)]
+async fn an_open_that_truncates_does_so_or_changes_nothing() {
+    let world = World::writable();
+    world.bucket.put("p/file", "old");
+    let ino = world.walk("file").await.ino.0;
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "old");
+    let open = || {
+        let files = world.files.clone();
+        tokio::spawn(async move { files.open(ino, TRUNCATE, US).await })
+    };
+    let wait = async |time| {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(time).await;
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Somebody else has the turn for longer than the deadline.
+    let node = world.files.nodes.get(ino).expect("known");
+    let turn = node.turn.lock().await;
+    let late = open();
+    wait(Duration::from_secs(31)).await;
+    assert_eq!(late.await.expect("no panic"), Err(Errno::EIO));
+    drop(turn);
+    world.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "old");
+    assert_eq!(world.text(reader).await, "old");
+    // The kernel is to drop them itself.
+    let (free, busy) = mpsc::channel();
+    *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
+    let opened = open();
+    wait(Duration::from_secs(16)).await;
+    let (writer, flags) = opened.await.expect("no panic").expect("it opens");
+    assert_eq!(flags, FopenFlags::empty());
+    drop(free);
+    assert_eq!(world.text(reader).await, "");
+    world.done(writer).await;
+    world.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "");
+    world.files.close(reader).await;
+}
+
+/// The bytes are under the new name already, and nobody was told yet.
+#[tokio::test(start_paused = true)]
+async fn a_read_during_a_rename_finds_its_bytes() {
+    let world = World::writable();
+    let bytes: Vec<u8> = (0..6 << 20).map(|n: u32| (n % 251) as u8).collect();
+    world.bucket.put("p/one", bytes.clone());
+    let ino = world.look(ROOT, "one").await.expect("there").ino.0;
+    let (handle, _) = world.open(ino).await;
+    // Two looks and the copy between them, another look, and the deletion.
+    for _ in 0..4 {
+        world.bucket.fail_next([]);
+    }
+    world.bucket.fail_next([LONG]);
+    let renamed = tokio::spawn(world.rename("one", "two"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.bucket.writes(), ["copy", "delete"]);
+    world.bucket.delete("p/one");
+    let read = world.files.read(handle, 5 << 20, 1000).await;
+    let at = 5 << 20;
+    assert!(read.expect("read").as_ref() == &bytes[at..at + 1000]);
+    assert_eq!(renamed.await.expect("no panic"), Ok(()));
+    world.files.close(handle).await;
+}
+
+/// It is carried out all the same, and its number is not taken for what comes under the name then.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
+    let world = World::writable();
+    world.bucket.put("p/f", "old");
+    let ino = world.walk("f").await.ino.0;
+    let slow = Fault::Latency(Duration::from_secs(40));
+    world.bucket.fail_next([slow]);
+    let removed = world.files.unlink(ROOT, "f".into());
+    assert_eq!(world.files.bounded(removed).await, Err(Errno::EIO));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let (there, handle) = world.create("f").await;
+    assert_ne!(there, ino);
+    world.files.close(handle).await;
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
+    let world = World::writable();
+    let name = "n".repeat(250);
+    let mut folder = ROOT;
+    for _ in 0..4 {
+        let made = world.files.mkdir(folder, name.clone().into()).await;
+        folder = made.expect("made").0.ino.0;
+    }
+    let created = world.files.create(folder, name.into(), WRITE.0, US).await;
+    let refused = created.map(|(_, handle, _)| handle);
+    assert_eq!(refused, Err(Errno::ENAMETOOLONG));
+}
