@@ -8,6 +8,7 @@ use futures_util::stream;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, WriteError};
+use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::digest::Digests;
 
@@ -140,6 +141,7 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
 }
 
 /// What was closed waits for the bucket, and somebody begins to write it anew: half of that is no object.
+/// Where it is only changed, what was closed is in it, and goes into the bucket in bounded time.
 #[tokio::test(start_paused = true)]
 async fn what_is_half_written_waits_for_its_close() {
     for how in [How::Create, How::Change] {
@@ -151,8 +153,11 @@ async fn what_is_half_written_waits_for_its_close() {
         let at = writer.size();
         put(&writer, at, &"half ".into()).await;
         desk.bucket().set_faults([]);
-        engine::pass(Duration::from_secs(120)).await;
+        engine::pass(Duration::from_secs(50)).await;
         assert_eq!(desk.object(KEY), None);
+        engine::pass(Duration::from_secs(100)).await;
+        let closed = (how == How::Change).then(|| "firsthalf ".into());
+        assert_eq!(desk.object(KEY), closed);
         put(&writer, at + 5, &"and half".into()).await;
         writer.commit(Commit::Background).await.expect("durable");
         desk.writers.settled().await;
@@ -166,5 +171,40 @@ async fn what_is_half_written_waits_for_its_close() {
         drop(writer);
         desk.writers.settled().await;
         assert!(desk.object(KEY).is_some_and(|now| now.starts_with(b"H")));
+    }
+}
+
+/// Clients that send over HTTP, slowly, hold all the memory that there is for them.
+#[tokio::test(start_paused = true)]
+async fn a_small_file_waits_for_no_client_that_sends() {
+    let setup = engine::Setup {
+        bucket: FakeOrigin::new().with_min_part(1),
+        budget: 80 * engine::MIB,
+        ..engine::Setup::default()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = Desk::over(setup.build(), folder, &Terms::default());
+    let mut clients = Vec::new();
+    for length in [None, Some(8 * engine::MIB)] {
+        let incoming = Incoming {
+            headers: vec![],
+            wanted: Wanted::Anything,
+            length,
+            digests: Digests::default(),
+        };
+        let (engine, source) = (desk.world.engine.clone(), source(&desk).clone());
+        clients.push(tokio::spawn(async move {
+            let body = stream::pending::<Result<Bytes, Left>>();
+            engine.receive(&source, &valid(KEY), incoming, body).await
+        }));
+    }
+    engine::settle().await;
+    let small = "small".into();
+    let written = tokio::time::timeout(Duration::from_secs(5), desk.write(KEY, &small));
+    written.await.expect("at once");
+    assert_eq!(desk.object(KEY), Some(small));
+    for client in clients {
+        assert!(!client.is_finished());
+        client.abort();
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Core {
     pub(super) budget: Budget,
     /// What of the budget those take who send objects.
     pub(super) received: Budget,
+    /// What of it objects take that are put whole. Who has some waits for the bucket alone.
+    pub(super) put: Budget,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
     /// Every task that fetches; closing waits for them.
@@ -62,6 +64,7 @@ impl Core {
             meta: parts.meta,
             geometry: parts.geometry,
             received: super::upload::receive::share_of(&parts.budget),
+            put: super::upload::share_of(&parts.budget),
             budget: parts.budget,
             clock: parts.clock,
             runtime: parts.runtime,

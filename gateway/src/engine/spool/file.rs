@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -30,6 +31,7 @@ pub(in crate::engine) struct SpoolFile {
     /// Where that is, if there is a file of it.
     path: PathBuf,
     journal: Mutex<Journal>,
+    grown: AtomicU64,
 }
 
 /// The journal, and whether the data's name is durable, as its own is.
@@ -54,6 +56,7 @@ impl SpoolFile {
             data,
             path,
             journal: Mutex::new(Journal { log, is_named }),
+            grown: AtomicU64::new(0),
         }
     }
 
@@ -191,6 +194,7 @@ impl SpoolFile {
         let mut last = Vec::from_iter(moved.then_some(Record::Moved));
         last.push(Record::Synced);
         log.note(&last)?;
+        self.grown.store(log.grown(), Ordering::Relaxed);
         self.make_durable(&mut journal)
     }
 
@@ -223,9 +227,9 @@ impl SpoolFile {
         cut
     }
 
-    /// Whether the journal has grown by so many bytes, and can be written anew.
-    pub(in crate::engine) fn is_long(&self, most: u64) -> bool {
-        self.journal().log.is_long(most) && !self.data.is_in_journal()
+    /// By how many bytes the journal has grown, as of its last sync. Does not block.
+    pub(in crate::engine) fn grown(&self) -> u64 {
+        self.grown.load(Ordering::Relaxed)
     }
 
     /// Writes the journal anew, durably: how it begins, and what it says. It goes on as it was where that
@@ -235,7 +239,9 @@ impl SpoolFile {
         if journal.log.is_gone() || self.data.is_in_journal() {
             return;
         }
-        if let Err(error) = journal.log.renew(begin, records) {
+        let renewed = journal.log.renew(begin, records);
+        self.grown.store(journal.log.grown(), Ordering::Relaxed);
+        if let Err(error) = renewed {
             tracing::warn!(%error, "cannot write a journal anew that has become long");
         }
     }

@@ -13,6 +13,8 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::plan::Extents;
+
 /// The format's name and version.
 const MAGIC: &[u8; 17] = b"tidegate-spool-3 ";
 
@@ -29,7 +31,10 @@ pub(super) const HEAD: usize = 12;
 const RAW: u32 = 1 << 31;
 
 /// No record is longer: an object of 5 TiB has 10,000 parts of about 60 bytes each.
-const LONGEST: usize = 64 << 20;
+pub(super) const LONGEST: usize = 64 << 20;
+
+/// No record speaks of more extents.
+const EXTENTS: usize = 100_000;
 
 /// How a draft began, or begins anew once it was published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,8 +121,24 @@ pub(in crate::engine) enum Record {
     Completing { parts: Vec<(u32, String)> },
     /// An object of this tag is, or may be, in the bucket, and is this one as it was at some time.
     Tried { etag: String },
+    /// It was not written in order.
+    Scattered,
     /// `close` returned, or is waited for: it is to be published.
     Closed,
+}
+
+impl Record {
+    /// These bytes are in the data file, and it is so long now.
+    pub(in crate::engine) fn wrote(size: u64, extents: &Extents) -> Vec<Self> {
+        let pairs: Vec<_> = extents.iter().map(|it| (it.start, it.end)).collect();
+        let all = pairs.chunks(EXTENTS).map(<[_]>::to_vec);
+        let mut all: Vec<_> = all.map(|extents| Self::Wrote { size, extents }).collect();
+        if all.is_empty() {
+            let extents = Vec::new();
+            all.push(Self::Wrote { size, extents });
+        }
+        all
+    }
 }
 
 /// What a journal begins with.
@@ -238,6 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::ByteRange;
 
     fn records() -> Vec<Record> {
         vec![
@@ -306,6 +328,25 @@ mod tests {
             // Behind the last record there may be the bytes of one that is cut off.
             prop_assert!((ends[count] as u64..=sound as u64).contains(&length));
         }
+    }
+
+    /// A file written here and there for long.
+    #[test]
+    fn no_record_is_too_long_to_be_read() {
+        let mut extents = Extents::default();
+        for n in 0..250_000 {
+            let start = (1 << 40) + n * 8192;
+            extents.insert(ByteRange::new(start, start + 4096));
+        }
+        let records = Record::wrote(1 << 42, &extents);
+        assert_eq!(records.len(), 3);
+        assert!(records.iter().all(|it| framed(7, it).len() < LONGEST / 8));
+        let frames = records.iter().map(|it| framed(7, it)).collect::<Vec<_>>();
+        let Found::Journal { records: found, .. } = read(&[head(7), frames.concat()].concat())
+        else {
+            panic!("it has its head");
+        };
+        assert_eq!(found, records);
     }
 
     #[test]

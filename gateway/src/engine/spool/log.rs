@@ -166,15 +166,19 @@ impl Log {
         self.begin_elsewhere(&records)
     }
 
-    /// Whether it has grown by more than `most` bytes, and to several times what it began with.
-    pub(super) fn is_long(&self, most: u64) -> bool {
-        self.length > most.saturating_add(2 * self.first)
+    /// Bytes beyond several times what it began with.
+    pub(super) fn grown(&self) -> u64 {
+        self.length.saturating_sub(2 * self.first)
     }
 
     fn begin_elsewhere(&mut self, records: &[Record]) -> io::Result<Option<Slot>> {
         let mut bytes = journal::head(self.id);
         for record in records {
-            bytes.extend(journal::framed(self.id, record));
+            let frame = journal::framed(self.id, record);
+            if frame.len() > journal::LONGEST {
+                return Err(io::Error::other("a record is too long"));
+            }
+            bytes.extend(frame);
         }
         let mut slot = self.slots.take()?;
         slot.used();

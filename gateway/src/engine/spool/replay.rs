@@ -149,6 +149,7 @@ impl Replayed {
                 self.completing = parts.iter().map(part).collect();
             }
             Record::Tried { etag } => self.tried.push(ETag::parse(etag)?),
+            Record::Scattered => self.draft.recall_scattered(),
             Record::Closed => self.closed = true,
         }
         Some(())

@@ -2,13 +2,13 @@
 
 use super::writing::{State, noted};
 use crate::engine::spool::journal::{Begin, Record};
-use crate::plan::ByteRange;
 
 impl State {
     /// How its journal begins and what it says, once it was told everything and the bytes are durable.
     pub(super) fn noted(&self) -> (Box<Begin>, Vec<Record>) {
         let size = self.draft.base();
-        let mut records = vec![Record::Cut { size }, self.wrote()];
+        let mut records = vec![Record::Cut { size }];
+        records.extend(self.wrote());
         records.extend(self.upload.as_ref().map(|upload| Record::Upload {
             key: upload.key.as_str().to_owned(),
             id: upload.id.clone(),
@@ -17,6 +17,7 @@ impl State {
         records.extend(self.sent());
         let gone = self.draft.gone();
         records.extend(gone.map(|(index, _)| Record::Evicted { index }));
+        records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
         records.extend(self.tried.noted());
         records.extend(self.completing.as_ref().map(|parts| {
             let parts = parts.iter();
@@ -30,16 +31,12 @@ impl State {
     }
 
     /// What is in the spool, and what was there before it left.
-    fn wrote(&self) -> Record {
+    fn wrote(&self) -> Vec<Record> {
         let mut extents = self.draft.local().clone();
         for (_, range) in self.draft.gone() {
             extents.insert(range);
         }
-        let pairs = extents.iter().map(|ByteRange { start, end }| (start, end));
-        Record::Wrote {
-            size: self.draft.size(),
-            extents: pairs.collect(),
-        }
+        Record::wrote(self.draft.size(), &extents)
     }
 
     fn sent(&self) -> impl Iterator<Item = Record> {

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::writing::{State, Writing};
 use super::{WriteError, Writers};
 use crate::engine::spool::file::SpoolFile;
@@ -20,6 +22,10 @@ const PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };
+
+/// For how long what was closed waits for somebody who writes to it again, and how often that is looked at.
+const HALF_WAY: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// An object that is being written, for people.
 #[derive(Debug, Clone)]
@@ -122,6 +128,7 @@ impl Writing {
         {
             let mut state = self.state();
             state.whole()?;
+            state.closed();
             state.records.push(Record::Closed);
         }
         self.sync().await?;
@@ -134,7 +141,6 @@ impl Writing {
         {
             let mut state = self.state();
             state.asked = true;
-            state.unclosed = false;
             if state.queued {
                 return;
             }
@@ -149,19 +155,14 @@ impl Writing {
     async fn work_off(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
         for failures in 0.. {
+            if !self.wait_for_close().await {
+                break;
+            }
             let tried = {
                 let Ok(_turn) = self.inner.commits.acquire().await else {
                     return;
                 };
-                {
-                    let mut state = self.state();
-                    state.asked = false;
-                    if state.handles > 0 && state.unclosed {
-                        // Somebody is half way through the next one, and closes it in the end.
-                        state.queued = false;
-                        break;
-                    }
-                }
+                self.state().asked = false;
                 self.commit().await
             };
             let key = self.id().key;
@@ -197,6 +198,30 @@ impl Writing {
         }
         self.leave_if_done();
         self.progress.send_replace(());
+    }
+
+    /// Waits while somebody is half way through the next version: of one that replaces what was closed, to
+    /// its end (`false`: who closes it has it published); else for bounded time, for what was closed is in
+    /// it.
+    async fn wait_for_close(&self) -> bool {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + HALF_WAY;
+        loop {
+            {
+                let mut state = self.state();
+                if state.handles == 0 || !state.unclosed || Instant::now() >= until {
+                    return true;
+                }
+                if state.replaced {
+                    state.queued = false;
+                    return false;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = stop.cancelled() => return true,
+            }
+        }
     }
 
     /// A handle was dropped. The last one sees to what was written.

@@ -90,12 +90,11 @@ impl Writing {
         }
     }
 
-    /// Memory for an object on its way: of the share that writers have, as long as that takes, and then of
-    /// all. Of the share a quarter at most, which is kept free of what waits in memory to be sent.
+    /// Memory for an object on its way: in turn from the share of such objects, however long that takes, for
+    /// each of them ends in bounded time; and then from all.
     async fn memory(&self, bytes: u64) -> Result<[Charge; 2], WriteError> {
         let core = &self.inner.core;
-        let share = bytes.min(core.received.total() / 4).max(1);
-        let share = core.received.in_turn(share).await;
+        let share = core.put.in_turn(bytes).await;
         Ok([share, core.budget.demand(bytes).await?])
     }
 

@@ -173,14 +173,15 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::commit`].
     pub async fn publish(&self) -> Result<(), WriteError> {
-        self.writing.state().unclosed = false;
+        self.writing.state().closed();
         self.writing.commit().await
     }
 
-    /// Has what was written published behind the caller's back, unless it was deleted or refused for good.
+    /// Has what was written published behind the caller's back, who says that it is complete; unless it was deleted or refused for good.
     pub fn publish_behind(&self) {
         let due = {
-            let state = self.writing.state();
+            let mut state = self.writing.state();
+            state.closed();
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
             state.dirty && !state.removed && !refused
         };
@@ -209,6 +210,7 @@ impl Writer {
     pub(super) fn begins_as_nothing(&self, headers: Headers) {
         let mut state = self.writing.state();
         state.guard = Guard::None;
+        state.replaced = true;
         state.headers = headers;
         let headers = state.beginning().headers;
         state.records.push(Record::Headers(headers));

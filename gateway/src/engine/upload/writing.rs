@@ -33,8 +33,8 @@ pub(super) struct Writing {
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
-    /// Held while the journal is appended to.
-    journal: AsyncMutex<()>,
+    /// Held while the journal is appended to, by who does that: also if nobody waits for it any more.
+    journal: Arc<AsyncMutex<()>>,
     /// Held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
     /// Changes whenever a piece of a part is on its way, a part was sent or copied, or could not be.
@@ -78,6 +78,8 @@ pub(super) struct State {
     pub(super) unsynced: bool,
     /// The same since it was last to be published: whoever writes may be half way through.
     pub(super) unclosed: bool,
+    /// What was closed before has been cut to nothing since: there is nothing of it to be published.
+    pub(super) replaced: bool,
     /// Bytes of it are nowhere any more.
     pub(super) lost: bool,
     pub(super) handles: usize,
@@ -181,6 +183,7 @@ impl State {
             promised: false,
             unsynced: false,
             unclosed: false,
+            replaced: false,
             lost: false,
             handles: 0,
             sending: 0,
@@ -204,6 +207,11 @@ impl State {
         self.unclosed = true;
         self.changed = now;
         self.completing = None;
+    }
+
+    /// Whoever wrote last says that it is complete, or has gone.
+    pub(super) fn closed(&mut self) {
+        (self.unclosed, self.replaced) = (false, false);
     }
 
     /// Unless bytes of it are lost.
@@ -246,11 +254,10 @@ impl State {
 
     /// Queues what was written since the journal was told last.
     pub(super) fn note_written(&mut self) {
-        let extents: Vec<_> = self.unnoted.iter().map(|it| (it.start, it.end)).collect();
-        if !extents.is_empty() {
-            self.unnoted = Extents::default();
-            let size = self.draft.size();
-            self.records.push(Record::Wrote { size, extents });
+        if self.unnoted.iter().next().is_some() {
+            let unnoted = std::mem::take(&mut self.unnoted);
+            self.records
+                .extend(Record::wrote(self.draft.size(), &unnoted));
         }
     }
 }
@@ -263,7 +270,7 @@ impl Writing {
             gate: Arc::default(),
             page: Arc::default(),
             state: Mutex::new(state),
-            journal: AsyncMutex::default(),
+            journal: Arc::default(),
             uploading: AsyncMutex::default(),
             progress: watch::Sender::new(()),
         })
@@ -294,11 +301,15 @@ impl Writing {
 
     /// Tells the journal what is queued for it.
     pub(super) async fn flush(&self) -> Result<(), WriteError> {
-        let _journal = self.journal.lock().await;
+        let journal = self.journal.clone().lock_owned().await;
         let (file, records) = self.state().take_records();
         match file {
             Some(file) if !records.is_empty() => {
-                Ok(file.blocking(move |file| file.note(&records)).await?)
+                let noted = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note(&records)
+                });
+                Ok(noted.await?)
             }
             _ => Ok(()),
         }
@@ -306,12 +317,16 @@ impl Writing {
 
     /// The same, durably: for what must not be undone by a loss of power.
     pub(super) async fn flush_durably(&self) -> Result<(), WriteError> {
-        let _journal = self.journal.lock().await;
+        let journal = self.journal.clone().lock_owned().await;
         let (file, records) = self.state().take_records();
         match file {
-            Some(file) => Ok(file
-                .blocking(move |file| file.note_durably(&records))
-                .await?),
+            Some(file) => {
+                let noted = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.note_durably(&records)
+                });
+                Ok(noted.await?)
+            }
             None => Ok(()),
         }
     }
@@ -319,7 +334,7 @@ impl Writing {
     /// Makes everything written so far, and the journal, durable. What is written to something that was
     /// deleted goes nowhere, and is not to come back after a crash.
     pub(super) async fn sync(&self) -> Result<(), WriteError> {
-        let _journal = self.journal.lock().await;
+        let journal = self.journal.clone().lock_owned().await;
         let longest = self.inner.settings.journal;
         let (file, records, anew) = {
             let mut state = self.state();
@@ -332,10 +347,11 @@ impl Writing {
             state.unsynced = false;
             let records = std::mem::take(&mut state.records);
             // What is written from here on is not durable, and none of what it says.
-            let anew = file.is_long(longest).then(|| state.noted());
+            let anew = (file.grown() > longest).then(|| state.noted());
             (file, records, anew)
         };
         let synced = file.blocking(move |file| {
+            let _journal = journal;
             file.sync(&records)?;
             if let Some((begin, records)) = anew {
                 file.renew(begin, records);
@@ -349,7 +365,7 @@ impl Writing {
 
     /// Begins the journal anew, on another base and with nothing of it in the spool.
     pub(super) async fn restart(&self, base: &Pinned) -> Result<(), WriteError> {
-        let _journal = self.journal.lock().await;
+        let journal = self.journal.clone().lock_owned().await;
         let (file, begin, promised) = {
             let mut state = self.state();
             state.records = state.tried.noted();
@@ -360,9 +376,13 @@ impl Writing {
             (state.file.clone(), begin, state.promised)
         };
         match file {
-            Some(file) => Ok(file
-                .blocking(move |it| it.restart(&begin, promised))
-                .await?),
+            Some(file) => {
+                let restarted = file.blocking(move |file| {
+                    let _journal = journal;
+                    file.restart(&begin, promised)
+                });
+                Ok(restarted.await?)
+            }
             None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use fuser::Errno;
+use futures_util::FutureExt as _;
 
 use super::super::errno;
 use super::{Files, Shown, path_of};
@@ -117,6 +118,9 @@ impl Files {
         let (old, new) = (key(&from)?, key(&to)?);
         // That may last, and keeps nobody from opening the file.
         self.published(&old).await?;
+        if let Some(over) = writers.find(&self.source, &new) {
+            self.progressing(&over, over.unheld().map(Ok)).await?;
+        }
         let named = async { Ok(self.nodes.hold_names(&[&from, &to]).await) };
         let named = self.bounded(named).await?;
         let before = self.at_hand(&old).await;

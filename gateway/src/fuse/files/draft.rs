@@ -153,6 +153,13 @@ impl Files {
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let (key, writers) = (key_of(node)?, &writable.writers);
+        // That may last, and must keep nobody from renaming the file.
+        if let Some(waiting) = writers
+            .find(&self.source, &key)
+            .filter(|_| how != How::Change)
+        {
+            self.progressing(&waiting, waiting.unheld().map(Ok)).await?;
+        }
         let named = async { Ok(node.naming.read().await) };
         let _named = self.bounded(named).await?;
         let waiting = writers.find(&self.source, &key);
@@ -237,15 +244,15 @@ impl Files {
     }
 
     /// Where nobody writes any more and all was committed, pages are of what was committed; what was not
-    /// is published behind the back of who leaves. The turn is held. `leaving`: handles that write, and
-    /// are being closed.
-    pub(super) async fn settle(&self, node: &Node, leaving: u32) {
+    /// is published behind the back of who `wrote` it and leaves. The turn is held. `leaving`: handles that
+    /// may write, and are being closed.
+    pub(super) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
         let Some(writer) = node.draft() else { return };
         if node.slot().writers() > leaving {
             return;
         }
         if writer.is_dirty() {
-            if leaving > 0 {
+            if wrote {
                 // Who reads on does not keep it from the bucket.
                 writer.publish_behind();
             }
@@ -261,11 +268,11 @@ impl Files {
         }));
     }
 
-    /// A handle that writes is closed.
-    pub(super) async fn leave(&self, writing: Writing) {
+    /// A handle that writes is closed. `complete`: what it wrote is nobody else's to close.
+    pub(super) async fn leave(&self, writing: Writing, complete: bool) {
         let node = writing.share.node.clone();
         let _turn = node.turn.lock().await;
-        self.settle(&node, 1).await;
+        self.settle(&node, 1, complete).await;
         drop(writing);
     }
 

@@ -203,7 +203,7 @@ impl Files {
             return Ok(None);
         };
         let _turn = node.turn.lock().await;
-        self.settle(node, 0).await;
+        self.settle(node, 0, false).await;
         let share = if node.pages().is_draft() {
             Share::new(node, Purpose::Read, true)
         } else {
@@ -280,7 +280,8 @@ impl Files {
             let node = handle.share.node.clone();
             let _turn = node.turn.lock().await;
             let leaving = u32::from(handle.pen.is_some());
-            self.settle(&node, leaving).await;
+            let wrote = handle.pen.as_ref().is_some_and(Pen::wrote);
+            self.settle(&node, leaving, wrote).await;
             drop(handle);
         }
     }

@@ -35,6 +35,13 @@ pub(super) struct Pen {
     idle: AtomicBool,
 }
 
+impl Pen {
+    /// Whether there is anything of its own to publish.
+    pub(super) fn wrote(&self) -> bool {
+        !self.idle.load(Ordering::Relaxed)
+    }
+}
+
 /// What `setattr` is to change; mode and owner are accepted, and not kept.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::fuse) struct SetAttr {
@@ -179,7 +186,7 @@ impl Files {
         let Some(pen) = &handle.pen else {
             return Ok(());
         };
-        if pen.idle.load(Ordering::Relaxed) {
+        if !pen.wrote() {
             return Ok(());
         }
         // A shell duplicates a descriptor and closes the first before anything was written. The
@@ -242,7 +249,7 @@ impl Files {
         if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
-        self.leave(writing).await;
+        self.leave(writing, !unfinished).await;
         done
     }
 
@@ -272,7 +279,7 @@ impl Files {
         if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
         }
-        self.leave(writing).await;
+        self.leave(writing, !unfinished).await;
         done
     }
 

@@ -55,6 +55,11 @@ impl Draft {
         }
     }
 
+    /// Takes up what a journal tells: it was not written in order.
+    pub fn recall_scattered(&mut self) {
+        self.in_order = false;
+    }
+
     /// Everything was taken up. Parts were sent of what was not made durable: they do not count.
     pub fn recalled(&mut self) {
         let count = self.sizes.count(self.size);
