@@ -12,8 +12,7 @@ use tidegate::config::{Config, Environment, parse};
 use tidegate::doctor::{Options, Origins, Progress, Report, run};
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::fake::FakeOrigin;
-use tidegate::origin::settings::Credentials;
-use tidegate::origin::{self, Metrics, Settings};
+use tidegate::origin::{self, Metrics};
 use tidegate::plan::ByteSize;
 
 const KEY: &str = "audio/a b.bin";
@@ -28,15 +27,7 @@ async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
     let put = embedded.put(KEY, "application/octet-stream", body).await;
     put.expect("an object");
 
-    let mut settings = Settings::new("media", embedded.bucket());
-    settings.endpoint = Some(embedded.endpoint());
-    settings.path_style = true;
-    let key = embedded.credentials();
-    settings.credentials = Credentials::Static {
-        access_key_id: key.access_key_id.clone(),
-        secret_access_key: key.secret_access_key.clone(),
-        session_token: None,
-    };
+    let settings = embedded.settings("media");
     let connected = origin::connect(&settings, &Metrics::default()).await;
     let origins = Origins::from([("media".to_owned(), connected.expect("a bucket"))]);
     (embedded, config(folder), origins)

@@ -324,18 +324,7 @@ async fn keys_are_listed_as_they_are() {
     for key in ["a+b", "f/50%25", "f/g/h"] {
         site.put(key, "x").await;
     }
-    let settings = {
-        let keys = site.origin.credentials();
-        let mut settings = tidegate::origin::Settings::new("embedded", site.origin.bucket());
-        settings.endpoint = Some(site.origin.endpoint());
-        settings.path_style = true;
-        settings.credentials = tidegate::origin::settings::Credentials::Static {
-            access_key_id: keys.access_key_id.clone(),
-            secret_access_key: keys.secret_access_key.clone(),
-            session_token: None,
-        };
-        settings
-    };
+    let settings = site.origin.settings("embedded");
     let metrics = tidegate::origin::Metrics::default();
     let origin = tidegate::origin::connect(&settings, &metrics).await;
     let list = async |prefix: &str| {

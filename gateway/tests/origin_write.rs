@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::fake::Fault;
-use tidegate::origin::settings::Credentials;
 use tidegate::origin::write::Headers;
 use tidegate::origin::{
     self, Answer, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin, OriginError,
@@ -350,14 +349,7 @@ async fn a_bucket_in_memory_with_every_decorator() {
 async fn the_embedded_bucket() {
     let folder = tempfile::tempdir().expect("a folder");
     let embedded = Embedded::start(folder.path()).await.expect("starts");
-    let mut settings = Settings::new("embedded", embedded.bucket());
-    settings.endpoint = Some(embedded.endpoint());
-    settings.path_style = true;
-    settings.credentials = Credentials::Static {
-        access_key_id: embedded.credentials().access_key_id.clone(),
-        secret_access_key: embedded.credentials().secret_access_key.clone(),
-        session_token: None,
-    };
+    let settings = embedded.settings("embedded");
     let origin = origin::connect(&settings, &Metrics::default()).await;
     let origin = origin.expect("valid settings");
     let lacks = &[Lack::PartChecksums, Lack::PartTags];

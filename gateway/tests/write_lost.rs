@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use tidegate::engine::WriteError;
-use tidegate::engine::Writer;
 use tidegate::engine::upload::{Commit, How, Stage};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
@@ -18,16 +17,6 @@ use engine::{same, sample, settle, valid};
 use spool::{Desk, PART, Terms, all, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
-
-/// The next write is carried out and its answer lost, and nobody can be asked what came of it.
-async fn lose_the_answer(desk: &Desk, writer: &Writer) {
-    settle().await;
-    desk.bucket().fail_next([Fault::LoseAnswer]);
-    desk.bucket().set_faults([down()]);
-    let lost = writer.commit(Commit::Close).await;
-    assert!(lost.expect_err("nobody told").is_passing());
-    desk.bucket().set_faults([]);
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_is_found_out() {
@@ -67,7 +56,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
         same(&all(&writer).await, &truth);
         put(&writer, 0, &"patch".into()).await;
         truth = patched(&truth, 0, b"patch");
-        lose_the_answer(&desk, &writer).await;
+        desk.lose_the_answer(&writer).await;
         same(&desk.object(KEY).expect("there"), &truth);
         if more {
             // It is not told the second time either: that is asked.
@@ -126,7 +115,7 @@ async fn an_object_with_copied_parts_is_completed_once() {
     for _ in 0..2 {
         desk.bucket().fail_next([]);
     }
-    lose_the_answer(&desk, &writer).await;
+    desk.lose_the_answer(&writer).await;
     let truth = patched(&bytes, 20 * PART, &sample(2, PART));
     same(&desk.object(KEY).expect("there"), &truth);
     writer.commit(Commit::Close).await.expect("it is ours");
@@ -145,7 +134,7 @@ async fn headers_that_were_set_are_not_refused() {
     writer
         .set_header(name.clone(), "7".try_into().expect("text"))
         .await;
-    lose_the_answer(&desk, &writer).await;
+    desk.lose_the_answer(&writer).await;
     writer.commit(Commit::Close).await.expect("it is ours");
     let (version, found) = desk.bucket().object(KEY).expect("there");
     same(&found, &bytes);
@@ -188,7 +177,7 @@ async fn what_was_written_after_a_sync_and_completed_stays() {
     writer.sync().await.expect("durable");
     put(&writer, 2 * PART, &bytes.slice(2 * PART as usize..)).await;
     until(|| desk.bucket().count("part") == 5).await;
-    lose_the_answer(&desk, &writer).await;
+    desk.lose_the_answer(&writer).await;
     let again = desk.switched_off([writer], &Terms::default()).await;
     again.writers.settled().await;
     same(&again.object(KEY).expect("there"), &bytes);

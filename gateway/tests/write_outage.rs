@@ -8,7 +8,6 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Source, Writers};
 use tidegate::origin;
 use tidegate::origin::embedded::Embedded;
-use tidegate::origin::settings::Credentials;
 use tidegate::plan::ObjectKey;
 
 #[path = "support/door.rs"]
@@ -34,14 +33,8 @@ fn content(number: u64) -> Bytes {
 }
 
 async fn behind(door: &Door, embedded: &Embedded) -> origin::Settings {
-    let mut settings = origin::Settings::new("embedded", embedded.bucket());
+    let mut settings = embedded.settings("embedded");
     settings.endpoint = Some(format!("http://{}", door.address()));
-    settings.path_style = true;
-    settings.credentials = Credentials::Static {
-        access_key_id: embedded.credentials().access_key_id.clone(),
-        secret_access_key: embedded.credentials().secret_access_key.clone(),
-        session_token: None,
-    };
     settings
 }
 

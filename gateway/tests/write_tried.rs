@@ -25,31 +25,16 @@ use tidegate::origin::FakeOrigin;
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";
 
-/// The next write is carried out and its answer lost, and nobody can be asked what came of it.
-async fn lose_the_answer(desk: &Desk, writer: &Writer) {
-    settle().await;
-    desk.bucket().fail_next([Fault::LoseAnswer]);
-    fails(desk, writer).await;
-}
-
-/// A commit that finds nobody.
-async fn fails(desk: &Desk, writer: &Writer) {
-    desk.bucket().set_faults([down()]);
-    let failed = writer.commit(Commit::Close).await;
-    assert!(failed.expect_err("nobody answers").is_passing());
-    desk.bucket().set_faults([]);
-}
-
 /// A log that is written on and closed while the bucket cannot be reached.
 #[tokio::test(start_paused = true)]
 async fn each_try_is_remembered_and_not_only_the_last() {
     let desk = Desk::plain();
     let writer = desk.open(KEY, How::CreateNew).await.expect("opened");
     put(&writer, 0, &"one".into()).await;
-    lose_the_answer(&desk, &writer).await;
+    desk.lose_the_answer(&writer).await;
     assert_eq!(desk.object(KEY), Some("one".into()));
     put(&writer, 3, &" two".into()).await;
-    fails(&desk, &writer).await;
+    desk.fails(&writer).await;
     put(&writer, 7, &" three".into()).await;
     writer.commit(Commit::Close).await.expect("it is ours");
     assert_eq!(desk.object(KEY), Some("one two three".into()));
@@ -68,7 +53,7 @@ async fn what_was_carried_out_is_what_is_changed_next() {
     for _ in 0..2 {
         desk.bucket().fail_next([]);
     }
-    lose_the_answer(&desk, &writer).await;
+    desk.lose_the_answer(&writer).await;
     let truth = patched(&bytes, 20 * PART, &sample(2, PART));
     same(&desk.object(KEY).expect("there"), &truth);
     put(&writer, 5, &"patch".into()).await;
@@ -124,7 +109,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     for _ in 0..2 {
         desk.bucket().fail_next([]);
     }
-    fails(&desk, &writer).await;
+    desk.fails(&writer).await;
     same(&desk.object(KEY).expect("there"), &bytes);
     put(&writer, 5, &"patch".into()).await;
     writer.commit(Commit::Close).await.expect("it is ours");
@@ -145,12 +130,12 @@ async fn a_completion_of_which_nobody_can_tell_is_neither() {
         let writer = desk.create(KEY).await;
         put(&writer, 0, &bytes).await;
         until(|| desk.bucket().count("part") == 40).await;
-        lose_the_answer(&desk, &writer).await;
+        desk.lose_the_answer(&writer).await;
         same(&desk.object(KEY).expect("there"), &bytes);
         // The completion is answered, what is there is not.
         settle().await;
         desk.bucket().fail_next([]);
-        fails(&desk, &writer).await;
+        desk.fails(&writer).await;
         writer.commit(Commit::Close).await.expect("it is there");
         assert_eq!(desk.bucket().count("begin"), 1);
         same(&desk.object(KEY).expect("there"), &bytes);

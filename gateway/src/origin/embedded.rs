@@ -29,6 +29,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::{Settings, settings};
 use bucket::Bucket;
 
 /// How long connections may take to end after a stop.
@@ -101,6 +102,20 @@ impl Embedded {
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
+    }
+
+    /// How an origin over it is set up, which is known as `name`.
+    #[must_use]
+    pub fn settings(&self, name: &str) -> Settings {
+        let mut settings = Settings::new(name, BUCKET);
+        settings.endpoint = Some(self.endpoint());
+        settings.path_style = true;
+        settings.credentials = settings::Credentials::Static {
+            access_key_id: self.credentials.access_key_id.clone(),
+            secret_access_key: self.credentials.secret_access_key.clone(),
+            session_token: None,
+        };
+        settings
     }
 
     /// The bucket's name.

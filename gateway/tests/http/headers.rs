@@ -5,7 +5,6 @@ use http::Method;
 use http_body_util::Full;
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::fake::FakeOrigin;
-use tidegate::origin::settings::Credentials;
 use tidegate::origin::{self, Metrics};
 
 use crate::gateway::{Gateway, status};
@@ -13,14 +12,7 @@ use crate::write::{TOKEN, put, with_token, writable};
 
 /// A gateway over the embedded S3, with the SDK in between.
 async fn over_s3(embedded: &Embedded) -> Gateway {
-    let mut settings = origin::Settings::new("embedded", embedded.bucket());
-    settings.endpoint = Some(embedded.endpoint());
-    settings.path_style = true;
-    settings.credentials = Credentials::Static {
-        access_key_id: embedded.credentials().access_key_id.clone(),
-        secret_access_key: embedded.credentials().secret_access_key.clone(),
-        session_token: None,
-    };
+    let settings = embedded.settings("embedded");
     let bucket = origin::connect(&settings, &Metrics::default()).await;
     let bucket = bucket.expect("valid settings");
     let (routes, limits) = with_token();

@@ -93,6 +93,21 @@ impl Desk {
         }
     }
 
+    /// A commit that finds nobody.
+    pub(crate) async fn fails(&self, writer: &Writer) {
+        self.bucket().set_faults([down()]);
+        let failed = writer.commit(Commit::Close).await;
+        assert!(failed.expect_err("nobody answers").is_passing());
+        self.bucket().set_faults([]);
+    }
+
+    /// The next write is carried out and its answer lost, and nobody can be asked what came of it.
+    pub(crate) async fn lose_the_answer(&self, writer: &Writer) {
+        engine::settle().await;
+        self.bucket().fail_next([Fault::LoseAnswer]);
+        self.fails(writer).await;
+    }
+
     /// The machine is switched off now, with who writes there, and comes up again with what its disk has.
     pub(crate) async fn switched_off<const N: usize>(
         self,
