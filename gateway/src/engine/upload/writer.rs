@@ -177,7 +177,8 @@ impl Writer {
         self.writing.commit().await
     }
 
-    /// Has what was written published behind the caller's back, who says that it is complete; unless it was deleted or refused for good.
+    /// Has what was written published behind the caller's back, who says that it is complete; unless it
+    /// was deleted or refused for good.
     pub fn publish_behind(&self) {
         let due = {
             let mut state = self.writing.state();
