@@ -306,6 +306,15 @@ impl OriginError {
         ) || *self == breaker::OPEN
     }
 
+    /// Whether an upload that was to be completed may be an object all the same.
+    #[must_use]
+    pub fn leaves_doubt(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchUpload | Self::Timeout(_) | Self::Unavailable(_) | Self::BadAnswer(_)
+        )
+    }
+
     /// Whether the same question may be answered if it is asked again soon.
     #[must_use]
     pub fn is_transient(&self) -> bool {

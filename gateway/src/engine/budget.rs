@@ -46,6 +46,12 @@ impl Budget {
         }
     }
 
+    /// A purse beside this one, with one `part` of its bytes: for those who may not take all of it.
+    #[must_use]
+    pub fn share(&self, part: u64) -> Self {
+        Self::new(self.total() / part)
+    }
+
     /// Takes `bytes` for a reader that waits for them, in turn.
     ///
     /// # Errors

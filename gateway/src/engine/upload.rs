@@ -42,7 +42,7 @@ use tokio::sync::Semaphore;
 use super::core::Core;
 use super::spool::blocks::Memory;
 use super::spool::{Spool, SpoolError};
-use super::{Budget, Engine, Source};
+use super::{Engine, Source};
 use crate::origin::write::Headers;
 use crate::plan::upload::KEPT;
 use crate::plan::{ObjectId, ObjectKey, PartSizes};
@@ -143,11 +143,9 @@ const ALL_STREAMS: usize = 48;
 /// Closed drafts that are committed at once.
 const COMMITS: usize = 32;
 
-/// The share of a budget that objects of one part take while they are put: a quarter, of which readers never
-/// have to wait for the rest.
-pub(super) fn share_of(budget: &Budget) -> Budget {
-    Budget::new(budget.total() / 4)
-}
+/// The share of the budget that objects of one part take while they are put: readers never have to wait for
+/// the rest.
+pub(super) const SHARE: u64 = 4;
 
 /// Everything that is written through this process. Clones are the same.
 #[derive(Clone)]

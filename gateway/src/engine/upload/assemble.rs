@@ -31,16 +31,10 @@ impl Writing {
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
-        let noted = parts
-            .iter()
-            .map(|(number, etag)| (*number, etag.as_str().to_owned()));
-        let record = Record::Completing {
-            parts: noted.collect(),
-        };
         let (promised, all_told) = {
             let mut state = self.state();
             state.note_written();
-            state.records.push(record);
+            state.records.push(Record::completing(&parts));
             state.completing = Some(parts.clone());
             let told = !state.promised || !state.unsynced;
             (state.promised, told && !state.draft.has_gone())

@@ -14,7 +14,7 @@ use crate::engine::names::Facts;
 use crate::engine::{Error, resolve};
 use crate::origin::Guard;
 use crate::plan::upload::When;
-use crate::plan::{ETag, ObjectId, Version, VersionId};
+use crate::plan::{ObjectId, Version, VersionId};
 use crate::store::{Entry, Record as Known};
 
 /// How often a lost upload is begun anew within one commit.
@@ -141,27 +141,22 @@ impl Writing {
         };
         let own = upload.key == self.state().id.key;
         let guard = if own { guard } else { Guard::None };
-        match self.complete(&upload, parts.clone(), guard, size).await {
-            Ok(published) if own => {
-                let mended = self.mend_headers(published).await;
-                self.complete_again_after(&mended, parts);
-                mended.map(Some)
-            }
+        let completed = match self.complete(&upload, parts.clone(), guard, size).await {
+            Ok(published) if own => self.mend_headers(published).await,
+            completed => completed,
+        };
+        match completed {
+            Ok(published) if own => Ok(Some(published)),
             Ok(published) => {
                 self.rebase(&upload, published.version).await?;
                 Ok(None)
             }
             Err(error) => {
-                let failed = Err::<(), _>(error.clone());
-                self.complete_again_after(&failed, parts);
+                if error.is_passing() {
+                    self.state().completing = Some(parts);
+                }
                 Err(error)
             }
-        }
-    }
-
-    fn complete_again_after<T>(&self, tried: &Result<T, WriteError>, parts: Vec<(u32, ETag)>) {
-        if tried.as_ref().is_err_and(WriteError::is_passing) {
-            self.state().completing = Some(parts);
         }
     }
 

@@ -7,7 +7,7 @@ use super::commit::{ATTEMPTS, Published};
 use super::writing::Writing;
 use crate::engine::Error;
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, OriginError, Upload, Written};
+use crate::origin::{CopySource, Guard, Origin, OriginError, Upload, Written};
 use crate::plan::upload::From;
 use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 
@@ -29,16 +29,9 @@ impl Writing {
             Ok(written) => return self.verify(upload, written, size).await,
             Err(error) => error,
         };
-        let unknown = match error {
-            OriginError::NoSuchUpload
-            | OriginError::Timeout(_)
-            | OriginError::Unavailable(_)
-            | OriginError::BadAnswer(_) => true,
-            // It may be the version that an earlier try made. Not by its length alone.
-            OriginError::Changed => expected.is_some(),
-            _ => false,
-        };
-        if !unknown {
+        // What has changed may be the version that an earlier try made. Not by its length alone.
+        let may_be_ours = error == OriginError::Changed && expected.is_some();
+        if !error.leaves_doubt() && !may_be_ours {
             if error == OriginError::InvalidPart {
                 self.unsend(upload);
             }
@@ -63,37 +56,24 @@ impl Writing {
         Err(error.into())
     }
 
-    /// What was completed has the length that was written. Another version by now is somebody
-    /// else's, who came after.
+    /// The version that was completed, as far as it is told.
     async fn verify(
         &self,
         upload: &Upload,
         Written { etag, version_id }: Written,
         size: u64,
     ) -> Result<Published, WriteError> {
-        let headers = self.state().begun_with.clone();
-        let written = |etag| Version {
+        let origin = &*self.source.origin;
+        let found = confirm_length(origin, &upload.key, &etag, size).await?;
+        let confirmed = found.is_some();
+        let version = found.unwrap_or_else(|| Version {
             etag,
             size,
             last_modified: None,
             version_id,
-            headers,
-        };
-        match self.source.origin.head(&upload.key).await {
-            Ok(version) if version.etag == etag && version.size != size => {
-                let what = "the completed object has another length";
-                Err(WriteError::Origin(Error::BadOrigin(what)))
-            }
-            Ok(version) if version.etag == etag => Ok(Published {
-                version,
-                confirmed: true,
-            }),
-            // It is there; only what it looks like was not told.
-            _ => Ok(Published {
-                version: written(etag),
-                confirmed: false,
-            }),
-        }
+            headers: self.state().begun_with.clone(),
+        });
+        Ok(Published { version, confirmed })
     }
 
     /// The object of this key, if it is the one that was to be written: by its tag, where that can be
@@ -211,6 +191,27 @@ impl Writing {
             }
         }
         self.copied_onto_itself(&published.version, headers).await
+    }
+}
+
+/// What was completed as `etag`, which must have the length that was written. `None`: nobody tells, or
+/// there is another version by now, of somebody who came after.
+///
+/// # Errors
+/// [`Error::BadOrigin`] where it has another length.
+pub(super) async fn confirm_length(
+    origin: &dyn Origin,
+    key: &ObjectKey,
+    etag: &ETag,
+    size: u64,
+) -> Result<Option<Version>, WriteError> {
+    let found = origin.head(key).await;
+    match found.ok().filter(|version| version.etag == *etag) {
+        Some(version) if version.size != size => {
+            let what = "the completed object has another length";
+            Err(WriteError::Origin(Error::BadOrigin(what)))
+        }
+        found => Ok(found),
     }
 }
 

@@ -1,7 +1,69 @@
-//! A draft as a journal of few records tells it: one that is synced again and again must not grow for ever.
+//! What a journal is told of a draft; and the whole draft in few records, for a journal that is synced
+//! again and again must not grow for ever.
 
-use super::writing::{State, noted};
-use crate::engine::spool::journal::{Begin, Record};
+use super::writing::{Pinned, State};
+use crate::engine::spool::journal::{Base, Begin, Record};
+use crate::origin::Upload;
+use crate::origin::write::Headers;
+use crate::plan::ETag;
+
+/// Headers as a journal has them.
+pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {
+    let noted = headers.iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    noted.collect()
+}
+
+impl Pinned {
+    /// As a journal has it.
+    pub(super) fn noted(&self) -> Base {
+        Base {
+            key: self.key.as_str().to_owned(),
+            etag: self.version.etag.as_str().to_owned(),
+            size: self.version.size,
+        }
+    }
+}
+
+impl Record {
+    /// An upload was begun, with these headers.
+    pub(super) fn upload(upload: &Upload, headers: &Headers) -> Self {
+        Self::Upload {
+            key: upload.key.as_str().to_owned(),
+            id: upload.id.clone(),
+            headers: noted(headers),
+        }
+    }
+
+    /// A part, counted from 0, was sent as it is.
+    pub(super) fn part(index: u32, length: u64, etag: &ETag, crc64: u64) -> Self {
+        Self::Part {
+            index,
+            length,
+            etag: etag.as_str().to_owned(),
+            crc64,
+        }
+    }
+
+    /// The parts that the object is completed of, counted from 1.
+    pub(super) fn completing(parts: &[(u32, ETag)]) -> Self {
+        let noted = parts
+            .iter()
+            .map(|(number, etag)| (*number, etag.as_str().to_owned()));
+        Self::Completing {
+            parts: noted.collect(),
+        }
+    }
+
+    /// An object of this tag is, or may be, in the bucket, and is ours.
+    pub(super) fn tried(etag: &ETag) -> Self {
+        Self::Tried {
+            etag: etag.as_str().to_owned(),
+        }
+    }
+}
 
 impl State {
     /// How its journal begins and what it says, once it was told everything and the bytes are durable.
@@ -9,23 +71,15 @@ impl State {
         let size = self.draft.base();
         let mut records = vec![Record::Cut { size }];
         records.extend(self.wrote());
-        records.extend(self.upload.as_ref().map(|upload| Record::Upload {
-            key: upload.key.as_str().to_owned(),
-            id: upload.id.clone(),
-            headers: noted(&self.begun_with),
-        }));
+        let upload = self.upload.as_ref();
+        records.extend(upload.map(|upload| Record::upload(upload, &self.begun_with)));
         records.extend(self.sent());
         let gone = self.draft.gone();
         records.extend(gone.map(|(index, _)| Record::Evicted { index }));
         records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
         records.extend(self.tried.noted());
-        records.extend(self.completing.as_ref().map(|parts| {
-            let parts = parts.iter();
-            let parts = parts.map(|(number, etag)| (*number, etag.as_str().to_owned()));
-            Record::Completing {
-                parts: parts.collect(),
-            }
-        }));
+        let completing = self.completing.as_deref();
+        records.extend(completing.map(Record::completing));
         records.push(Record::Synced);
         (Box::new(self.beginning()), records)
     }
@@ -42,12 +96,8 @@ impl State {
     fn sent(&self) -> impl Iterator<Item = Record> {
         let sent = self.draft.sent();
         sent.filter_map(|(index, sent)| {
-            Some(Record::Part {
-                index,
-                length: sent.length,
-                etag: sent.etag.as_str().to_owned(),
-                crc64: *self.sums.get(&index)?,
-            })
+            let crc64 = *self.sums.get(&index)?;
+            Some(Record::part(index, sent.length, &sent.etag, crc64))
         })
     }
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use self::filling::Filling;
 use super::WriteError;
 use super::still::Still;
-use crate::engine::budget::{Budget, Charge};
+use crate::engine::budget::Charge;
 use crate::engine::core::Core;
 use crate::engine::{Engine, Scope, Source, resolve};
 use crate::origin::write::Headers;
@@ -182,11 +182,6 @@ impl Memory {
         let share = core.received.demand(bytes).await?;
         Ok(Self([share, core.budget.demand(bytes).await?]))
     }
-}
-
-/// The share of a budget that all clients who send take together.
-pub(in crate::engine) fn share_of(budget: &Budget) -> Budget {
-    Budget::new(budget.total() / SHARE)
 }
 
 /// An object on its way in and up.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::writing::{Writing, noted};
+use super::writing::Writing;
 use super::{STREAMS, WriteError};
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
@@ -101,12 +101,9 @@ impl Writing {
                     state.note_written();
                     if state.draft.end_send(job, Some(etag.clone())) {
                         state.sums.insert(job.index, crc64);
-                        state.records.push(Record::Part {
-                            index: job.index,
-                            length: job.range.len(),
-                            etag: etag.as_str().to_owned(),
-                            crc64,
-                        });
+                        let length = job.range.len();
+                        let sent = Record::part(job.index, length, &etag, crc64);
+                        state.records.push(sent);
                     } else {
                         self.inner.metrics.resent.inc();
                     }
@@ -216,11 +213,7 @@ impl Writing {
         if state.removed || state.hidden != hidden || (!hidden && state.id.key != upload.key) {
             return false;
         }
-        state.records.push(Record::Upload {
-            key: upload.key.as_str().to_owned(),
-            id: upload.id.clone(),
-            headers: noted(&headers),
-        });
+        state.records.push(Record::upload(upload, &headers));
         state.begun_with = headers;
         state.upload = Some(upload.clone());
         true

@@ -36,10 +36,7 @@ impl Tried {
 
     /// As a journal has it.
     pub(super) fn noted(&self) -> Vec<Record> {
-        let noted = self.tags.iter().map(|etag| Record::Tried {
-            etag: etag.as_str().to_owned(),
-        });
-        noted.collect()
+        self.tags.iter().map(Record::tried).collect()
     }
 
     fn has(&self, etag: &ETag) -> bool {
@@ -51,9 +48,7 @@ impl State {
     /// The object of this tag is, or may be, in the bucket, and is ours.
     pub(super) fn tries(&mut self, etag: ETag) {
         if !self.tried.has(&etag) {
-            self.records.push(Record::Tried {
-                etag: etag.as_str().to_owned(),
-            });
+            self.records.push(Record::tried(&etag));
             self.tried.tags.push(etag);
         }
     }

@@ -15,12 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
 use tokio::time::Instant;
 
+use super::noted::noted;
 use super::tried::Tried;
 use super::{Inner, WriteError};
 use crate::engine::Source;
 use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
-use crate::engine::spool::journal::{Base, Begin, GuardWord, Record};
+use crate::engine::spool::journal::{Begin, GuardWord, Record};
 use crate::origin::write::Headers;
 use crate::origin::{CopySource, Guard, Upload};
 use crate::plan::upload::Draft;
@@ -113,30 +114,12 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// As a journal has it.
-    fn noted(&self) -> Base {
-        Base {
-            key: self.key.as_str().to_owned(),
-            etag: self.version.etag.as_str().to_owned(),
-            size: self.version.size,
-        }
-    }
-
     pub(super) fn source(&self) -> CopySource {
         CopySource {
             key: self.key.clone(),
             etag: self.version.etag.clone(),
         }
     }
-}
-
-/// Headers as a journal has them.
-pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {
-    let noted = headers.iter().filter_map(|(name, value)| {
-        let value = value.to_str().ok()?;
-        Some((name.as_str().to_owned(), value.to_owned()))
-    });
-    noted.collect()
 }
 
 impl fmt::Debug for Writing {

@@ -7,8 +7,8 @@ use http::{HeaderName, HeaderValue};
 use tokio::time::sleep;
 
 use super::Receiving;
-use crate::engine::Error;
 use crate::engine::upload::WriteError;
+use crate::engine::upload::complete::confirm_length;
 use crate::origin::write::Headers;
 use crate::origin::{Guard, OriginError, Payload, Written};
 use crate::plan::ETag;
@@ -36,22 +36,12 @@ impl Receiving {
         match self.origin.writing().complete(&upload, parts, guard).await {
             Ok(written) => {
                 self.upload = None;
-                self.verify(written).await
+                let (origin, key) = (&*self.origin, &self.id.key);
+                confirm_length(origin, key, &written.etag, self.size).await?;
+                Ok(written)
             }
-            Err(error) if is_doubtful(&error) => self.find(error, expected).await,
+            Err(error) if error.leaves_doubt() => self.find(error, expected).await,
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// What was completed has the length that arrived. Another version by now is somebody else's, who
-    /// came after.
-    async fn verify(&self, written: Written) -> Result<Written, WriteError> {
-        match self.origin.head(&self.id.key).await {
-            Ok(version) if version.etag == written.etag && version.size != self.size => {
-                let what = "the completed object has another length";
-                Err(WriteError::Origin(Error::BadOrigin(what)))
-            }
-            _ => Ok(written),
         }
     }
 
@@ -77,17 +67,6 @@ impl Receiving {
             _ => Err(error.into()),
         }
     }
-}
-
-/// Whether what was asked for may have been carried out all the same.
-fn is_doubtful(error: &OriginError) -> bool {
-    matches!(
-        error,
-        OriginError::NoSuchUpload
-            | OriginError::Timeout(_)
-            | OriginError::Unavailable(_)
-            | OriginError::BadAnswer(_)
-    )
 }
 
 /// Whether an object was stored with these headers, and no others but the type that a store makes up.
