@@ -7,9 +7,10 @@
 //!
 //! The window is earned. Nothing is fetched ahead before a reader has come through [`PROOF`] bytes
 //! in sequence; from there it may be twice as wide as the sequence is long, until it is
-//! [`HALF_SURE`] wide, and from there as wide as the sequence is long. So for any pattern of reads,
-//! the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new
-//! sequence. A reader that takes its bytes slowly needs no more than what it takes in a few seconds.
+//! [`HALF_SURE`] wide, and from there as wide as the sequence is long. What was passed over counts as
+//! lost until it is read. So for any pattern of reads, the bytes fetched ahead and never read stay below
+//! twice the bytes read. A seek begins a new sequence. A reader that takes its bytes slowly needs no more
+//! than what it takes in a few seconds.
 //!
 //! A part is the window's share of one stream, so all streams work however narrow the window is, and
 //! a long read ends up with few large requests. A wide window is shared out by half: when the part
@@ -17,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::ByteRange;
+use super::{ByteRange, Extents};
 
 /// The sequence that proves a reader has come to stay: more than the header that players and
 /// indexers probe, and one chunk of the default size.
@@ -41,9 +42,13 @@ const LAST_PARTS: u64 = 1 << 20;
 /// reads arrive out of order.
 const NEAR: u64 = 1 << 20;
 
+/// Or so far, where as much may be fetched ahead: a kernel whose `read_ahead_kb` was raised has as many
+/// reads of a mebibyte under way, in any order.
+const FAR: u64 = 8 << 20;
+
 /// And so far before it, back to where the sequence began: players step back a little, and of the
-/// two reads of a mebibyte that a kernel has under way the first may end long after the second.
-pub const LATE: u64 = 4 << 20;
+/// reads that a kernel has under way the first may end long after the last.
+pub const LATE: u64 = FAR;
 
 /// A window holds what the reader takes in this time, so that a slow one holds little.
 const HORIZON: Duration = Duration::from_secs(4);
@@ -67,9 +72,11 @@ pub struct ReadAhead {
     /// Where the sequence began, and the byte after its farthest read.
     began: u64,
     next: u64,
-    /// Bytes of this sequence that were read, and that were passed over.
+    /// Bytes of this sequence that were read.
     run: u64,
-    holes: u64,
+    /// What was passed over and may be read late; and how much is too late by now.
+    passed: Extents,
+    lost: u64,
     /// Bytes a second that the reader takes, and when that was last reckoned. `None` before the
     /// second read.
     rate: Option<f64>,
@@ -85,7 +92,8 @@ impl ReadAhead {
             began: start,
             next: start,
             run: 0,
-            holes: 0,
+            passed: Extents::default(),
+            lost: 0,
             rate: None,
             last: now,
         }
@@ -94,7 +102,9 @@ impl ReadAhead {
     /// Whether a read that begins at `start` continues this cursor's sequence.
     #[must_use]
     pub fn continues(&self, start: u64) -> bool {
-        start <= self.next + NEAR && start + LATE >= self.next && start + NEAR >= self.began
+        let step = start.saturating_sub(self.next);
+        let may_step = self.may_waste().clamp(NEAR, FAR);
+        step <= may_step && start + LATE >= self.next && start + NEAR >= self.began
     }
 
     /// A reader took `range`. What does not continue the sequence begins a new one.
@@ -103,14 +113,22 @@ impl ReadAhead {
             *self = Self::new(self.limits, range.start, now);
         }
         let ahead = range.end.saturating_sub(self.next.max(range.start));
-        // What comes late was passed over first; reading the same once more proves nothing.
-        let behind = self.next.min(range.end).saturating_sub(range.start);
-        let late = behind.min(self.holes);
-        self.holes = self.holes - late + range.start.saturating_sub(self.next);
-        let fresh = ahead + late;
+        // Reading the same once more proves nothing.
+        let fresh = ahead + self.passed.remove(range);
+        if range.start > self.next {
+            self.passed.insert(ByteRange::new(self.next, range.start));
+        }
         self.next = self.next.max(range.end);
+        let too_late = ByteRange::new(0, self.next.saturating_sub(LATE));
+        self.lost += self.passed.remove(too_late);
         self.run += fresh;
         self.reckon(fresh, now);
+    }
+
+    /// Bytes that may still be fetched ahead and never read: twice what was read, without what was passed
+    /// over, which may have been fetched.
+    fn may_waste(&self) -> u64 {
+        (self.run * 2).saturating_sub(self.lost + self.passed.bytes())
     }
 
     fn reckon(&mut self, bytes: u64, now: Duration) {
@@ -134,6 +152,7 @@ impl ReadAhead {
             return 0;
         }
         let earned = (self.run * 2).min(HALF_SURE).max(self.run);
+        let earned = earned.min(self.may_waste());
         let taken = self
             .rate
             .map_or(u64::MAX, |rate| (rate * HORIZON.as_secs_f64()) as u64);
@@ -301,6 +320,41 @@ mod tests {
         assert!(rate > 0.9 * f64::from(1 << 30), "{rate}");
     }
 
+    /// As a kernel does that reads eight of them ahead.
+    #[test]
+    fn many_reads_that_arrive_out_of_order_are_one_sequence() {
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        let mut clock = Duration::ZERO;
+        let all = ByteRange::new(0, 8 * MIB);
+        play(&mut cursor, all, 1 << 30, &mut clock);
+        for eight in 1..10 {
+            for n in [7, 3, 0, 5, 1, 6, 4, 2] {
+                let start = (eight * 8 + n) * MIB;
+                assert!(cursor.continues(start));
+                let range = ByteRange::new(start, start + MIB);
+                play(&mut cursor, range, 1 << 30, &mut clock);
+            }
+        }
+        assert_eq!(cursor.position(), 80 * MIB);
+        assert_eq!(cursor.window(), 80 * MIB);
+    }
+
+    #[test]
+    fn who_skips_more_than_he_reads_begins_anew() {
+        let mut cursor = after(2 * MIB, 1 << 30);
+        assert!(cursor.continues(6 * MIB) && !cursor.continues(7 * MIB));
+        let now = Duration::from_secs(1);
+        cursor.took(ByteRange::new(5 * MIB, 6 * MIB), now);
+        assert_eq!(cursor.window(), 3 * MIB, "twice three, without three");
+        assert!(cursor.continues(9 * MIB) && !cursor.continues(10 * MIB));
+        for n in 6..12 {
+            cursor.took(ByteRange::new(n * MIB + 1, n * MIB + 2), now);
+        }
+        assert_eq!(cursor.window(), 0, "a byte of each mebibyte");
+        assert!(after(1 << 30, 1 << 30).continues((1 << 30) + 8 * MIB));
+        assert!(!after(1 << 30, 1 << 30).continues((1 << 30) + 9 * MIB));
+    }
+
     #[test]
     fn reading_the_same_again_earns_nothing() {
         let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
@@ -366,24 +420,31 @@ mod tests {
         /// counts as fetched the moment the window reaches it.
         #[test]
         fn what_is_never_read_stays_below_twice_what_is(
-            steps in prop::collection::vec((0u64..64, 1u64..40, 1u64..1000), 1..60),
+            steps in prop::collection::vec((0u64..64, 0u64..40, 1u64..40, 1u64..1000), 1..60),
         ) {
+            const PIECE: u64 = 64 * KIB;
             let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
-            let (mut clock, mut read, mut wasted, mut ahead) = (Duration::ZERO, 0, 0, 0u64);
-            for (place, length, millis) in steps {
-                // Every other step goes on where the last one ended.
-                let start = if place % 2 == 0 { cursor.position() } else { place * 10 * MIB };
-                let range = ByteRange { start, end: start + length * 64 * KIB };
+            let (mut clock, mut read) = (Duration::ZERO, 0);
+            let (mut fetched, mut seen) = (Extents::default(), Extents::default());
+            for (place, skipped, length, millis) in steps {
+                let start = match place % 4 {
+                    // On where the last one ended, or a bit farther.
+                    0 | 1 => cursor.position(),
+                    2 => cursor.position() + skipped * 4 * PIECE,
+                    _ => place * 10 * MIB,
+                };
+                let range = ByteRange::new(start, start + length * PIECE);
                 clock += Duration::from_millis(millis);
-                if !cursor.continues(start) {
-                    wasted += ahead.saturating_sub(cursor.position());
-                    ahead = 0;
-                }
                 cursor.took(range, clock);
+                let (next, window) = (cursor.position(), cursor.window());
+                fetched.insert(ByteRange::new(next, next + window));
+                seen.insert(range);
                 read += range.len();
-                ahead = ahead.max(cursor.position() + cursor.window());
             }
-            wasted += ahead.saturating_sub(cursor.position());
+            seen.iter().for_each(|range| {
+                fetched.remove(range);
+            });
+            let wasted = fetched.bytes();
             prop_assert!(wasted <= 2 * read, "{wasted} of {read}");
         }
     }
