@@ -143,8 +143,8 @@ const ALL_STREAMS: usize = 48;
 /// Closed drafts that are committed at once.
 const COMMITS: usize = 32;
 
-/// The share of the budget that objects of one part take while they are put: readers never have to wait for
-/// the rest.
+/// Of what share of the engine's budget objects of one part take at most while they are put: a quarter.
+/// Readers never have to wait for the rest.
 pub(super) const SHARE: u64 = 4;
 
 /// Everything that is written through this process. Clones are the same.

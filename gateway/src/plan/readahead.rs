@@ -151,8 +151,8 @@ impl ReadAhead {
         if self.run < PROOF {
             return 0;
         }
-        let earned = (self.run * 2).min(HALF_SURE).max(self.run);
-        let earned = earned.min(self.may_waste());
+        let by_length = (self.run * 2).min(HALF_SURE).max(self.run);
+        let earned = by_length.min(self.may_waste());
         let taken = self
             .rate
             .map_or(u64::MAX, |rate| (rate * HORIZON.as_secs_f64()) as u64);
@@ -441,9 +441,9 @@ mod tests {
                 seen.insert(range);
                 read += range.len();
             }
-            seen.iter().for_each(|range| {
+            for range in seen.iter() {
                 fetched.remove(range);
-            });
+            }
             let wasted = fetched.bytes();
             prop_assert!(wasted <= 2 * read, "{wasted} of {read}");
         }
