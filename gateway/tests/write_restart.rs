@@ -3,6 +3,8 @@
 
 use bytes::Bytes;
 use tidegate::engine::upload::{How, Stage};
+use tidegate::origin::fake::Fault;
+use tidegate::plan::ByteRange;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -184,4 +186,44 @@ async fn a_journal_does_not_grow_for_ever() {
         again.writers.settled().await;
         same(&again.object(KEY).expect("there"), &truth);
     }
+}
+
+/// A part whose bytes have left the spool is in the store alone. What replaces it there is durable here
+/// before: the store may have it when nobody knows of it.
+#[tokio::test(start_paused = true)]
+async fn what_has_gone_is_replaced_by_nothing_that_a_crash_forgets() {
+    let terms = || Terms {
+        size: 15 * PART,
+        ..Terms::background()
+    };
+    let desk = Desk::new(terms());
+    let writer = desk.create(KEY).await;
+    let bytes = sample(1, 40 * PART);
+    put(&writer, 0, &bytes).await;
+    writer.sync().await.expect("durable");
+    engine::settle().await;
+    let gone = ByteRange::new(10 * PART, 11 * PART);
+    assert!(writer.read_at(gone).await.is_err(), "it left the spool");
+    desk.bucket().set_faults([Fault::LoseAnswer]);
+    // More than the spool holds, so parts are sent that have been sent before.
+    let anew = sample(2, PART);
+    for part in 5..25 {
+        let write = writer.write_at(part * PART, anew.clone());
+        if tokio::time::timeout(engine::secs(5), write).await.is_err() {
+            break;
+        }
+    }
+    let again = desk.switched_off([writer], &terms()).await;
+    again.bucket().set_faults([]);
+    let settled = tokio::time::timeout(engine::secs(3600), again.writers.settled());
+    settled.await.expect("it can be completed");
+    let found = again.object(KEY).expect("there");
+    assert_eq!(found.len(), bytes.len());
+    let mut replaced = 0;
+    for (part, was) in bytes.chunks(PART as usize).enumerate() {
+        let is = &found[part * PART as usize..][..PART as usize];
+        assert!(is == was || is == anew && (5..25).contains(&part), "{part}");
+        replaced += usize::from(is != was);
+    }
+    assert!(replaced > 0, "none was sent");
 }

@@ -84,6 +84,8 @@ struct Part {
     sending: bool,
     sent: Option<Sent>,
     evicted: bool,
+    /// All of it was written anew after its bytes had gone.
+    replaces_gone: bool,
 }
 
 /// See the module's head.
@@ -345,8 +347,16 @@ impl Draft {
         };
         let (_, index) = self.parts.iter().filter_map(may_go).min()?;
         let range = self.range(index);
-        self.parts.get_mut(&index)?.evicted = true;
+        let part = self.parts.get_mut(&index)?;
+        (part.evicted, part.replaces_gone) = (true, false);
         Some((index, range, self.local.remove(range)))
+    }
+
+    /// Whether sending a part replaces bytes that are nowhere but in the store: of what was promised of
+    /// them nothing is left once it was sent.
+    #[must_use]
+    pub fn replaces_gone(&self, index: u32) -> bool {
+        self.part(index).is_some_and(|part| part.replaces_gone)
     }
 
     /// Whether bytes of it are gone.

@@ -61,6 +61,11 @@ impl Writing {
         for gap in &job.fill {
             self.fill(job, *gap).await?;
         }
+        // Else a crash would find what was promised replaced in the store by what was not, and by a part that
+        // no journal knows.
+        if self.replaces_promised(job.index) {
+            self.sync().await?;
+        }
         let file = self.file();
         let upload = self.upload().await?;
         let range = job.range;
@@ -76,6 +81,11 @@ impl Writing {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn replaces_promised(&self, index: u32) -> bool {
+        let state = self.state();
+        state.promised && state.draft.replaces_gone(index)
     }
 
     /// The bytes of a part; each piece that is taken of them is progress.

@@ -16,6 +16,7 @@ impl Draft {
         let part = self.parts.entry(index).or_default();
         part.revision = revision;
         part.changed = true;
+        part.replaces_gone |= part.evicted;
         part.evicted = false;
         part
     }
