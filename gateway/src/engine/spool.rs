@@ -8,8 +8,8 @@
 //! another one is left alone.
 //!
 //! What a journal says counts up to its last *synced* record: then the bytes that it speaks of were
-//! made durable before it. That makes no difference to a killed process, whose writes the kernel
-//! keeps, and all the difference to a machine that lost its power.
+//! made durable before it. What was written after that may or may not be there when the process is killed,
+//! or the machine loses its power.
 //!
 //! All drafts together take at most the spool's size (`space`); whoever wants to write more waits
 //! until something has left it.
@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 
+mod behind;
 pub(super) mod blocks;
 pub(super) mod data;
 pub(super) mod file;
@@ -64,8 +65,6 @@ pub(super) struct Spool {
     slots: Arc<Slots>,
     pub(super) space: Space,
     pub(super) memory: Memory,
-    /// Held as long as the spool is open.
-    _lock: File,
 }
 
 /// How many drafts lie in a spool that no process has open. Blocks.
@@ -141,10 +140,9 @@ impl Spool {
             Err(error) => return Err(failed("lock")(error.into())),
         }
         Ok(Self {
-            slots: Slots::new(directory),
+            slots: Slots::new(directory, Some(lock)),
             space: Space::new(size),
             memory,
-            _lock: lock,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Byte ranges: half-open in code, inclusive only in headers (RFC 9110, 14).
 
 use std::fmt;
+use std::ops::Range;
 
 pub mod header;
 
@@ -35,6 +36,13 @@ impl ByteRange {
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
+    }
+
+    /// Where it lies in bytes that begin at an offset, which is not behind its start.
+    #[must_use]
+    pub fn within(self, offset: u64) -> Range<usize> {
+        let at = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
+        at(self.start)..at(self.end)
     }
 
     /// What both ranges share, if anything.

@@ -1,8 +1,9 @@
-//! What is known of the blocks of a draft that were written past the file cache: their checksums, so
+//! What is known of the blocks of a draft that are written past the file cache: their checksums, so
 //! that a part's needs no reading; and as far as memory lasts their bytes, until they are sent. They
-//! are what the disk has at their places, always.
+//! are what the disk has at their places, or will have: then their bytes are here.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -50,6 +51,14 @@ impl Memory {
         Bytes::from_owner(block)
     }
 
+    /// A copy of a block with zeros in it, which is written as it is.
+    pub(super) fn punched(&self, bytes: &[u8], hole: Range<usize>) -> Bytes {
+        let mut block = self.blocks.take();
+        block.push(bytes);
+        block.grown(bytes.len())[hole].fill(0);
+        Bytes::from_owner(block)
+    }
+
     /// So many bytes, at once or not at all. Nobody waits for them: there is another way without.
     pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
         Some([self.share.ahead(bytes)?, self.budget.ahead(bytes)?])
@@ -65,6 +74,16 @@ struct Block {
     length: u64,
     crc64: u64,
     bytes: Option<(Bytes, Charged)>,
+    disk: Disk,
+}
+
+/// Whether the disk has a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    Has,
+    Will,
+    /// And nobody wants it in memory from then on.
+    WillAlone,
 }
 
 impl Blocks {
@@ -74,13 +93,43 @@ impl Blocks {
 
     /// Takes note of a block that was just written, in place of what was there.
     pub(super) fn note(&self, at: ByteRange, crc64: u64, bytes: Option<(Bytes, Charged)>) {
+        self.put(at, crc64, bytes, Disk::Has);
+    }
+
+    /// Takes note of a block that will be written: its bytes stay until [`Self::written`].
+    pub(super) fn note_behind(&self, at: ByteRange, crc64: u64, bytes: (Bytes, Charged)) {
+        self.put(at, crc64, Some(bytes), Disk::Will);
+    }
+
+    fn put(&self, at: ByteRange, crc64: u64, bytes: Option<(Bytes, Charged)>, disk: Disk) {
         self.forget(at);
         let block = Block {
             length: at.len(),
             crc64,
             bytes,
+            disk,
         };
         self.lock().insert(at.start, block);
+    }
+
+    /// A block that will be written, or was just, is another one.
+    pub(super) fn replace(&self, start: u64, crc64: u64, bytes: Bytes) {
+        if let Some(block) = self.lock().get_mut(&start) {
+            block.crc64 = crc64;
+            if let Some((old, _)) = &mut block.bytes {
+                *old = bytes;
+            }
+        }
+    }
+
+    /// The disk has the block that begins there.
+    pub(super) fn written(&self, start: u64) {
+        if let Some(block) = self.lock().get_mut(&start) {
+            if block.disk == Disk::WillAlone {
+                block.bytes = None;
+            }
+            block.disk = Disk::Has;
+        }
     }
 
     /// The first bytes of a range that are in memory; or where in the range there are some, which is
@@ -92,8 +141,8 @@ impl Blocks {
         {
             let end = start + block.length;
             if range.start < end {
-                let offset = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
-                return Ok(bytes.slice(offset(range.start)..offset(range.end.min(end))));
+                let found = ByteRange::new(range.start, range.end.min(end));
+                return Ok(bytes.slice(found.within(*start)));
             }
         }
         let mut next = blocks.range(range.start..range.end);
@@ -108,26 +157,32 @@ impl Blocks {
         (block.length <= range.len()).then_some((block.length, block.crc64))
     }
 
-    /// Lets go of the bytes of blocks that a range touches.
+    /// Lets go of the bytes of blocks that a range touches, as soon as the disk has them.
     pub(super) fn let_go(&self, range: ByteRange) {
         let mut blocks = self.lock();
         let first = first_of(&blocks, range);
         for (_, block) in blocks.range_mut(first..range.end.max(first)) {
-            block.bytes = None;
+            match block.disk {
+                Disk::Has => block.bytes = None,
+                Disk::Will | Disk::WillAlone => block.disk = Disk::WillAlone,
+            }
         }
     }
 
-    /// Forgets blocks that a range touches: they are something else from now on.
+    /// Forgets blocks that a range touches: they are something else from now on. One that will be written
+    /// and reaches out of it stays, for its bytes are nowhere else: it was replaced before.
     pub(super) fn forget(&self, range: ByteRange) {
         if range.is_empty() {
             return;
         }
         let mut blocks = self.lock();
         let first = first_of(&blocks, range);
-        while let Some((start, _)) = blocks.range(first..range.end).next() {
-            let start = *start;
-            blocks.remove(&start);
-        }
+        let goes = |start: &u64, block: &mut Block| {
+            let lies_in = *start >= range.start && *start + block.length <= range.end;
+            lies_in || block.disk == Disk::Has
+        };
+        let gone = blocks.extract_if(first..range.end.max(first), goes);
+        gone.for_each(drop);
     }
 }
 
@@ -177,5 +232,25 @@ mod tests {
         assert_eq!([blocks.at(block(0)), blocks.at(block(1))], [None; 2]);
         blocks.let_go(ByteRange::new(0, u64::MAX));
         assert_eq!(blocks.first(block(1)), Err(8192));
+    }
+
+    #[test]
+    fn keeps_what_the_disk_does_not_have_yet() {
+        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
+        let blocks = Blocks::default();
+        let all = ByteRange::new(0, u64::MAX);
+        for n in 0..2 {
+            let charged = memory.take(4096).expect("there is some");
+            blocks.note_behind(block(n), n, (vec![n as u8; 4096].into(), charged));
+        }
+        blocks.let_go(block(0));
+        assert_eq!(blocks.first(block(0)).expect("nowhere else"), [0; 4096][..]);
+        blocks.written(0);
+        assert_eq!(blocks.first(all), Err(4096), "it was let go of before");
+        blocks.written(4096);
+        assert_eq!(blocks.first(block(1)).expect("kept"), [1; 4096][..]);
+        blocks.let_go(all);
+        assert!(blocks.first(block(1)).is_err());
+        assert_eq!(blocks.at(block(1)), Some((4096, 1)));
     }
 }

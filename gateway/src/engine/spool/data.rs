@@ -3,13 +3,14 @@
 //! Who writes a large object writes it once, from front to back, and it is sent at once. Through the
 //! file cache that would cost a fresh page for each of its pages, and push out what others read. So
 //! what is written in order is gathered into blocks (`tail`). Full ones go past the cache (`O_DIRECT`)
-//! both ways, and stay in memory until they are sent, as far as there is some (`blocks`). A small object is sent
-//! from memory, and has no file unless it must be durable; then the journal has its bytes.
+//! both ways, and stay in memory until they are sent, as far as there is some (`blocks`). Whoever writes
+//! does not wait for the disk while there is (`behind`). A small object is sent from memory, and has no file
+//! unless it must be durable; then the journal has its bytes.
 //!
 //! What fills no block, and small pieces elsewhere, go through the cache. Never both ways at once: what
 //! two writes of one page do, one past the cache and one through it, is undefined (open(2), NOTES);
 //! one after the other they are in order, for a direct write flushes and drops what the cache has of
-//! its range.
+//! its range. So before anything else is written, or made durable, all blocks are that wait to be.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,12 +21,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use bytes::{Buf as _, Bytes};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::blocks::{Blocks, Memory};
+use super::behind::Behind;
+use super::blocks::{Blocks, Charged, Memory};
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
 use crate::origin::Crc64;
 use crate::plan::{ByteRange, Extents};
 use crate::store::direct::{self, PAGE};
+
+mod read;
 
 /// What is read at a time: with several parts on their way, memory holds so much of each twice.
 pub(in crate::engine) const FRAME: u64 = BLOCK;
@@ -41,8 +45,10 @@ pub(super) struct Data {
     file: OnceLock<File>,
     /// The same, past the cache; opened with the first block.
     direct: OnceLock<File>,
-    /// Held by who writes past the cache, or may have to wait for who does.
+    /// Held by who writes to the file, but for what is written behind its writers.
     end: Mutex<End>,
+    /// Grows only while `end` is held.
+    behind: Behind,
     blocks: Blocks,
     memory: Memory,
 }
@@ -52,6 +58,8 @@ pub(super) struct Data {
 struct End {
     /// The file system does not know direct writes, and there is no tail.
     is_cached: bool,
+    /// It does: a block was written so.
+    is_direct: bool,
     tail: Tail,
     kept: Option<Kept>,
     /// What was kept is in the file by now, or gone.
@@ -90,6 +98,7 @@ impl Data {
             file: OnceLock::new(),
             direct: OnceLock::new(),
             end: Mutex::default(),
+            behind: Behind::default(),
             blocks: Blocks::default(),
             memory,
         }
@@ -151,20 +160,74 @@ impl Data {
         }
     }
 
-    /// Takes bytes in that fill no block, and so need no disk. Does not block.
-    pub(super) fn take_in(&self, offset: u64, bytes: &[u8]) -> bool {
-        self.end_now().is_some_and(|mut end| {
-            !end.is_cached
-                && end.kept.is_none()
-                && end.tail.reaches(offset)
-                && bytes.len() < Tail::room(offset)
-                && end.tail.push(offset, bytes, &self.memory)
-        })
+    /// Takes bytes in that need no disk for now: they fill no block, or one that can be written behind
+    /// their writer. Does not block.
+    pub(super) fn take_in(&self, offset: u64, bytes: &Bytes) -> bool {
+        let whole = self.whole(offset, bytes);
+        let end = self.end_now();
+        end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, whole))
+    }
+
+    /// Of bytes that are a block as they are: its checksum, and memory to keep it.
+    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(u64, Charged)> {
+        let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
+        let can_wait = is_whole && self.behind.has_room();
+        let charged = can_wait.then(|| self.memory.take(BLOCK)).flatten()?;
+        Some((Crc64::of(bytes), charged))
+    }
+
+    fn take_now(
+        &self,
+        end: &mut End,
+        offset: u64,
+        bytes: &Bytes,
+        whole: Option<(u64, Charged)>,
+    ) -> bool {
+        let needs_file = end.is_cached || end.kept.is_some() || self.behind.has_failed();
+        if needs_file || !end.tail.reaches(offset) {
+            return false;
+        }
+        let room = Tail::room(offset);
+        if bytes.len() < room {
+            return end.tail.push(offset, bytes, &self.memory);
+        }
+        let start = match end.tail.is_empty() {
+            true => offset,
+            false => end.tail.range().start,
+        };
+        let range = ByteRange::new(start, offset + room as u64);
+        let can_wait = end.is_direct && self.behind.has_room() && !self.behind.meets(range);
+        if bytes.len() > room || !can_wait {
+            return false;
+        }
+        let (block, crc64, charged) = match whole {
+            Some((crc64, charged)) if end.tail.is_empty() => (bytes.clone(), crc64, charged),
+            _ => {
+                let Some(charged) = self.memory.take(BLOCK) else {
+                    return false;
+                };
+                if !end.tail.push(offset, bytes, &self.memory) {
+                    return false;
+                }
+                let crc64 = Crc64::of(end.tail.bytes());
+                (end.tail.take(), crc64, charged)
+            }
+        };
+        self.blocks
+            .note_behind(range, crc64, (block.clone(), charged));
+        self.behind.push(range, block);
+        true
     }
 
     /// Writes bytes at their place. After an error those of the range are undefined.
     pub(super) fn write(&self, mut offset: u64, mut bytes: Bytes) -> io::Result<()> {
+        self.behind.make_room(self.to_disk())?;
+        let whole = self.whole(offset, &bytes);
         let mut end = self.end();
+        // Somebody had the end before, or there was no room.
+        if self.take_now(&mut end, offset, &bytes, whole) {
+            return Ok(());
+        }
         self.move_kept(&mut end)?;
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
@@ -227,6 +290,7 @@ impl Data {
     }
 
     fn write_cached(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.settle()?;
         let end = offset + bytes.len() as u64;
         self.blocks.forget(ByteRange::new(offset, end));
         self.file()?.write_all_at(bytes, offset)
@@ -240,6 +304,7 @@ impl Data {
             let charged = self.memory.take(BLOCK);
             let kept = charged.map(|charged| (block, charged));
             self.blocks.note(range, crc64, kept);
+            end.is_direct = true;
         } else {
             end.is_cached = true;
             self.write_cached(offset, &block)?;
@@ -256,7 +321,11 @@ impl Data {
         if end.tail.is_full() && !end.is_cached {
             if self.write_past(range.start, end.tail.bytes())? {
                 let crc64 = Crc64::of(end.tail.bytes());
-                self.blocks.note(range, crc64, end.tail.take(&self.memory));
+                let charged = self.memory.take(BLOCK);
+                let kept = charged.map(|charged| (end.tail.take(), charged));
+                self.blocks.note(range, crc64, kept);
+                end.tail.clear();
+                end.is_direct = true;
                 return Ok(());
             }
             end.is_cached = true;
@@ -268,6 +337,7 @@ impl Data {
 
     /// Writes pages past the cache; `false`: the file system does not know that.
     fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        self.settle()?;
         // Before: what fails half way is neither.
         self.blocks
             .forget(ByteRange::new(offset, offset + bytes.len() as u64));
@@ -278,6 +348,42 @@ impl Data {
         }
     }
 
+    /// How a block is written that waits to be.
+    fn to_disk(&self) -> impl Fn(ByteRange, &Bytes) -> io::Result<()> {
+        |range, block| {
+            match self.direct()?.write_all_at(block, range.start) {
+                Ok(()) => self.blocks.written(range.start),
+                // Its place does not suit the file system, which took the first.
+                Err(error) if direct::is_unsupported(&error) => {
+                    self.file()?.write_all_at(block, range.start)?;
+                    self.blocks.forget(range);
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        }
+    }
+
+    /// Returns once the file has what it should have, but for the tail.
+    fn settle(&self) -> io::Result<()> {
+        self.behind.settle(self.to_disk())
+    }
+
+    /// Whether blocks wait to be written and nobody sees to it; the caller does from now on.
+    pub(super) fn wants_tending(&self) -> bool {
+        self.behind.wants_tending()
+    }
+
+    /// Writes the blocks that wait to be.
+    pub(super) fn tend(&self) {
+        self.behind.tend(self.to_disk());
+    }
+
+    /// Has what waits to be written not be: the file goes. Who still reads has it in memory.
+    pub(super) fn abandon(&self) {
+        self.behind.discard();
+    }
+
     /// Puts what a journal has into the file.
     fn move_kept(&self, end: &mut End) -> io::Result<()> {
         if let Some(kept) = &end.kept {
@@ -286,107 +392,6 @@ impl Data {
             end.moved = true;
         }
         Ok(())
-    }
-
-    /// Reads a range; what was never written is zero.
-    pub(super) fn read(&self, range: ByteRange) -> io::Result<Bytes> {
-        let first = self.first(range)?;
-        if first.len() as u64 == range.len() {
-            return Ok(first);
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0));
-        bytes.extend_from_slice(&first);
-        while (bytes.len() as u64) < range.len() {
-            let rest = ByteRange::new(range.start + bytes.len() as u64, range.end);
-            bytes.extend_from_slice(&self.first(rest)?);
-        }
-        Ok(bytes.into())
-    }
-
-    /// The first bytes of a range that are in one place.
-    pub(super) fn first(&self, range: ByteRange) -> io::Result<Bytes> {
-        let end = self.end();
-        let mut until = match self.in_memory(&end.tail, range) {
-            Ok(bytes) => return Ok(bytes),
-            Err(until) => until,
-        };
-        if let Some(kept) = &end.kept {
-            let rest = ByteRange::new(range.start, until);
-            match kept.range.intersect(rest) {
-                Some(within) if within.start == range.start => return kept.read(within),
-                Some(within) => until = within.start,
-                None => {}
-            }
-        }
-        drop(end);
-        let range = ByteRange::new(range.start, until);
-        match (self.blocks.at(range), self.direct.get()) {
-            (Some((length, _)), Some(direct)) => self.read_block(direct, range.start, length),
-            _ => self.read_file(range),
-        }
-    }
-
-    /// Reads a block past the cache: it is read once, and others need the memory more.
-    fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
-        let mut block = self.memory.blocks.take();
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        direct.read_exact_at(block.grown(length), offset)?;
-        Ok(Bytes::from_owner(block))
-    }
-
-    /// The checksum of the first bytes of a range, and how many they are.
-    pub(super) fn crc64(&self, range: ByteRange) -> io::Result<(u64, u64)> {
-        let end = self.end();
-        if let Some((length, crc64)) = self.blocks.at(range) {
-            let block = ByteRange::new(range.start, range.start + length);
-            // The tail may have newer bytes of it.
-            if end.tail.range().intersect(block).is_none() {
-                return Ok((crc64, length));
-            }
-        }
-        drop(end);
-        let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME));
-        let bytes = self.first(piece)?;
-        Ok((Crc64::of(&bytes), bytes.len() as u64))
-    }
-
-    /// The same, if no disk has to be read for it. Does not block.
-    pub(super) fn at_hand(&self, range: ByteRange) -> Option<Bytes> {
-        let end = self.end_now()?;
-        self.in_memory(&end.tail, range).ok()
-    }
-
-    /// The first bytes of a range that are in memory; or where in the range there are some, which is
-    /// its end if there are none.
-    fn in_memory(&self, tail: &Tail, range: ByteRange) -> Result<Bytes, u64> {
-        if let Some(bytes) = tail.from(range.start) {
-            let most = usize::try_from(range.len()).unwrap_or(usize::MAX);
-            return Ok(Bytes::copy_from_slice(&bytes[..bytes.len().min(most)]));
-        }
-        let mut end = range.end;
-        if !tail.is_empty() && tail.range().start > range.start {
-            end = end.min(tail.range().start);
-        }
-        self.blocks.first(ByteRange::new(range.start, end))
-    }
-
-    fn read_file(&self, range: ByteRange) -> io::Result<Bytes> {
-        let length = usize::try_from(range.len()).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        let Some(file) = self.file.get() else {
-            return Ok(bytes.into());
-        };
-        let mut done = 0;
-        while done < length {
-            let at = range.start + done as u64;
-            match file.read_at(&mut bytes[done..], at) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(bytes.into())
     }
 
     /// Whether a journal has bytes of it that are nowhere else.
@@ -418,6 +423,7 @@ impl Data {
             return Ok(false);
         }
         let file = self.file()?;
+        self.settle()?;
         self.put_away(&mut end)?;
         // Of many that are closed and wait to be committed none holds a buffer.
         end.tail = Tail::default();
@@ -467,7 +473,7 @@ impl Data {
         }
     }
 
-    /// A range goes: the tail with it, if all of it does; else what is in it goes into the file first.
+    /// A range goes: what of it is in memory only needs no disk for that.
     fn touch(&self, range: ByteRange) -> io::Result<()> {
         let mut end = self.end();
         match &end.kept {
@@ -478,11 +484,11 @@ impl Data {
             Some(kept) if kept.range.intersect(range).is_some() => self.move_kept(&mut end)?,
             _ => {}
         }
-        match end.tail.range().intersect(range) {
-            Some(within) if within == end.tail.range() => end.tail.clear(),
-            Some(_) => self.put_away(&mut end)?,
-            None => {}
+        let punched = |bytes: &Bytes, hole| self.memory.punched(bytes, hole);
+        for (block, bytes) in self.behind.punch(range, punched) {
+            self.blocks.replace(block.start, Crc64::of(&bytes), bytes);
         }
+        end.tail.punch(range);
         Ok(())
     }
 }

@@ -104,21 +104,34 @@ impl SpoolFile {
     /// Does what blocks where that is allowed.
     pub(in crate::engine) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let file = self.clone();
         let done = spawn_blocking(move || work(&file)).await;
         done.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    /// Writes data at its place.
-    pub(in crate::engine) fn write(&self, offset: u64, bytes: Bytes) -> io::Result<()> {
-        self.data.write(offset, bytes)
+    /// Writes data at its place. An error may be of what was written before, which is there all the same
+    /// and is tried again; see `data`.
+    pub(in crate::engine) fn write(self: &Arc<Self>, offset: u64, bytes: Bytes) -> io::Result<()> {
+        let written = self.data.write(offset, bytes);
+        self.tend();
+        written
     }
 
-    /// The same, if that needs no disk. Does not block.
-    pub(in crate::engine) fn take_in(&self, offset: u64, bytes: &[u8]) -> bool {
-        self.data.take_in(offset, bytes)
+    /// The same, if nobody has to wait for a disk. Does not block.
+    pub(in crate::engine) fn take_in(self: &Arc<Self>, offset: u64, bytes: &Bytes) -> bool {
+        let taken = self.data.take_in(offset, bytes);
+        self.tend();
+        taken
+    }
+
+    /// Sees to it that what waits to be written is.
+    fn tend(self: &Arc<Self>) {
+        if self.data.wants_tending() {
+            let file = self.clone();
+            spawn_blocking(move || file.data.tend());
+        }
     }
 
     /// Reads data; what was never written is zero.
@@ -248,6 +261,7 @@ impl SpoolFile {
 
     /// Takes away what there is: the journal first, durably, for data without one is nothing.
     pub(in crate::engine) fn remove(&self) {
+        self.data.abandon();
         if let Err(error) = self.journal().log.remove() {
             tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
         }
@@ -258,7 +272,7 @@ impl SpoolFile {
 
     /// The same, where blocking is allowed.
     pub(in crate::engine) async fn removed(self: Arc<Self>) -> io::Result<()> {
-        let remove = |file: &Self| {
+        let remove = |file: &Arc<Self>| {
             file.remove();
             Ok(())
         };
@@ -303,12 +317,17 @@ mod tests {
 
     fn folder() -> (tempfile::TempDir, Arc<Slots>) {
         let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let slots = Slots::new(directory.path(), None);
         (directory, slots)
     }
 
-    fn draft(slots: &Arc<Slots>, id: u64) -> SpoolFile {
-        SpoolFile::new(slots.clone(), id, Begin::of("key"), memory())
+    fn draft(slots: &Arc<Slots>, id: u64) -> Arc<SpoolFile> {
+        Arc::new(SpoolFile::new(
+            slots.clone(),
+            id,
+            Begin::of("key"),
+            memory(),
+        ))
     }
 
     /// A file on a disk that has no room. By a name of its own, for it may be removed.
@@ -415,7 +434,7 @@ mod tests {
             let file = draft(&slots, id);
             file.write(0, vec![byte; length].into()).expect("written");
             file.sync(&[wrote(length as u64)]).expect("synced");
-            let reader = Arc::new(file);
+            let reader = file;
             let writer = reader.clone();
             writer.remove();
             drop(writer);

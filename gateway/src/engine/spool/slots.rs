@@ -33,6 +33,8 @@ const LONGEST: u64 = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Slots {
     directory: PathBuf,
+    /// What keeps other processes out, as long as one draft may still be written to.
+    _lock: Option<File>,
     spare: Mutex<Vec<Arc<Named>>>,
     /// Held while some are made.
     making: Mutex<()>,
@@ -63,9 +65,10 @@ enum State {
 }
 
 impl Slots {
-    pub(super) fn new(directory: &Path) -> Arc<Self> {
+    pub(super) fn new(directory: &Path, lock: Option<File>) -> Arc<Self> {
         Arc::new(Self {
             directory: directory.to_owned(),
+            _lock: lock,
             spare: Mutex::default(),
             making: Mutex::default(),
         })
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn one_is_used_again_once_it_is_blank_and_nobody_has_it() {
         let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let slots = Slots::new(directory.path(), None);
         let mut first = slots.take().expect("made");
         assert_eq!(names(directory.path()), BATCH);
         first.file().write_all_at(b"a journal", 0).expect("written");
@@ -244,7 +247,7 @@ mod tests {
     #[test]
     fn what_is_too_much_goes() {
         let directory = tempfile::tempdir().expect("a folder");
-        let slots = Slots::new(directory.path());
+        let slots = Slots::new(directory.path(), None);
         let taken = (0..SPARE + 10).map(|_| slots.take().expect("made"));
         for mut slot in Vec::from_iter(taken) {
             slot.file().set_len(LONGEST + 1).expect("grown");

@@ -98,18 +98,28 @@ impl Tail {
         self.bytes.truncate(left);
     }
 
+    /// Forgets the bytes of a range: those in its midst are zero from now on, others are not there.
+    pub(super) fn punch(&mut self, range: ByteRange) {
+        let tail = self.range();
+        let Some(hole) = tail.intersect(range) else {
+            return;
+        };
+        let within = hole.within(tail.start);
+        if hole.end == tail.end {
+            self.bytes.truncate(within.start);
+        } else {
+            let length = self.bytes().len();
+            self.bytes.grown(length)[within].fill(0);
+        }
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.bytes.truncate(0);
     }
 
-    /// Empties it. What was in it, if there is memory to keep that.
-    pub(super) fn take(&mut self, memory: &Memory) -> Option<(Bytes, Charged)> {
-        let Some(charged) = memory.take(BLOCK) else {
-            self.clear();
-            return None;
-        };
-        let bytes = std::mem::take(&mut self.bytes);
-        Some((Bytes::from_owner(bytes), charged))
+    /// Empties it: what was in it, for who has memory for that.
+    pub(super) fn take(&mut self) -> Bytes {
+        Bytes::from_owner(std::mem::take(&mut self.bytes))
     }
 }

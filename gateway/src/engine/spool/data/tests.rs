@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use super::*;
 use crate::engine::Budget;
 
+mod behind;
+
 const MIB: u64 = 1 << 20;
 
 fn data(directory: &Path, memory: u64) -> Data {
@@ -56,19 +58,23 @@ fn exchange(data: &mut Data, file: Option<File>, direct: Option<File>) {
 struct Truth<'a>(&'a Data, Vec<u8>);
 
 impl Truth<'_> {
-    fn put(&mut self, at: u64, bytes: &[u8]) {
+    fn write(&mut self, at: u64, bytes: &[u8]) {
         let (start, end) = (at as usize, at as usize + bytes.len());
         let longer = self.1.len().max(end);
         self.1.resize(longer, 0);
         self.1[start..end].copy_from_slice(bytes);
-        if !self.0.take_in(at, bytes) {
-            // Of the kernel's, and of anybody else's.
-            let bytes = match at % 3 {
-                0 => bytes.to_vec().into(),
-                _ => self.0.memory.copy(bytes),
-            };
+        // Of the kernel's, and of anybody else's.
+        let bytes = match at % 3 {
+            1 => bytes.to_vec().into(),
+            _ => self.0.memory.copy(bytes),
+        };
+        if !self.0.take_in(at, &bytes) {
             self.0.write(at, bytes).expect("written");
         }
+    }
+
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        self.write(at, bytes);
         self.reads();
         let some = ByteRange::new(at / 2 + 1, at / 2 + MIB);
         let found = self.0.first(some).expect("read");
@@ -173,7 +179,7 @@ fn a_checksum_is_of_what_was_written_last() {
 fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     let directory = tempfile::tempdir().expect("a folder");
     let data = data(directory.path(), 64 * MIB);
-    assert!(data.take_in(0, &pattern(1, 8192)) && data.take_in(8192, b"more"));
+    assert!(data.take_in(0, &pattern(1, 8192).into()) && data.take_in(8192, &"more".into()));
     let some = ByteRange::new(8190, 9000);
     assert_eq!(data.at_hand(some).expect("there").len(), 6);
     let journal = journal(directory.path());
@@ -245,7 +251,7 @@ fn a_write_that_fails_leaves_what_was_written_before() {
     if !can_direct(directory.path()) {
         return;
     }
-    assert!(data.take_in(0, &pattern(1, 5000)));
+    assert!(data.take_in(0, &pattern(1, 5000).into()));
     let full = OpenOptions::new().write(true).open("/dev/full");
     let full = full.expect("there is one");
     let other = full.try_clone().expect("cloned");
