@@ -161,7 +161,7 @@ impl Data {
     }
 
     /// Takes bytes in that need no disk for now: they fill no block, or one that can be written behind
-    /// their writer. Does not block.
+    /// their writer, and begin another. Does not block.
     pub(super) fn take_in(&self, offset: u64, bytes: &Bytes) -> bool {
         let whole = self.whole(offset, bytes);
         let end = self.end_now();
@@ -197,7 +197,9 @@ impl Data {
         };
         let range = ByteRange::new(start, offset + room as u64);
         let can_wait = end.is_direct && self.behind.has_room() && !self.behind.meets(range);
-        if bytes.len() > room || !can_wait {
+        // What reaches into the next block begins the next tail.
+        let rest = bytes.len() - room;
+        if !can_wait || rest as u64 >= BLOCK || !end.tail.charge(rest, &self.memory) {
             return false;
         }
         let (block, crc64, charged) = match whole {
@@ -206,7 +208,7 @@ impl Data {
                 let Some(charged) = self.memory.take(BLOCK) else {
                     return false;
                 };
-                if !end.tail.push(offset, bytes, &self.memory) {
+                if !end.tail.push(offset, &bytes[..room], &self.memory) {
                     return false;
                 }
                 let crc64 = Crc64::of(end.tail.bytes());
@@ -216,7 +218,7 @@ impl Data {
         self.blocks
             .note_behind(range, crc64, (block.clone(), charged));
         self.behind.push(range, block);
-        true
+        rest == 0 || end.tail.push(range.end, &bytes[room..], &self.memory)
     }
 
     /// Writes bytes at their place. After an error those of the range are undefined.

@@ -78,18 +78,25 @@ impl Tail {
     }
 
     fn grow(&mut self, length: usize, memory: &Memory) -> bool {
-        let is_small = length <= SMALL;
-        if self.charged.is_none() && !is_small {
-            self.charged = memory.take(BLOCK);
+        if !self.charge(length, memory) {
+            return false;
         }
-        let mut larger = match (&self.charged, is_small) {
-            (Some(_), _) => memory.blocks.take(),
-            (None, true) => Block::new(length.next_power_of_two()),
-            (None, false) => return false,
+        let mut larger = match self.charged {
+            Some(_) => memory.blocks.take(),
+            None => Block::new(length.next_power_of_two()),
         };
         larger.push(self.bytes());
         self.bytes = larger;
         true
+    }
+
+    /// Sees to it that there is memory for so many bytes, up to a block, from its beginning on. `false`:
+    /// there is none.
+    pub(super) fn charge(&mut self, length: usize, memory: &Memory) -> bool {
+        if self.charged.is_none() && length > SMALL {
+            self.charged = memory.take(BLOCK);
+        }
+        length <= SMALL || self.charged.is_some()
     }
 
     /// Takes the last so many bytes back.

@@ -27,7 +27,8 @@ impl Data {
         Ok(bytes.into())
     }
 
-    /// The first bytes of a range that are in one place.
+    /// The first bytes of a range that are in one place. What is cut off meanwhile reads as zero, or is an
+    /// [`io::ErrorKind::UnexpectedEof`].
     pub(in crate::engine::spool) fn first(&self, range: ByteRange) -> io::Result<Bytes> {
         let end = self.end();
         let mut until = match self.in_memory(&end.tail, range) {
