@@ -27,7 +27,8 @@ impl Fetch {
         let had_charge = charge.is_some();
         let result = async {
             self.pay_in_turn(charge).await?;
-            let (core, key) = (self.fill.core.clone(), self.fill.key(self.next));
+            let (fill, key) = (self.fill.clone(), self.fill.key(self.next));
+            let core = &fill.core;
             let len = self.fill.chunk_len(self.next);
             drop(planned);
             let late = tiering::late(
@@ -37,7 +38,13 @@ impl Fetch {
                     .takes,
             );
             core.metrics.disk_reads.inc();
-            let mut read = core.chunks.get(&key, len);
+            let mut read: BoxFuture<'_, _> = Box::pin(async {
+                let found = core.chunks.get(&key, len).await;
+                if let Some((_, Tier::Disk)) = found {
+                    pins::found(core, &fill.id, &key);
+                }
+                found
+            });
             let found = tokio::select! {
                 biased;
                 found = &mut read => found,
@@ -48,12 +55,7 @@ impl Fetch {
                 () = self.late_disk(late) => return self.race(read).await,
             };
             match found {
-                Some((bytes, tier)) => {
-                    if tier == Tier::Disk {
-                        pins::found(&core, &self.fill.id, &key);
-                    }
-                    self.land(bytes);
-                }
+                Some((bytes, _)) => self.land(bytes),
                 // Read ahead, and nobody waits: the reader will ask if it ever gets there.
                 None if had_charge && self.fill.forget_unwanted(&self.part) => {
                     return Err(End::Unwanted);

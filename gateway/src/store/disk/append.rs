@@ -127,10 +127,17 @@ impl Writer {
             From::Queue(ticket) => {
                 if !log.queue.wants(key, ticket) || !log.index.insert(key, place) {
                     log.add_hole(key, place);
-                } else if log.queue.finish(key, ticket) {
-                    log.metrics.admitted.inc_by(len);
-                } else {
-                    log.forget(key, place);
+                    return;
+                }
+                match log.queue.finish(key, ticket) {
+                    Some(pin) => {
+                        log.metrics.admitted.inc_by(len);
+                        // As it was marked while it was written.
+                        if pin != chunk.pin {
+                            log.mark(key, pin);
+                        }
+                    }
+                    None => log.forget(key, place),
                 }
             }
             From::Place(old) => {

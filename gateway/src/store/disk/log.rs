@@ -122,7 +122,7 @@ impl Log {
         self.min_free.saturating_add(self.min_free / 4)
     }
 
-    /// Takes a chunk to be written, and to be kept from eviction by `pin`.
+    /// Takes a chunk to be written, and to be kept from eviction by `pin`; so is one that is there.
     pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         if let Some(refusal) = self.health.refusal() {
             return Err(refusal);
@@ -131,12 +131,18 @@ impl Log {
         if len == 0 || len > self.chunk {
             return Err(Refusal::Size);
         }
-        if self.index.find(&key).is_some() {
-            return Err(Refusal::Present);
+        let taken = match self.index.find(&key) {
+            Some(_) => Err(Refusal::Present),
+            None => self.queue.push(key, bytes, pin),
+        };
+        match taken {
+            Ok(()) => {
+                self.metrics.tier.inserts.inc();
+            }
+            Err(Refusal::Present) if !pin.is_none() => self.mark(&key, pin),
+            Err(_) => {}
         }
-        self.queue.push(key, bytes, pin)?;
-        self.metrics.tier.inserts.inc();
-        Ok(())
+        taken
     }
 
     /// Reads and verifies a chunk; `past`: past the file cache. Blocks for as long as the disk does.
@@ -195,6 +201,8 @@ impl Log {
 
     /// Has a chunk belong to another pin, or to none.
     pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        // First: once it has left the queue it is in the index.
+        self.queue.mark(key, pin);
         let Some(place) = self.index.mark(key, pin) else {
             return;
         };

@@ -20,8 +20,15 @@ pub(super) struct Queued {
     pub(super) bytes: Bytes,
     /// Tells it from another one that was put in under the same key later.
     pub(super) ticket: u64,
-    /// What is to keep it from eviction.
+    /// What is to keep it from eviction, unless it is marked until it is written.
     pub(super) pin: PinId,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    bytes: Bytes,
+    pin: PinId,
 }
 
 /// How far the end has come.
@@ -39,9 +46,9 @@ pub(super) enum Phase {
 #[derive(Debug, Default)]
 struct State {
     /// All that wait or are being written.
-    chunks: HashMap<ChunkKey, (u64, Bytes), Folded>,
+    chunks: HashMap<ChunkKey, Waiting, Folded>,
     /// Those that wait, in order; some were removed since.
-    order: VecDeque<(ChunkKey, u64, PinId)>,
+    order: VecDeque<(ChunkKey, u64)>,
     tickets: u64,
     nudged: bool,
     phase: Phase,
@@ -84,7 +91,8 @@ impl Queue {
         if self.bytes() == 0 {
             return None;
         }
-        self.lock().chunks.get(key).map(|(_, bytes)| bytes.clone())
+        let state = self.lock();
+        state.chunks.get(key).map(|waiting| waiting.bytes.clone())
     }
 
     /// Whether the chunk waits or is being written.
@@ -108,8 +116,9 @@ impl Queue {
         self.bytes.fetch_add(size, Ordering::Release);
         state.tickets += 1;
         let ticket = state.tickets;
-        state.chunks.insert(key, (ticket, bytes));
-        state.order.push_back((key, ticket, pin));
+        let waiting = Waiting { ticket, bytes, pin };
+        state.chunks.insert(key, waiting);
+        state.order.push_back((key, ticket));
         self.wake.notify_one();
         Ok(())
     }
@@ -119,8 +128,18 @@ impl Queue {
         if self.bytes() == 0 {
             return;
         }
-        if let Some((_, bytes)) = self.lock().chunks.remove(key) {
-            self.bytes.fetch_sub(pages(bytes.len()), Ordering::Release);
+        if let Some(waiting) = self.lock().chunks.remove(key) {
+            self.release(&waiting);
+        }
+    }
+
+    /// Has a chunk that waits or is being written belong to another pin, or to none.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        if self.bytes() == 0 {
+            return;
+        }
+        if let Some(waiting) = self.lock().chunks.get_mut(key) {
+            waiting.pin = pin;
         }
     }
 
@@ -129,20 +148,19 @@ impl Queue {
     pub(super) fn take(&self, most: u64) -> Vec<Queued> {
         let mut state = self.lock();
         let (mut batch, mut size) = (Vec::new(), 0);
-        while let Some((key, ticket, pin)) = state.order.front().copied() {
-            if let Some((current, bytes)) = state.chunks.get(&key)
-                && *current == ticket
+        while let Some((key, ticket)) = state.order.front().copied() {
+            if let Some(waiting) = state.chunks.get(&key)
+                && waiting.ticket == ticket
             {
-                size += pages(bytes.len());
+                size += pages(waiting.bytes.len());
                 if size > most && !batch.is_empty() {
                     break;
                 }
-                let bytes = bytes.clone();
                 batch.push(Queued {
                     key,
-                    bytes,
+                    bytes: waiting.bytes.clone(),
                     ticket,
-                    pin,
+                    pin: waiting.pin,
                 });
             }
             state.order.pop_front();
@@ -153,23 +171,25 @@ impl Queue {
     /// Whether a chunk that was taken is still wanted.
     pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
         let state = self.lock();
-        state
-            .chunks
-            .get(key)
-            .is_some_and(|(current, _)| *current == ticket)
+        let waiting = state.chunks.get(key);
+        waiting.is_some_and(|waiting| waiting.ticket == ticket)
     }
 
-    /// Lets go of a chunk that was taken; says whether it was still wanted.
-    pub(super) fn finish(&self, key: &ChunkKey, ticket: u64) -> bool {
+    /// Lets go of a chunk that was taken. What is to keep it by now, if it was still wanted.
+    pub(super) fn finish(&self, key: &ChunkKey, ticket: u64) -> Option<PinId> {
         let mut state = self.lock();
-        match state.chunks.get(key) {
-            Some((current, bytes)) if *current == ticket => {
-                self.bytes.fetch_sub(pages(bytes.len()), Ordering::Release);
-                state.chunks.remove(key);
-                true
-            }
-            _ => false,
+        if state.chunks.get(key)?.ticket != ticket {
+            return None;
         }
+        let waiting = state.chunks.remove(key)?;
+        self.release(&waiting);
+        Some(waiting.pin)
+    }
+
+    /// Under the lock: a chunk has left the queue.
+    fn release(&self, waiting: &Waiting) {
+        let size = pages(waiting.bytes.len());
+        self.bytes.fetch_sub(size, Ordering::Release);
     }
 
     /// Lets go of all; says how many those were.
@@ -259,7 +279,7 @@ mod tests {
         assert_eq!(batch.len(), 2);
         assert!(queue.get(&key(1)).is_some(), "readable while it is written");
         for taken in &batch {
-            assert!(queue.finish(&taken.key, taken.ticket));
+            assert!(queue.finish(&taken.key, taken.ticket).is_some());
         }
         assert_eq!(queue.bytes(), 0);
         assert_eq!(queue.get(&key(1)), None);
@@ -292,9 +312,21 @@ mod tests {
         queue.remove(&key(1));
         queue.push(key(1), chunk(20), PinId::NONE).expect("room");
         assert!(!queue.wants(&key(1), old.ticket));
-        assert!(!queue.finish(&key(1), old.ticket));
+        assert_eq!(queue.finish(&key(1), old.ticket), None);
         assert_eq!(queue.get(&key(1)), Some(chunk(20)));
         assert_eq!(queue.take(1 << 20).len(), 1);
+    }
+
+    #[test]
+    fn what_is_marked_while_it_waits_or_is_written_is_so_in_the_end() {
+        let queue = Queue::new(1 << 20);
+        let [first, second] = [1, 2].map(PinId::from_number);
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
+        queue.mark(&key(1), first);
+        let taken = &queue.take(1 << 20)[0];
+        assert_eq!(taken.pin, first);
+        queue.mark(&key(1), second);
+        assert_eq!(queue.finish(&key(1), taken.ticket), Some(second));
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Writer {
         };
         for chunk in &batch {
             if let From::Queue(ticket) = chunk.from
-                && self.log.queue.finish(&chunk.key, ticket)
+                && self.log.queue.finish(&chunk.key, ticket).is_some()
                 && let Some(refusal) = refusal
             {
                 self.log.metrics.refused(refusal);

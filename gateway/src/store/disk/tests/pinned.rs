@@ -139,6 +139,41 @@ fn a_chunk_is_pinned_and_let_go_of_where_it_lies() {
     assert_eq!(rig.count(0..40), 9);
 }
 
+/// It counts as found on disk while it waits to be written.
+#[test]
+fn a_chunk_that_waits_is_pinned_and_let_go_of_too() {
+    let mut rig = Rig::new(CAPACITY);
+    let pin = rig.pin("a", u64::MAX);
+    for number in 0..4 {
+        let pin = if number < 2 { PinId::NONE } else { pin };
+        let offered = rig.log.offer(key(number), content(number), pin);
+        offered.expect("taken");
+    }
+    rig.log.mark(&key(0), pin);
+    let again = rig.log.offer(key(1), content(1), pin);
+    assert_eq!(again, Err(Refusal::Present));
+    rig.log.mark(&key(2), PinId::NONE);
+    rig.come_to_rest();
+    assert_eq!(rig.pinned(0..4), [0, 1, 3]);
+    rig.reopen();
+    assert_eq!(rig.pinned(0..4), [0, 1, 3]);
+}
+
+/// The origin brought it as well, for a pin that came after it.
+#[test]
+fn a_chunk_that_is_offered_again_is_pinned_where_it_lies() {
+    let mut rig = Rig::new(CAPACITY);
+    rig.fill(0..2);
+    let pin = rig.pin("a", u64::MAX);
+    for (number, pin) in [(0, pin), (1, PinId::NONE)] {
+        let again = rig.log.offer(key(number), content(number), pin);
+        assert_eq!(again, Err(Refusal::Present));
+    }
+    rig.come_to_rest();
+    rig.reopen();
+    assert_eq!(rig.pinned(0..2), [0]);
+}
+
 /// Others fill the file system: they get their space, pinned or not, and there is an end to it.
 #[test]
 fn min_free_goes_before_pins() {
