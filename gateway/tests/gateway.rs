@@ -62,6 +62,10 @@ async fn reads_purges_and_is_warm_after_an_orderly_restart() {
 
     let gateway = world.start("ttl = \"1h\"").await;
     gateway.ready().await;
+    let stat = gateway.look("/stat?path=/films/a%20b.bin").await.text();
+    let stat: serde_json::Value = serde_json::from_str(&stat).expect("JSON");
+    let on_disk = stat["objects"][0]["bytes"]["disk"].as_u64();
+    assert!(on_disk.expect("a number") > 30 << 18, "{stat}");
     let got = gateway.get("/films/a%20b.bin", &[]).await;
     assert!(
         got.body == long && cache(&got).contains("hit"),
@@ -77,7 +81,7 @@ async fn reads_purges_and_is_warm_after_an_orderly_restart() {
     let resolves = ["tidegate_resolves_total"];
     assert_eq!(gateway.metric(&resolves).await, 0, "all of it was known");
     let from_disk = ["tidegate_store_hits_total{", "tier=\"disk\""];
-    assert!(gateway.metric(&from_disk).await > 30);
+    assert!(gateway.metric(&from_disk).await > 0);
     gateway.stop().await;
 }
 

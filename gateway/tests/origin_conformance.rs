@@ -27,6 +27,9 @@ mod fake_s3;
 #[cfg(feature = "real-parts")]
 #[path = "support/minio.rs"]
 mod minio;
+#[cfg(feature = "real-parts")]
+#[path = "support/ports.rs"]
+mod ports;
 #[path = "support/s3s.rs"]
 mod s3s_fs_server;
 

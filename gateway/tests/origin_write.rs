@@ -23,6 +23,9 @@ mod bucket;
 #[cfg(feature = "real-parts")]
 #[path = "support/minio.rs"]
 mod minio;
+#[cfg(feature = "real-parts")]
+#[path = "support/ports.rs"]
+mod ports;
 
 const MIB: usize = 1 << 20;
 

@@ -18,6 +18,8 @@ mod gateway;
 mod minio;
 #[path = "support/nginx.rs"]
 mod nginx;
+#[path = "support/ports.rs"]
+mod ports;
 
 use bucket::Bucket;
 use gateway::{Got, Whole, ask};

@@ -26,6 +26,8 @@ mod gateway;
 mod minio;
 #[path = "support/mount.rs"]
 mod mount;
+#[path = "support/ports.rs"]
+mod ports;
 
 use bucket::Bucket;
 use fake_s3::FakeS3;

@@ -19,6 +19,8 @@ mod gateway;
 mod minio;
 #[path = "support/mount.rs"]
 mod mount;
+#[path = "support/ports.rs"]
+mod ports;
 
 #[path = "real_mount_proof/examples.rs"]
 mod examples;

@@ -26,6 +26,8 @@ mod gateway;
 mod minio;
 #[path = "support/mount.rs"]
 mod mount;
+#[path = "support/ports.rs"]
+mod ports;
 
 use bucket::Bucket;
 use desk::{Desk, LONG, MIB, PART, behind_a_door, sample, stored, until};

@@ -264,7 +264,18 @@ async fn what_was_written_survives_a_stop_without_closing() {
     let store = open(&settings).await;
     fill(&store, 300).await;
     drop(store);
-    let store = open(&settings).await;
+    // A writer that the disk holds up keeps the folder until it is through.
+    let mut store = None;
+    eventually("nobody has the folder", || {
+        store = match Tiers::open(&settings, &mut Registry::default()) {
+            Err(StoreError::InUse { .. }) => None,
+            opened => Some(opened.expect("opens")),
+        };
+        store.is_some()
+    })
+    .await;
+    let store = store.expect("opened");
+    store.loaded().await;
     assert_eq!(sound(&store, 300).await, 300);
 }
 

@@ -15,6 +15,8 @@ use tidegate::plan::{ByteRange, ObjectKey, RangeSpec};
 mod bucket;
 #[path = "support/minio.rs"]
 mod minio;
+#[path = "support/ports.rs"]
+mod ports;
 #[path = "support/writers.rs"]
 mod writers;
 

@@ -20,8 +20,9 @@ use crate::bucket::Bucket;
 use crate::desk::{PART, stored, until};
 use crate::draw::Draw;
 use crate::gateway::ask;
-use crate::minio::{Minio, free_address};
+use crate::minio::Minio;
 use crate::mount::{Folder, blocking, origin};
+use crate::ports::free_addr;
 use crate::{close, count};
 
 /// How many names there are: most files overwrite one that was there.
@@ -124,7 +125,7 @@ struct House {
 impl House {
     fn build(minio: &Minio) -> Self {
         let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
-        let (http, admin) = (free_address(), free_address());
+        let (http, admin) = (free_addr(), free_addr().to_string());
         let origin = origin(&minio.settings("media"))
             .replace("[admin]\n", &format!("[admin]\nlisten = \"{admin}\"\n"));
         let toml = format!(

@@ -1,12 +1,13 @@
 //! A real MinIO, started for one test and stopped with it.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate::origin::Settings;
 use tidegate::origin::settings::Credentials;
+
+use crate::ports::free_addr;
 
 /// A running MinIO over a folder of its own.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Minio {
     pub(crate) async fn start() -> Self {
         let binary = std::env::var("TIDEGATE_MINIO").unwrap_or_else(|_| "minio".to_owned());
         let folder = tempfile::tempdir().expect("a folder");
-        let address = free_address();
+        let address = free_addr().to_string();
         let child = Command::new(&binary)
             .args(["server", "--quiet", "--address", &address])
             .arg(folder.path())
@@ -80,12 +81,6 @@ impl Drop for Minio {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// An address of this machine that was free just now.
-pub(crate) fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    listener.local_addr().expect("bound").to_string()
 }
 
 async fn is_ready(address: &str) -> std::io::Result<bool> {

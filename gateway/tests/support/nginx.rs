@@ -13,7 +13,9 @@ use tempfile::TempDir;
 #[path = "process.rs"]
 mod process;
 
-use process::{Process, free_addr};
+use process::Process;
+
+use crate::ports::free_addr;
 
 /// A running nginx.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A child process that ends with the test: started in the foreground, stopped by process id.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -57,12 +57,4 @@ impl Drop for Process {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-}
-
-/// A loopback address that nothing listens on at this moment.
-pub(crate) fn free_addr() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
 }

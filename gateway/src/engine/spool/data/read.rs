@@ -10,6 +10,7 @@ use super::super::tail::Tail;
 use super::{Data, FRAME};
 use crate::origin::Crc64;
 use crate::plan::ByteRange;
+use crate::store::direct::PAGE;
 
 impl Data {
     /// Reads a range; what was never written is zero.
@@ -57,7 +58,18 @@ impl Data {
     fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
         let mut block = self.memory.blocks.take();
         let length = usize::try_from(length).map_err(io::Error::other)?;
-        direct.read_exact_at(block.grown(length), offset)?;
+        let (bytes, mut done) = (block.grown(length), 0);
+        while done < length {
+            match direct.read_at(&mut bytes[done..], offset + done as u64) {
+                // It was cut off, and cannot be read on from there.
+                Ok(read) if read == 0 || !(read as u64).is_multiple_of(PAGE) => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(Bytes::from_owner(block))
     }
 
