@@ -27,8 +27,9 @@ const SHARE: u64 = 100;
 const AT_ONCE: u64 = 1 << 20;
 
 /// What a connection that is given up has sent beyond what was read: it sits in the buffers of both
-/// sides. A second request costs that much, or what is still to come if that is less.
-const BUFFERED: u64 = 1 << 20;
+/// sides, which grow to some mebibytes. A second request costs that much, or what is still to come if that
+/// is less.
+const BUFFERED: u64 = 4 << 20;
 
 impl Fetch {
     /// Asks, and asks again when the answer is late.
