@@ -139,7 +139,8 @@ impl Log {
             Ok(()) => {
                 self.metrics.tier.inserts.inc();
             }
-            Err(Refusal::Present) if !pin.is_none() => self.mark(&key, pin),
+            // Not by one that is gone by now: another may have it.
+            Err(Refusal::Present) if self.index.ledger.keeps(pin) => self.mark(&key, pin),
             Err(_) => {}
         }
         taken

@@ -164,8 +164,10 @@ fn a_chunk_that_waits_is_pinned_and_let_go_of_too() {
 fn a_chunk_that_is_offered_again_is_pinned_where_it_lies() {
     let mut rig = Rig::new(CAPACITY);
     rig.fill(0..2);
+    let gone = rig.pin("a", u64::MAX);
+    rig.pins.remove(ORIGIN, "a").expect("it is there");
     let pin = rig.pin("a", u64::MAX);
-    for (number, pin) in [(0, pin), (1, PinId::NONE)] {
+    for (number, pin) in [(0, pin), (0, gone), (1, PinId::NONE)] {
         let again = rig.log.offer(key(number), content(number), pin);
         assert_eq!(again, Err(Refusal::Present));
     }
