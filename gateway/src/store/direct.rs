@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +25,24 @@ pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
+}
+
+/// Reads past the file cache, as far as the file goes; says how far that is.
+pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // Where a read stops within a page, the file ends.
+        if !done.is_multiple_of(ALIGN) {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 /// A buffer with room for so many bytes, filled up to where a page begins; and where that is. What is

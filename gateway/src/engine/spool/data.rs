@@ -160,8 +160,8 @@ impl Data {
         }
     }
 
-    /// Takes bytes in that need no disk for now: they fill no block, or one that can be written behind
-    /// their writer, and begin another. Does not block.
+    /// Takes bytes in whose writer need not wait for the disk: they fill no block, or one that can be written
+    /// behind him, and begin another. Does not block.
     pub(super) fn take_in(&self, offset: u64, bytes: &Bytes) -> bool {
         let whole = self.whole(offset, bytes);
         let end = self.end_now();

@@ -211,23 +211,12 @@ impl LogFile for RealFile {
         let whole = len.next_multiple_of(page);
         let (mut bytes, start) = direct::buffer(whole);
         bytes.resize(start + whole, 0);
-        let mut done = 0;
-        while done < len {
-            let rest = &mut bytes[start + done..];
-            match file.read_at(rest, offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_unsupported(&error) => {
-                    return Ok(self.read_at(offset, len)?.into());
-                }
-                Err(error) => return Err(error),
+        let done = match direct::read(file, &mut bytes[start..], offset) {
+            Err(error) if is_unsupported(&error) => {
+                return Ok(self.read_at(offset, len)?.into());
             }
-            // Where a read stops within a page, the file ends.
-            if !done.is_multiple_of(page) {
-                break;
-            }
-        }
+            read => read?,
+        };
         Ok(Bytes::from(bytes).slice(start..start + done.min(len)))
     }
 

@@ -10,7 +10,7 @@ use super::super::tail::Tail;
 use super::{Data, FRAME};
 use crate::origin::Crc64;
 use crate::plan::ByteRange;
-use crate::store::direct::PAGE;
+use crate::store::direct;
 
 impl Data {
     /// Reads a range; what was never written is zero.
@@ -58,17 +58,8 @@ impl Data {
     fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
         let mut block = self.memory.blocks.take();
         let length = usize::try_from(length).map_err(io::Error::other)?;
-        let (bytes, mut done) = (block.grown(length), 0);
-        while done < length {
-            match direct.read_at(&mut bytes[done..], offset + done as u64) {
-                // It was cut off, and cannot be read on from there.
-                Ok(read) if read == 0 || !(read as u64).is_multiple_of(PAGE) => {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        if direct::read(direct, block.grown(length), offset)? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(Bytes::from_owner(block))
     }

@@ -170,6 +170,13 @@ proptest! {
     }
 }
 
+/// Data on a disk that takes blocks past the cache, if there is one here.
+fn direct_data() -> Option<(tempfile::TempDir, Data)> {
+    let directory = tempfile::tempdir().expect("a folder");
+    let data = data(directory.path(), 64 * MIB);
+    can_direct(directory.path()).then_some((directory, data))
+}
+
 /// Whole blocks, of which the first has shown that the disk takes them so.
 fn blocks(data: &Data, count: u64) {
     for n in 0..count {
@@ -184,11 +191,9 @@ fn blocks(data: &Data, count: u64) {
 
 #[test]
 fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
-    let directory = tempfile::tempdir().expect("a folder");
-    if !can_direct(directory.path()) {
+    let Some((_directory, data)) = direct_data() else {
         return;
-    }
-    let data = data(directory.path(), 64 * MIB);
+    };
     let most = MOST as u64;
     blocks(&data, 1 + most);
     assert_eq!(length(&data), Some(MIB));
@@ -208,11 +213,9 @@ fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
 /// An image that begins behind its header: each write ends one block and begins the next.
 #[test]
 fn who_writes_across_blocks_waits_for_no_disk_either() {
-    let directory = tempfile::tempdir().expect("a folder");
-    if !can_direct(directory.path()) {
+    let Some((_directory, data)) = direct_data() else {
         return;
-    }
-    let data = data(directory.path(), 64 * MIB);
+    };
     let header = 320 << 10;
     let mut written = pattern(0, header);
     assert!(data.take_in(0, &data.memory.copy(&written)));
@@ -258,11 +261,9 @@ fn what_goes_in_part_stays_away() {
 /// comes next.
 #[test]
 fn a_full_disk_loses_nothing_of_what_was_taken_in() {
-    let directory = tempfile::tempdir().expect("a folder");
-    if !can_direct(directory.path()) {
+    let Some((_directory, mut data)) = direct_data() else {
         return;
-    }
-    let mut data = data(directory.path(), 64 * MIB);
+    };
     blocks(&data, 4);
     let full = OpenOptions::new().write(true).open("/dev/full");
     let full = full.expect("there is one");
