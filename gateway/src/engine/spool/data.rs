@@ -56,10 +56,7 @@ pub(super) struct Data {
 /// Where it is written to past the cache, and what is not in the file yet.
 #[derive(Debug, Default)]
 struct End {
-    /// The file system does not know direct writes, and there is no tail.
-    is_cached: bool,
-    /// It does: a block was written so.
-    is_direct: bool,
+    way: Way,
     tail: Tail,
     kept: Option<Kept>,
     /// What was kept is in the file by now, or gone.
@@ -67,6 +64,16 @@ struct End {
     /// A sync failed. The system takes what it could not write for written: no later one makes it
     /// durable.
     is_lost: bool,
+}
+
+/// How the file system takes blocks, as the first of them finds out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Unknown,
+    PastCache,
+    /// It knows no other, and there is no tail.
+    ThroughCache,
 }
 
 /// Bytes that are in a journal, and not in the file.
@@ -183,7 +190,8 @@ impl Data {
         bytes: &Bytes,
         whole: Option<(u64, Charged)>,
     ) -> bool {
-        let needs_file = end.is_cached || end.kept.is_some() || self.behind.has_failed();
+        let is_cached = end.way == Way::ThroughCache;
+        let needs_file = is_cached || end.kept.is_some() || self.behind.has_failed();
         if needs_file || !end.tail.reaches(offset) {
             return false;
         }
@@ -196,7 +204,8 @@ impl Data {
             false => end.tail.range().start,
         };
         let range = ByteRange::new(start, offset + room as u64);
-        let can_wait = end.is_direct && self.behind.has_room() && !self.behind.meets(range);
+        let is_direct = end.way == Way::PastCache;
+        let can_wait = is_direct && self.behind.has_room() && !self.behind.meets(range);
         // What reaches into the next block begins the next tail.
         let rest = bytes.len() - room;
         if !can_wait || rest as u64 >= BLOCK || !end.tail.charge(rest, &self.memory) {
@@ -234,7 +243,7 @@ impl Data {
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
             // As may turn out at the first block.
-            if end.is_cached {
+            if end.way == Way::ThroughCache {
                 self.put_away(&mut end)?;
                 drop(end);
                 return self.write_cached(offset, &bytes);
@@ -301,14 +310,13 @@ impl Data {
     /// Writes a block as it is, without copying it.
     fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
         let (length, crc64) = (block.len(), Crc64::of(&block));
-        if self.write_past(offset, &block)? {
+        end.way = self.write_past(offset, &block)?;
+        if end.way == Way::PastCache {
             let range = ByteRange::new(offset, offset + length as u64);
             let charged = self.memory.take(BLOCK);
             let kept = charged.map(|charged| (block, charged));
             self.blocks.note(range, crc64, kept);
-            end.is_direct = true;
         } else {
-            end.is_cached = true;
             self.write_cached(offset, &block)?;
         }
         Ok(length)
@@ -320,32 +328,31 @@ impl Data {
         if range.is_empty() {
             return Ok(());
         }
-        if end.tail.is_full() && !end.is_cached {
-            if self.write_past(range.start, end.tail.bytes())? {
+        if end.tail.is_full() && end.way != Way::ThroughCache {
+            end.way = self.write_past(range.start, end.tail.bytes())?;
+            if end.way == Way::PastCache {
                 let crc64 = Crc64::of(end.tail.bytes());
                 let charged = self.memory.take(BLOCK);
                 let kept = charged.map(|charged| (end.tail.take(), charged));
                 self.blocks.note(range, crc64, kept);
                 end.tail.clear();
-                end.is_direct = true;
                 return Ok(());
             }
-            end.is_cached = true;
         }
         self.write_cached(range.start, end.tail.bytes())?;
         end.tail.clear();
         Ok(())
     }
 
-    /// Writes pages past the cache; `false`: the file system does not know that.
-    fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+    /// Writes pages past the cache, if the file system knows that.
+    fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<Way> {
         self.settle()?;
         // Before: what fails half way is neither.
         self.blocks
             .forget(ByteRange::new(offset, offset + bytes.len() as u64));
         match self.direct().and_then(|it| it.write_all_at(bytes, offset)) {
-            Ok(()) => Ok(true),
-            Err(error) if direct::is_unsupported(&error) => Ok(false),
+            Ok(()) => Ok(Way::PastCache),
+            Err(error) if direct::is_unsupported(&error) => Ok(Way::ThroughCache),
             Err(error) => Err(error),
         }
     }
