@@ -1,6 +1,8 @@
 //! Answers, uploads and parts that are lost: what was written is in the bucket in the end, once, and whoever
 //! wrote it is not told that somebody else did.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tidegate::engine::WriteError;
 use tidegate::engine::upload::{Commit, How, Stage};
@@ -328,4 +330,71 @@ async fn what_the_store_does_not_know_is_not_tried_for_ever() {
     until(|| desk.writers.pending()[0].stage == Stage::Refused).await;
     let trouble = desk.writers.pending()[0].trouble.clone();
     assert_eq!(trouble, Some(WriteError::Unsupported));
+}
+
+/// Tags that tell nothing (KMS): what lay there before, as long and of as many parts, is not what was to be
+/// written.
+#[tokio::test(start_paused = true)]
+async fn what_was_there_before_is_not_taken_for_ours() {
+    for carried_out in [false, true] {
+        let desk = Desk::plain();
+        desk.bucket().hide_tags();
+        desk.write(KEY, &sample(1, 3 * PART)).await;
+        let bytes = sample(2, 3 * PART);
+        let writer = desk.create(KEY).await;
+        put(&writer, 0, &bytes).await;
+        until(|| desk.bucket().count("part") == 6).await;
+        settle().await;
+        // The look at what is there, and the completion.
+        desk.bucket().fail_next([]);
+        desk.bucket().fail_next([match carried_out {
+            true => Fault::LoseAnswer,
+            false => down(),
+        }]);
+        let committed = writer.commit(Commit::Close).await;
+        assert_eq!(committed.is_ok(), carried_out, "{committed:?}");
+        writer.commit(Commit::Close).await.expect("it is there now");
+        same(&desk.object(KEY).expect("there"), &bytes);
+    }
+}
+
+/// Parts that are on their way when an upload is given up may arrive after that, and stay.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_after_an_upload_was_given_up_does_not_stay() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    desk.bucket().set_faults([Fault::Rate(PART / 10)]);
+    put(&writer, 0, &sample(1, 3 * PART)).await;
+    until(|| desk.bucket().count("part") == 3).await;
+    desk.bucket().set_faults([]);
+    let removed = desk.writers.remove(source(&desk), &valid(KEY)).await;
+    removed.expect("removed");
+    drop(writer);
+    until(|| desk.bucket().count("abort") == 2).await;
+    assert!(desk.bucket().uploads_under_way().is_empty());
+}
+
+/// A program that goes on writing to a file does not keep another from renaming it.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_without_end_can_be_renamed() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"begun".into()).await;
+    let latency = Duration::from_millis(100);
+    desk.bucket().set_faults([Fault::Latency(latency)]);
+    let writes = async {
+        loop {
+            put(&writer, 0, &"on and on".into()).await;
+            tokio::time::sleep(latency / 10).await;
+        }
+    };
+    let (from, to) = (valid(KEY), valid("folder/other"));
+    let renamed = tokio::select! {
+        renamed = desk.writers.rename(source(&desk), &from, &to) => renamed,
+        () = writes => unreachable!("it has no end"),
+        () = tokio::time::sleep(engine::secs(60)) => panic!("it takes too long"),
+    };
+    renamed.expect("renamed");
+    assert_eq!(desk.object(KEY), None);
+    assert_eq!(desk.object("folder/other"), Some("on and on".into()));
 }

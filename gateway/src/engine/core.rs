@@ -100,10 +100,10 @@ impl Core {
 
     /// Carries something out to its end, also if the caller does not wait for it: what is half done
     /// would be wrong. Not beyond the engine's own.
-    pub(super) async fn to_its_end(
+    pub(super) async fn to_its_end<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<(), WriteError>> + Send + 'static,
-    ) -> Result<(), WriteError> {
+        work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
+    ) -> Result<T, WriteError> {
         let stop = self.stop.clone();
         let (tell, told) = oneshot::channel();
         self.spawn(async move {

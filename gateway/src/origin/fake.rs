@@ -53,6 +53,7 @@ struct State {
     begun: u64,
     min_part: Option<u64>,
     equal_parts: bool,
+    hidden_tags: bool,
     writes_log: Vec<&'static str>,
 }
 

@@ -90,8 +90,9 @@ fn durable(records: &[Record]) -> Vec<bool> {
 }
 
 impl Replayed {
-    /// What was written counts once it was synced; what was sent, cut or given up counts always, for
-    /// it has happened elsewhere.
+    /// What was written counts once it was synced, and so does what has left the spool, for of a draft
+    /// that was promised nothing does before; what was sent, cut or given up counts always, for it has
+    /// happened elsewhere.
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
             Record::Begin(_) | Record::Anew { .. } => return None,
@@ -111,8 +112,10 @@ impl Replayed {
                 self.kept = Some((range, *place));
             }
             Record::Moved if durable => self.kept = None,
+            Record::Evicted { index } if durable => self.draft.recall_evicted(*index),
             Record::Wrote { .. } => self.completing = None,
-            Record::Bytes { .. } | Record::Moved | Record::Synced | Record::Reopened => {}
+            Record::Bytes { .. } | Record::Moved | Record::Evicted { .. } => {}
+            Record::Synced | Record::Reopened => {}
             Record::Cut { size } => {
                 self.draft.truncate(*size).ok()?;
                 let rest = self.kept.take();
@@ -138,7 +141,6 @@ impl Replayed {
                 self.sums.insert(*index, *crc64);
                 self.draft.recall_sent(*index, *length, ETag::parse(etag)?);
             }
-            Record::Evicted { index } => self.draft.recall_evicted(*index),
             Record::Unsent => {
                 self.draft.forget_sent();
                 self.upload = None;
@@ -210,6 +212,24 @@ mod tests {
         assert_eq!(sent, [0, 1]);
         let rest = replayed.draft.next(When::Closing).map(|job| job.index);
         assert_eq!(rest, Some(2));
+    }
+
+    /// A process that ends in the sync before bytes leave the spool has them there still; what of them was
+    /// promised before is not lost with what was not.
+    #[test]
+    fn what_leaves_the_spool_does_so_with_a_sync() {
+        let mut records = vec![begin(), wrote(0, 25), Record::Synced, wrote(25, 100)];
+        records.extend((0..3).map(part));
+        records.push(Record::Evicted { index: 2 });
+        let replayed = played(&records);
+        assert_eq!(replayed.draft.local().bytes(), 25);
+        assert!(!replayed.draft.has_gone());
+        let rest = replayed.draft.next(When::Closing).map(|job| job.index);
+        assert_eq!(rest, Some(2), "it was sent with more than was promised");
+        records.push(Record::Synced);
+        let replayed = played(&records);
+        assert_eq!(replayed.draft.local().bytes(), 90);
+        assert_eq!(replayed.draft.gone().count(), 1);
     }
 
     #[test]

@@ -111,30 +111,28 @@ impl Inner {
         old: &ObjectId,
         new: &ObjectId,
     ) -> Result<(Option<Still>, Option<Still>), WriteError> {
-        loop {
-            let writing = self.writings().get(old).cloned();
-            if let Some(writing) = writing {
-                writing.commit().await?;
-            }
-            // In one order, or two that rename to and fro would wait for each other.
-            let (still, over) = match old < new {
-                true => {
-                    let still = self.still(old).await;
-                    (still, self.still(new).await)
-                }
-                false => {
-                    let over = self.still(new).await;
-                    (self.still(old).await, over)
-                }
-            };
-            let written = still.as_ref().is_some_and(|still| {
-                let state = still.writing.state();
-                state.dirty && !state.removed
-            });
-            if !written {
-                return Ok((still, over));
-            }
+        // What takes long is sent while others still write.
+        let writing = self.writings().get(old).cloned();
+        if let Some(writing) = writing {
+            writing.commit().await?;
         }
+        // In one order, or two that rename to and fro would wait for each other.
+        let (still, over) = match old < new {
+            true => {
+                let still = self.still(old).await;
+                (still, self.still(new).await)
+            }
+            false => {
+                let over = self.still(new).await;
+                (self.still(old).await, over)
+            }
+        };
+        // What was written meanwhile.
+        let still = match still {
+            Some(still) => Some(still.published().await?),
+            None => None,
+        };
+        Ok((still, over))
     }
 
     /// There is a new version of the key, which was not written from here: the bucket is asked.

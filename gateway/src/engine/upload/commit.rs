@@ -36,6 +36,11 @@ impl Writing {
 
     async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
+        self.commit_alone().await
+    }
+
+    /// The same by who holds the gate, and does so to its end.
+    pub(super) async fn commit_alone(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
             if !state.dirty || state.removed {
@@ -122,6 +127,7 @@ impl Writing {
             return self.put_whole(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;
+        self.look_before(&parts).await?;
         let published = self.complete(&upload, parts, guard, size).await?;
         self.mend_headers(published).await
     }
@@ -185,6 +191,7 @@ impl Writing {
             state.guard = Guard::Same(version.etag.clone());
             state.upload = None;
             state.completing = None;
+            state.unverified.clear();
             state.tried = Tried::default();
             state.lost = false;
             state.dirty = false;

@@ -56,6 +56,25 @@ impl Writing {
         Err(error.into())
     }
 
+    /// Where the object's tag will not follow from those of its parts: what is there now. Whatever becomes of
+    /// the completion, that is not ours.
+    pub(super) async fn look_before(&self, parts: &[(u32, ETag)]) -> Result<(), WriteError> {
+        if ETag::of_parts(parts.iter().map(|(_, tag)| tag)).is_some() {
+            return Ok(());
+        }
+        let before = match self.source.origin.head(&self.id().key).await {
+            Ok(version) => Some(version.etag),
+            Err(OriginError::NotFound) => None,
+            Err(error) => {
+                // It was not begun.
+                self.state().completing = None;
+                return Err(error.into());
+            }
+        };
+        self.state().before = before;
+        Ok(())
+    }
+
     /// The version that was completed, as far as it is told.
     async fn verify(
         &self,
@@ -78,7 +97,7 @@ impl Writing {
 
     /// The object of this key, if it is the one that was to be written: by its tag, where that can be
     /// told from the parts (S3, unless encrypted with keys of its own), else by length and number of
-    /// parts.
+    /// parts, unless it was there before.
     pub(super) async fn look_for(
         &self,
         key: &ObjectKey,
@@ -92,7 +111,10 @@ impl Writing {
         };
         let alike = match expected {
             Some(expected) => version.etag.weak_eq(expected),
-            None => version.etag.as_str().ends_with(&format!("-{parts}\"")),
+            None => {
+                let was_there = self.state().before.as_ref() == Some(&version.etag);
+                !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
+            }
         };
         Ok((alike && version.size == size).then_some(version))
     }

@@ -33,15 +33,17 @@ impl Writing {
         };
         // Who reads from the spool goes first.
         let _page = self.page.write().await;
-        self.restart(&base).await?;
+        let restarted = self.restart(&base).await?;
         let (before, freed) = {
             let mut state = self.state();
-            let freed = state.draft.local().bytes();
+            let freed = state.take_room();
             state.draft = state.draft.next_from(base.version.size);
             state.upload = None;
             state.unnoted = Extents::default();
+            state.unverified.clear();
             (state.base.replace(base), freed)
         };
+        drop(restarted);
         self.inner.spool.space.give(freed);
         self.drop_hidden(before);
         Ok(())

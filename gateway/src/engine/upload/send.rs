@@ -189,7 +189,7 @@ impl Writing {
     }
 
     /// The upload that parts go to; begun when the first is sent.
-    pub(super) async fn upload(&self) -> Result<Upload, WriteError> {
+    pub(super) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
             let (hidden, key, headers) = {
@@ -231,7 +231,7 @@ impl Writing {
 
     /// The upload is not there any more: what was sent is sent again. Where bytes were nowhere else,
     /// they are lost, and whoever writes on is told.
-    pub(super) fn lost(&self, upload: &Upload) {
+    pub(super) fn lost(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         if state.upload.as_ref() != Some(upload) {
             return;
@@ -257,7 +257,7 @@ impl Writing {
 
     /// A part is not the one that it was thought to be, or the store takes none of different sizes in one
     /// upload (R2): all that can be are sent again, and copied one by one.
-    pub(super) fn unsend(&self, upload: &Upload) {
+    pub(super) fn unsend(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         state.apart = true;
         if state.draft.has_gone() {

@@ -9,6 +9,7 @@ use super::writing::{State, Writing};
 use super::{Inner, WriteError};
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
+use crate::origin::{OriginError, Upload};
 use crate::plan::ByteRange;
 use crate::plan::upload::When;
 
@@ -80,10 +81,11 @@ impl Inner {
 }
 
 impl State {
-    /// Parts that may leave the spool, one at least if there is any: which bytes, and how many of them
-    /// were there.
+    /// Parts that may leave the spool, one at least if there is any, those first that could not before:
+    /// which bytes, and how many of them were there.
     fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
-        let (mut parts, mut all) = (Vec::new(), 0);
+        let mut parts = std::mem::take(&mut self.leaving);
+        let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
         while all < at_once.max(1)
             && let Some((index, range, freed)) = self.draft.evict()
         {
@@ -149,10 +151,23 @@ impl Writing {
                 let punched = file.blocking(move |file| file.punch(range)).await;
                 done = punched.map_err(WriteError::from);
             }
+            if done.is_err() && self.leaves_later(file, range, freed) {
+                continue;
+            }
             self.inner.metrics.evicted.inc();
             self.inner.spool.space.give(freed);
         }
         done
+    }
+
+    /// Bytes that could not leave the spool have their room still, as long as there is the file.
+    fn leaves_later(&self, file: &Arc<SpoolFile>, range: ByteRange, freed: u64) -> bool {
+        let mut state = self.state();
+        let is_there = state.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file));
+        if is_there {
+            state.leaving.push((range, freed));
+        }
+        is_there
     }
 
     /// A part was sent of a draft that does not fit into the spool: the oldest go before anybody has to
@@ -178,7 +193,7 @@ impl Writing {
     }
 
     /// From now on parts go up under a hidden key.
-    fn hide(&self, state: &mut State) {
+    fn hide(self: &Arc<Self>, state: &mut State) {
         state.hidden = true;
         state.draft.forget_sent();
         state.records.push(Record::Unsent);
@@ -187,13 +202,23 @@ impl Writing {
         }
     }
 
-    /// Aborts an upload behind the caller's back.
-    pub(super) fn give_up(&self, upload: crate::origin::Upload) {
-        let source = self.source.clone();
+    /// Aborts an upload behind the caller's back: once more when no part is on its way any more, for one
+    /// that arrives after the first may stay (S3, `AbortMultipartUpload`).
+    pub(super) fn give_up(self: &Arc<Self>, upload: Upload) {
+        let writing = self.clone();
         self.inner.core.spawn(async move {
-            if let Err(error) = source.origin.writing().abort(&upload).await {
+            let mut aborted = writing.abort(&upload).await;
+            if writing.state().sending > 0 {
+                writing.wait_for_parts().await;
+                aborted = writing.abort(&upload).await;
+            }
+            if let Err(error) = aborted {
                 tracing::warn!(%error, key = upload.key.as_str(), "cannot give an upload up; the bucket's lifecycle rules may");
             }
         });
+    }
+
+    async fn abort(&self, upload: &Upload) -> Result<(), OriginError> {
+        self.source.origin.writing().abort(upload).await
     }
 }

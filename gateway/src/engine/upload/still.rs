@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::Inner;
 use super::writing::Writing;
+use super::{Inner, WriteError};
 use crate::plan::ObjectId;
 
 /// A draft of which nothing is published, nor written to, as long as this is held.
@@ -36,6 +36,16 @@ impl Inner {
 }
 
 impl Still {
+    /// Publishes what was written, also if the caller does not wait for it. Who writes waits.
+    pub(super) async fn published(self) -> Result<Self, WriteError> {
+        let core = self.writing.inner.core.clone();
+        let work = async move {
+            self.writing.commit_alone().await?;
+            Ok(self)
+        };
+        core.to_its_end(work).await
+    }
+
     /// What is being written goes nowhere from now on; nothing of it comes back after a crash.
     pub(super) async fn give_up(self) {
         let writing = &self.writing;

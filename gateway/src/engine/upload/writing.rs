@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Mutex as AsyncMutex, RwLock, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
 use tokio::time::Instant;
 
 use super::noted::noted;
@@ -62,9 +62,14 @@ pub(super) struct State {
     pub(super) sums: BTreeMap<u32, u64>,
     /// The parts that it is being completed of, until it is known what came of that.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
+    /// The tag of what lay under the key before it was completed, where its own will not be known.
+    pub(super) before: Option<ETag>,
     /// What may be in the bucket, written by us.
     pub(super) tried: Tried,
     pub(super) file: Option<Arc<SpoolFile>>,
+    /// What was to leave the spool, does not count for the draft any more, and is there still: which bytes,
+    /// and how many.
+    pub(super) leaving: Vec<(ByteRange, u64)>,
     /// Written since the journal was told last.
     pub(super) unnoted: Extents,
     /// What the journal is to be told.
@@ -104,6 +109,12 @@ pub(super) struct State {
     pub(super) trouble: Option<WriteError>,
     /// The version that it was committed as last.
     pub(super) committed: Option<Arc<Version>>,
+}
+
+/// A journal that has begun anew, and that nobody notes anything in.
+#[must_use]
+pub(super) struct Restarted {
+    _journal: OwnedMutexGuard<()>,
 }
 
 /// A version that a draft is based on, and the key where it is.
@@ -157,8 +168,10 @@ impl State {
             unverified: BTreeMap::new(),
             sums: BTreeMap::new(),
             completing: None,
+            before: None,
             tried: Tried::default(),
             file: None,
+            leaving: Vec::new(),
             unnoted: Extents::default(),
             records: Vec::new(),
             changed: inner.core.now(),
@@ -230,9 +243,16 @@ impl State {
         }
     }
 
-    /// What is queued for the journal, and the journal's file.
-    fn take_records(&mut self) -> (Option<Arc<SpoolFile>>, Vec<Record>) {
-        (self.file.clone(), std::mem::take(&mut self.records))
+    /// What is queued for the journal, and the journal's file. As long as there is none, it stays queued.
+    fn take_records(&mut self) -> Option<(Arc<SpoolFile>, Vec<Record>)> {
+        let file = self.file.clone()?;
+        Some((file, std::mem::take(&mut self.records)))
+    }
+
+    /// Room that it has in the spool, but for its journal; from now on it has none.
+    pub(super) fn take_room(&mut self) -> u64 {
+        let leaving = std::mem::take(&mut self.leaving).into_iter();
+        self.draft.local().bytes() + leaving.map(|(_, freed)| freed).sum::<u64>()
     }
 
     /// Queues what was written since the journal was told last.
@@ -285,9 +305,9 @@ impl Writing {
     /// Tells the journal what is queued for it.
     pub(super) async fn flush(&self) -> Result<(), WriteError> {
         let journal = self.journal.clone().lock_owned().await;
-        let (file, records) = self.state().take_records();
-        match file {
-            Some(file) if !records.is_empty() => {
+        let queued = self.state().take_records();
+        match queued {
+            Some((file, records)) if !records.is_empty() => {
                 let noted = file.blocking(move |file| {
                     let _journal = journal;
                     file.note(&records)
@@ -301,9 +321,9 @@ impl Writing {
     /// The same, durably: for what must not be undone by a loss of power.
     pub(super) async fn flush_durably(&self) -> Result<(), WriteError> {
         let journal = self.journal.clone().lock_owned().await;
-        let (file, records) = self.state().take_records();
-        match file {
-            Some(file) => {
+        let queued = self.state().take_records();
+        match queued {
+            Some((file, records)) => {
                 let noted = file.blocking(move |file| {
                     let _journal = journal;
                     file.note_durably(&records)
@@ -346,8 +366,9 @@ impl Writing {
         Ok(synced?)
     }
 
-    /// Begins the journal anew, on another base and with nothing of it in the spool.
-    pub(super) async fn restart(&self, base: &Pinned) -> Result<(), WriteError> {
+    /// Begins the journal anew, on another base and with nothing of it in the spool. Nothing is noted
+    /// before what is returned is dropped: until the state is another, it speaks of what was.
+    pub(super) async fn restart(&self, base: &Pinned) -> Result<Restarted, WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let (file, begin, promised) = {
             let mut state = self.state();
@@ -361,12 +382,14 @@ impl Writing {
         match file {
             Some(file) => {
                 let restarted = file.blocking(move |file| {
-                    let _journal = journal;
-                    file.restart(&begin, promised)
+                    file.restart(&begin, promised)?;
+                    Ok(journal)
                 });
-                Ok(restarted.await?)
+                Ok(Restarted {
+                    _journal: restarted.await?,
+                })
             }
-            None => Ok(()),
+            None => Ok(Restarted { _journal: journal }),
         }
     }
 
@@ -376,7 +399,7 @@ impl Writing {
         state.records.clear();
         state.unnoted = Extents::default();
         state.promised = false;
-        self.inner.spool.space.give(state.draft.local().bytes());
+        self.inner.spool.space.give(state.take_room());
         let file = state.file.take()?;
         self.inner.spool.space.give(FILES);
         Some(file)

@@ -97,6 +97,11 @@ impl FakeOrigin {
         self
     }
 
+    /// Gives parts, and objects made of them, tags that follow from nothing, as S3 does with keys of KMS.
+    pub fn hide_tags(&self) {
+        self.state().hidden_tags = true;
+    }
+
     /// Takes only parts of one size in an upload, and a last one that may be smaller, as R2 does.
     pub fn want_equal_parts(&self) {
         self.state().equal_parts = true;
@@ -232,8 +237,11 @@ impl FakeOrigin {
         if !(1..=10_000).contains(&number) {
             return Err(OriginError::BadAnswer("no part has this number"));
         }
-        let etag = tag(&bytes);
         let mut state = self.state();
+        let etag = match state.hidden_tags {
+            true => opaque(state.writes_log.len(), ""),
+            false => tag(&bytes),
+        };
         let begun = state.uploads.get_mut(&upload.id);
         let begun = begun.filter(|begun| begun.key == upload.key);
         let begun = begun.ok_or(OriginError::NoSuchUpload)?;
@@ -277,8 +285,14 @@ impl FakeOrigin {
             bytes.extend_from_slice(part);
         }
         bytes.truncate(bytes.len() - lacks);
-        let etag = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
-        let etag = etag.expect("tags of ours");
+        let (hidden, count) = {
+            let state = self.state();
+            (state.hidden_tags, state.writes_log.len())
+        };
+        let etag = match hidden {
+            true => opaque(count, &format!("-{}", parts.len())),
+            false => ETag::of_parts(parts.iter().map(|(_, etag)| etag)).expect("tags of ours"),
+        };
         let wrote = self.install(&begun.key, bytes.into(), etag, begun.headers, guard)?;
         self.state().uploads.remove(&upload.id);
         Ok(wrote)
@@ -333,6 +347,11 @@ impl FakeOrigin {
             version_id: version.version_id.clone(),
         }))
     }
+}
+
+/// A tag that no bytes have.
+fn opaque(number: usize, parts: &str) -> ETag {
+    ETag::parse(&format!("\"opaque-{number}{parts}\"")).expect("a valid tag")
 }
 
 fn tag(bytes: &[u8]) -> ETag {
