@@ -27,7 +27,7 @@ use crate::origin::Origin;
 use crate::plan::freshness::{Judgement, Policy};
 use crate::plan::readahead::Limits;
 use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
-use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
+use crate::store::{ChunkKey, ChunkStore, Entry, MetaError, MetaStore, Record};
 
 mod board;
 pub mod budget;
@@ -114,6 +114,9 @@ pub struct Open {
     pub first: Option<RangeSpec>,
     /// Confirm the version with the origin whatever its age (a client's `no-cache`).
     pub revalidate: bool,
+    /// The bytes wanted first must be there to be had: a version that the origin was not asked for just
+    /// now, and of which they are not cached, is confirmed however fresh it is.
+    pub certain: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
     /// The caller asks the bucket something else at the same time, which shows that there is one:
@@ -122,6 +125,9 @@ pub struct Open {
     /// Nobody waits: give up where memory or the origin has no place to spare at once.
     pub quiet: bool,
 }
+
+/// For so long a version counts as certain to be there still ([`Open::certain`]).
+const CERTAIN: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Puts an engine together.
@@ -183,9 +189,11 @@ impl Engine {
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+        let age = now.since(record.confirmed);
+        let judgement = policy.judge(age, record.must_confirm);
+        let doubtful = how.certain && age >= CERTAIN && !self.is_cached(&record, how.first);
         match judgement {
-            _ if how.revalidate && !how.only_if_cached => {
+            _ if (how.revalidate || doubtful) && !how.only_if_cached => {
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
             Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now)),
@@ -198,6 +206,18 @@ impl Engine {
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
             Judgement::Stale => Box::pin(self.confirm(source, id, how, record, policy)).await,
         }
+    }
+
+    /// Whether all of some bytes of a version lies in a cache.
+    fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
+        let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
+        range.is_none_or(|range| {
+            self.core.geometry.span(range).all(|index| {
+                let version = record.id;
+                let key = ChunkKey { version, index };
+                self.core.chunks.locate(&key).is_some()
+            })
+        })
     }
 
     /// Nothing is known of the key.

@@ -298,3 +298,28 @@ async fn a_restart_keeps_what_the_disk_holds_and_purges_stand() {
     world.read("purged").await.expect("read");
     assert_eq!(world.asked().0, asked.0 + 1);
 }
+
+/// What was looked at, and changed before it is opened, is not opened on a version of which nothing can be had.
+#[tokio::test(start_paused = true)]
+async fn an_open_for_certain_finds_a_version_that_is_there() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, MIB));
+    let certain = || Open {
+        certain: true,
+        ..first(RangeSpec::Bounded { first: 0, last: 99 })
+    };
+    world.open(KEY, Open::default()).await.expect("open");
+    let asked = world.asked();
+    world.open(KEY, certain()).await.expect("open");
+    assert_eq!(world.asked(), asked, "it was asked just now");
+    pass(secs(2)).await;
+    world.bucket.put(KEY, sample(2, MIB));
+    let object = world.open(KEY, certain()).await.expect("open");
+    same(&whole(&object).await.expect("there"), &sample(2, MIB));
+    pass(secs(2)).await;
+    world.bucket.put(KEY, sample(3, MIB));
+    let asked = world.asked();
+    let object = world.open(KEY, certain()).await.expect("open");
+    same(&whole(&object).await.expect("cached"), &sample(2, MIB));
+    assert_eq!(world.asked(), asked, "what is cached needs no question");
+}

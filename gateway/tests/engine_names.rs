@@ -246,3 +246,27 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
     pass(secs(3600)).await;
     assert_eq!(world.look("f").await, Err(Error::Unavailable));
 }
+
+/// Whoever keeps names is told of a purge once, and may not know this one yet.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_purge_overtakes_holds_for_nobody() {
+    let world = World::plain();
+    world.bucket.put("file", "12345");
+    world.bucket.fail_next([Fault::Latency(secs(1))]);
+    world.bucket.fail_next([Fault::Latency(secs(1))]);
+    let looked = async {
+        let answer = world.look("file").await.expect("an answer");
+        assert!(is_file(&answer.entry, 5));
+        answer.fresh
+    };
+    let purged = async {
+        pass(Duration::from_millis(500)).await;
+        world.purge("file").await;
+    };
+    let (fresh, ()) = tokio::join!(looked, purged);
+    assert_eq!(fresh, Duration::ZERO);
+    assert_ne!(
+        world.look("file").await.expect("an answer").fresh,
+        Duration::ZERO
+    );
+}

@@ -141,3 +141,21 @@ async fn one_missing_chunk_does_not_give_up_the_rest() {
         "the missing chunks, and nothing else"
     );
 }
+
+/// What is cached of the version that is read is given, however slow the disk is that has it, and whatever
+/// the bucket has in its place by now.
+#[tokio::test(start_paused = true)]
+async fn a_slow_disk_serves_the_version_that_is_open_after_it_has_changed() {
+    for (claimed, deleted) in [(700, false), (700, true), (1, false), (1, true)] {
+        let (world, bytes) = on_disk(10 * MIB).await;
+        let claimed = Duration::from_millis(claimed);
+        let slow = Duration::from_millis(700);
+        world.store.set(takes(slow, claimed, 1000 * MIB));
+        let object = world.get(KEY).await.expect("open");
+        match deleted {
+            true => world.bucket.delete(KEY),
+            false => drop(world.bucket.put(KEY, sample(2, 10 * MIB))),
+        }
+        same(&whole(&object).await.expect("it is cached"), &bytes);
+    }
+}

@@ -86,7 +86,7 @@ impl Fetch {
             }
         };
         let found = match found {
-            Err(Err(End::Failed(error))) if error.excuses_stale() => {
+            Err(Err(End::Failed(error))) if error.excuses_slow_disk() => {
                 let late = if reads { read.await } else { None };
                 match late {
                     Some((bytes, _)) => Ok(bytes),
@@ -112,7 +112,7 @@ impl Fetch {
     /// Asks the origin for the part; what it fails to bring may lie on disk.
     pub(super) async fn request_or_rescue(&mut self, priority: Priority) -> Result<(), End> {
         match self.request(priority).await {
-            Err(End::Failed(error)) if error.excuses_stale() => self.rescue(error).await,
+            Err(End::Failed(error)) if error.excuses_slow_disk() => self.rescue(error).await,
             other => other,
         }
     }

@@ -67,4 +67,11 @@ impl Error {
             Self::NotFound | Self::Forbidden | Self::Changed | Self::NotCached => false,
         }
     }
+
+    /// Whether chunks of the version that was asked for may stand in for this one, where a disk is slow to
+    /// bring them. They are what they were, also of an object that has changed.
+    #[must_use]
+    pub(super) fn excuses_slow_disk(&self) -> bool {
+        self.excuses_stale() || *self == Self::Changed
+    }
 }

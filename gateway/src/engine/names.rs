@@ -126,6 +126,10 @@ impl Engine {
         let asked = self.asked(source);
         let error = match self.find_out(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
+            // Who was told of that has forgotten the name before this answer.
+            Ok(found) if !self.core.names.holds(&asked, path) => {
+                return Ok(lasting(found.entry, Duration::ZERO));
+            }
             answer => return answer,
         };
         match self.core.names.stale(&asked, path) {

@@ -1,7 +1,7 @@
 //! What this process itself does to names, seen at once.
 
 use super::table::Meaning;
-use super::{Engine, Facts, List, of_listing};
+use super::{Engine, Facts, List};
 use crate::engine::core::Core;
 use crate::engine::{Error, Source};
 use crate::plan::{ObjectId, ObjectKey};
@@ -40,20 +40,28 @@ impl Engine {
         missing && !self.knows(source, key)
     }
 
-    /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. One request.
+    /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. One request, but where
+    /// a page is short and not the last one.
     ///
     /// # Errors
     /// When the origin failed.
     pub async fn is_empty(&self, source: &Source, prefix: &str) -> Result<bool, Error> {
-        let list = List {
-            prefix: prefix.to_owned(),
-            delimiter: false,
-            after: None,
-            limit: 2,
-        };
-        let origin = source.origin.clone();
-        let ask = async move { origin.list(list).await.map_err(of_listing) };
-        let page = self.core.carry_out(ask).await?;
-        Ok(page.objects.iter().all(|one| one.key == prefix))
+        let mut after = None;
+        loop {
+            let list = List {
+                prefix: prefix.to_owned(),
+                delimiter: false,
+                after,
+                limit: 2,
+            };
+            let page = self.page(source, list).await?;
+            if page.objects.iter().any(|one| one.key != prefix) {
+                return Ok(false);
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(true),
+            }
+        }
     }
 }

@@ -161,11 +161,15 @@ impl Table {
     /// listing would be of use where much is written.
     pub(super) fn put_listed(&self, asked: &Asked, path: &str, meaning: Meaning) {
         let mut names = self.lock();
-        let before = names.find(asked.origin, path);
-        let noted = before.map_or(0, |before| before.noted);
-        if names.purged.max(noted) <= asked.epoch {
+        if names.holds(asked, path) {
             names.insert((asked.origin, path.into()), Known::asked(asked, meaning));
         }
+    }
+
+    /// Whether what was found out of a name holds still: it was not purged, nor changed here, since it was
+    /// asked.
+    pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
+        self.lock().holds(asked, path)
     }
 
     /// Remembers what this process itself has made of a name. Newer than whatever is being found out.
@@ -239,6 +243,12 @@ impl Known {
 }
 
 impl Generations {
+    /// See [`Table::holds`].
+    fn holds(&mut self, asked: &Asked, path: &str) -> bool {
+        let noted = self.find(asked.origin, path).map_or(0, |it| it.noted);
+        self.purged.max(noted) <= asked.epoch
+    }
+
     fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
         let key = (origin, Arc::from(path));
         if let Some(found) = self.young.get(&key) {

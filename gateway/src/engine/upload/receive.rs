@@ -147,10 +147,11 @@ impl Engine {
         let (engine, origin) = (self.clone(), source.origin.clone());
         let work = async move {
             let deleted = origin.writing().delete(&id.key).await;
-            engine.forget(&id).await;
+            // Let go of before mounts are told: their kernel may wait there for who waits for this.
             if let Some(still) = still.filter(|_| deleted.is_ok()) {
                 still.superseded().await;
             }
+            engine.forget(&id).await;
             Ok(deleted?)
         };
         self.core.to_its_end(work).await

@@ -166,6 +166,7 @@ impl Files {
         let first = first.map(|last| RangeSpec::Bounded { first: 0, last });
         let how = Open {
             first,
+            certain: true,
             ..Open::default()
         };
         let key = node.key();

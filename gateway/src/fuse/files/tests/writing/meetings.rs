@@ -245,3 +245,33 @@ async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
     let refused = created.map(|(_, handle, _)| handle);
     assert_eq!(refused, Err(Errno::ENAMETOOLONG));
 }
+
+/// The kernel drops pages when no write of its own is under way: whoever deletes over HTTP must not wait for
+/// that while writers wait for him.
+#[tokio::test]
+async fn a_deletion_over_http_waits_for_the_kernel_and_keeps_no_writer_waiting() {
+    let world = World::writable();
+    world.bucket.put("p/file", "old");
+    let ino = world.walk("file").await.ino.0;
+    let (writer, _) = world.files.open(ino, TRUNCATE, US).await.expect("it opens");
+    world.write(writer, 0, "new").await;
+    world.ear.heard();
+    let (free, busy) = mpsc::channel();
+    *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
+    let (engine, source) = (world.engine.clone(), world.source.clone());
+    let deleted = tokio::spawn(async move {
+        let key = ObjectKey::new("p/file").expect("a key");
+        let wanted = upload::receive::Wanted::Anything;
+        engine.delete(&source, &key, &wanted).await
+    });
+    while world.ear.busy.lock().expect("unpoisoned").is_some() {
+        tokio::task::yield_now().await;
+    }
+    let written = tokio::time::timeout(Duration::from_secs(20), world.write(writer, 3, "er"));
+    written.await.expect("nobody holds it");
+    drop(free);
+    assert_eq!(deleted.await.expect("no panic"), Ok(()));
+    world.done(writer).await;
+    world.settled().await;
+    assert_eq!(world.stored("p/file").expect("there"), "newer");
+}
