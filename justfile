@@ -28,8 +28,12 @@ lint:
     cargo fmt --all
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
-# The documentation of the code, in the browser
+# Write CONFIGURATION.md, METRICS.md, config/tidegate.toml and config/schema.json anew from the code
 docs:
+    UPDATE=1 cargo test -p tidegate --test config_reference --test metrics_doc
+
+# The documentation of the code, in the browser
+api:
     RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --open
 
 # All of the above and more, on Debian as root: installs what it needs
