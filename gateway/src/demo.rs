@@ -30,8 +30,8 @@ pub use samples::{ALL, Sample};
 /// What can be chosen about the demo.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where everything lies. Kept and used again if it is named; else a temporary folder that goes
-    /// when the demo ends.
+    /// Where everything lies: a folder that is empty, or was the demo's before. Kept and used again if it is
+    /// named; else a temporary folder that goes when the demo ends.
     pub dir: Option<PathBuf>,
     /// The port to listen on; another free one where it is taken, and 0 is any.
     pub port: u16,
@@ -135,7 +135,7 @@ impl Stage {
     /// As for [`run`].
     pub async fn set(options: &Options) -> anyhow::Result<Self> {
         let folder = match &options.dir {
-            Some(path) => Folder::Named(std::path::absolute(path)?),
+            Some(path) => Folder::Named(claimed(std::path::absolute(path)?)?),
             None => Folder::Temporary(
                 tempfile::Builder::new()
                     .prefix("tidegate-demo-")
@@ -187,6 +187,27 @@ impl Stage {
             self.folder.path(),
         )
     }
+}
+
+/// What tells a folder that is the demo's.
+const MARK: &str = ".tidegate-demo";
+
+/// A folder that is the demo's from now on. What it finds there that is its own it replaces and removes, so it
+/// takes none that is somebody else's.
+fn claimed(path: PathBuf) -> anyhow::Result<PathBuf> {
+    let made = || format!("cannot make {}", path.display());
+    std::fs::create_dir_all(&path).with_context(made)?;
+    let mark = path.join(MARK);
+    if !mark.try_exists()? {
+        let is_empty = std::fs::read_dir(&path)?.next().is_none();
+        anyhow::ensure!(
+            is_empty,
+            "{} is not empty, and not a folder of the demo: name another",
+            path.display()
+        );
+        std::fs::write(&mark, "").with_context(made)?;
+    }
+    Ok(path)
 }
 
 /// A new token at each start, for the owner's eyes only.

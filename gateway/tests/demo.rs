@@ -210,3 +210,18 @@ async fn ffprobe_and_pdftotext_read_the_samples() {
     assert!(text.contains("An HTTP media gateway") && text.contains("one fetch, shared"));
     assert_eq!(text.matches('\u{c}').count(), 2, "pages");
 }
+
+/// What lies in a folder that somebody names by mistake stays there.
+#[tokio::test]
+async fn a_folder_of_somebody_else_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let theirs = dir.path().join("gateway/src");
+    std::fs::create_dir_all(&theirs).expect("a folder");
+    std::fs::write(dir.path().join("token"), "theirs").expect("a file");
+    let refused = Stage::set(&options(Some(dir.path()))).await;
+    let error = refused.expect_err("it is not empty").to_string();
+    assert!(error.contains("not a folder of the demo"), "{error}");
+    assert!(theirs.is_dir());
+    let token = std::fs::read_to_string(dir.path().join("token"));
+    assert_eq!(token.expect("it is there"), "theirs");
+}
