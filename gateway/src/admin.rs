@@ -53,7 +53,7 @@ pub mod purge;
 mod stat;
 mod warm;
 
-pub use control::{EngineControl, Target};
+pub use control::EngineControl;
 pub use listen::serve;
 pub use purge::{Purge, PurgeError};
 

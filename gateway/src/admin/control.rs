@@ -5,57 +5,51 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
+use super::place::{Locate, Place};
 use super::{Control, Purge, PurgeError};
-use crate::engine::{Engine, Source};
-use crate::plan::ObjectKey;
+use crate::engine::Engine;
 
-/// What a path of the public listener stands for in one origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// One object.
-    Key(ObjectKey),
-    /// Every object whose key starts with this; empty: every object of the bucket.
-    Prefix(String),
-}
-
-/// [`Control`] over the engine. `resolve` knows the routes: it says of a purge which keys it means,
-/// and in which sources. A prefix may cover several routes, and a path several hosts.
-pub struct EngineControl<R> {
+/// [`Control`] over the engine. A prefix may cover several routes, and a path several hosts.
+pub struct EngineControl {
     engine: Engine,
-    resolve: R,
+    locate: Arc<dyn Locate>,
 }
 
-impl<R> EngineControl<R>
-where
-    R: Fn(&Purge) -> Result<Vec<(Arc<Source>, Target)>, PurgeError> + Send + Sync + 'static,
-{
+impl EngineControl {
     /// The endpoints' view of `engine`.
-    pub fn new(engine: Engine, resolve: R) -> Self {
-        Self { engine, resolve }
+    pub fn new(engine: Engine, locate: Arc<dyn Locate>) -> Self {
+        Self { engine, locate }
     }
 
-    async fn remove(&self, source: &Source, target: &Target) -> Result<String, PurgeError> {
-        let (done, name) = match target {
-            Target::Key(key) => (self.engine.purge_key(source, key).await, key.as_str()),
-            Target::Prefix(prefix) => (self.engine.purge_prefix(source, prefix).await, &**prefix),
+    async fn purge_all(&self, purge: &Purge) -> Result<Vec<String>, PurgeError> {
+        let place = Place {
+            path: purge.path.clone(),
+            host: purge.host.clone(),
         };
-        match done {
-            Ok(()) => Ok(name.to_owned()),
-            Err(error) => Err(PurgeError::NotDurable(error.to_string())),
+        let mut purged = Vec::new();
+        if purge.prefix {
+            for below in self.locate.beginning(&place)? {
+                let done = self.engine.purge_prefix(&below.source, &below.prefix);
+                done.await?;
+                purged.push(below.prefix);
+            }
+        } else {
+            for object in self.locate.objects(&place)? {
+                self.engine.purge_key(&object.source, &object.key).await?;
+                purged.push(object.key.as_str().to_owned());
+            }
         }
+        Ok(purged)
     }
 }
 
-impl<R> fmt::Debug for EngineControl<R> {
+impl fmt::Debug for EngineControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineControl").finish_non_exhaustive()
     }
 }
 
-impl<R> Control for EngineControl<R>
-where
-    R: Fn(&Purge) -> Result<Vec<(Arc<Source>, Target)>, PurgeError> + Send + Sync + 'static,
-{
+impl Control for EngineControl {
     fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>> {
         Box::pin(self.engine.ready())
     }
@@ -65,16 +59,6 @@ where
     }
 
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {
-        Box::pin(async move {
-            let targets = (self.resolve)(purge)?;
-            if targets.is_empty() {
-                return Err(PurgeError::NoRoute);
-            }
-            let mut removed = Vec::with_capacity(targets.len());
-            for (source, target) in &targets {
-                removed.push(self.remove(source, target).await?);
-            }
-            Ok(removed)
-        })
+        Box::pin(self.purge_all(purge))
     }
 }

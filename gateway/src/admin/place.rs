@@ -73,6 +73,13 @@ pub trait Locate: Send + Sync + 'static {
     /// It leads nowhere, or to several places.
     fn below(&self, place: &Place) -> Result<Below, PlaceError>;
 
+    /// Everything that requests for paths get that begin with this one, character by character: of the
+    /// host that is named, else of each.
+    ///
+    /// # Errors
+    /// It leads nowhere.
+    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError>;
+
     /// The path, percent-encoded, by which a request gets the object of this key through that route;
     /// `None` where no request can, for want of a path or because another route has it.
     fn path(&self, below: &Below, key: &str) -> Option<String>;
@@ -81,13 +88,18 @@ pub trait Locate: Send + Sync + 'static {
     fn origin(&self, id: crate::plan::OriginId) -> Option<String>;
 }
 
-impl IntoResponse for PlaceError {
-    fn into_response(self) -> Response {
-        let status = match self {
+impl PlaceError {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
             Self::BadPath(_) | Self::Several => StatusCode::BAD_REQUEST,
             Self::NoRoute => StatusCode::NOT_FOUND,
-        };
-        (status, format!("{self}\n")).into_response()
+        }
+    }
+}
+
+impl IntoResponse for PlaceError {
+    fn into_response(self) -> Response {
+        (self.status(), format!("{self}\n")).into_response()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `POST /purge`: removes one path, or everything below one.
 //!
 //! What to remove is a path of the public listener, as it stands in a URL: percent-encoded, from
-//! the first `/`, without the query. It comes in the query (`?path=/a%20b.jpg&prefix=true`) or as
-//! JSON (`{"path": "/a%20b.jpg", "prefix": true}`). `host` narrows it to the routes of one host.
+//! the first `/`, without the query, and leads where a request for it would. It comes in the query (`?path=/a%20b.jpg&prefix=true`) or as
+//! JSON (`{"path": "/a%20b.jpg", "prefix": true}`). `host` narrows it to what requests to one host get.
 //!
 //! In the query the path is taken as it stands and not form-decoded, so that one can paste it from
 //! a URL and `+` stays `+`. A client that encodes its parameters sends `%2F` first, which is
@@ -15,7 +15,8 @@ use serde::Deserialize;
 
 use super::Admin;
 use super::ask::{self, Refusal};
-use super::place;
+use super::place::{self, PlaceError};
+use crate::store::MetaError;
 
 /// What to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Purge {
     /// Everything that starts with it, too.
     #[serde(default)]
     pub prefix: bool,
-    /// Only in routes of this host; left out: in every route that has the path.
+    /// Only what requests to this host get; left out: to whichever.
     #[serde(default)]
     pub host: Option<String>,
 }
@@ -34,15 +35,18 @@ pub struct Purge {
 /// Why nothing, or not everything, was removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PurgeError {
-    /// The path is none that an object could have.
-    #[error("{0}")]
-    BadPath(String),
-    /// No route leads anywhere from it.
-    #[error("no route has this path")]
-    NoRoute,
+    /// The path leads nowhere.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// It could not be made durable: it may or may not hold after a restart. Purge again.
     #[error("{0}")]
     NotDurable(String),
+}
+
+impl From<MetaError> for PurgeError {
+    fn from(error: MetaError) -> Self {
+        Self::NotDurable(error.to_string())
+    }
 }
 
 /// The endpoint.
@@ -66,8 +70,7 @@ pub(super) async fn purge(
 
 fn refusal(purge: &Purge, error: &PurgeError) -> Response {
     let status = match error {
-        PurgeError::BadPath(_) => StatusCode::BAD_REQUEST,
-        PurgeError::NoRoute => StatusCode::NOT_FOUND,
+        PurgeError::Place(error) => error.status(),
         PurgeError::NotDurable(_) => {
             tracing::error!(path = ?purge.path, prefix = purge.prefix, %error, "purge failed");
             StatusCode::INTERNAL_SERVER_ERROR

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt as _;
 
+use super::place::PlaceError;
 use super::*;
 use crate::plan::Listen;
 
@@ -310,8 +311,11 @@ async fn purges_from_query_or_json() {
 async fn a_failed_purge_says_so() {
     let t = start(Some("s3cret")).await;
     for (error, expected) in [
-        (PurgeError::NoRoute, 404),
-        (PurgeError::BadPath("dots".to_owned()), 400),
+        (PurgeError::Place(PlaceError::NoRoute), 404),
+        (
+            PurgeError::Place(PlaceError::BadPath("dots".to_owned())),
+            400,
+        ),
         (PurgeError::NotDurable("disk full".to_owned()), 500),
     ] {
         *t.told.fails.lock().expect("not poisoned") = Some(error);

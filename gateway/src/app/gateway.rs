@@ -113,11 +113,9 @@ impl Gateway {
         counted.register(&mut registry);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
-        let purges = routes::Purges::new(&routes);
-        let targets = move |purge: &_| purges.targets(purge);
         let exposition = exposition(&engine, registry);
         let admin = Admin {
-            control: Arc::new(EngineControl::new(engine.clone(), targets)),
+            control: Arc::new(EngineControl::new(engine.clone(), locator.clone())),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
             tiers: Arc::new(tiers::OperatorTiers::new(
                 stores.tiering.clone(),

@@ -49,9 +49,12 @@ impl Locator {
         }
     }
 
-    /// The routes that have the path, and what of it lies below each: of the host that is named, else
-    /// of no host and of each that routes name.
-    fn find<'p>(&self, place: &'p Place) -> Result<Vec<(usize, &'p str)>, PlaceError> {
+    /// What `look` finds for the host that is named, else for no host and for each that routes name.
+    fn of_hosts<'p>(
+        &self,
+        place: &Place,
+        look: impl Fn(&str) -> Vec<(usize, &'p str)>,
+    ) -> Result<Vec<(usize, &'p str)>, PlaceError> {
         let mut hosts = match &place.host {
             Some(host) => vec![host.clone()],
             None => vec![String::new()],
@@ -61,16 +64,53 @@ impl Locator {
             hosts.extend(own.filter_map(|route| route.settings.host.clone()));
         }
         let mut found: Vec<(usize, &str)> = Vec::new();
-        for host in hosts {
-            match self.table.find(&host, &place.path) {
-                Some(one) if !found.contains(&one) => found.push(one),
-                _ => {}
+        for one in hosts.iter().flat_map(|host| look(host)) {
+            if !found.contains(&one) {
+                found.push(one);
             }
         }
-        if found.is_empty() {
-            return Err(PlaceError::NoRoute);
+        match found.is_empty() {
+            true => Err(PlaceError::NoRoute),
+            false => Ok(found),
         }
-        Ok(found)
+    }
+
+    /// The routes that have the path, and what of it lies below each.
+    fn find<'p>(&self, place: &'p Place) -> Result<Vec<(usize, &'p str)>, PlaceError> {
+        self.of_hosts(place, |host| {
+            let found = self.table.find(host, &place.path);
+            found.into_iter().collect()
+        })
+    }
+
+    /// The places in buckets that lie below paths in routes.
+    fn places(&self, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
+        let mut all: Vec<Below> = Vec::new();
+        for (index, rest) in found {
+            let Known {
+                settings,
+                origin,
+                source,
+            } = &self.routes[index];
+            let prefix = if rest.is_empty() {
+                settings.key_prefix.clone()
+            } else {
+                let key = ObjectKey::from_path(&settings.key_prefix, rest).map_err(bad)?;
+                key.as_str().to_owned()
+            };
+            let is_same = |other: &Below| {
+                other.source.origin.id() == source.origin.id() && other.prefix == prefix
+            };
+            if !all.iter().any(is_same) {
+                all.push(Below {
+                    origin: origin.clone(),
+                    source: source.clone(),
+                    prefix,
+                    route: index,
+                });
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -96,36 +136,17 @@ impl Locate for Locator {
     }
 
     fn below(&self, place: &Place) -> Result<Below, PlaceError> {
-        let mut all: Vec<Below> = Vec::new();
-        for (index, rest) in self.find(place)? {
-            let Known {
-                settings,
-                origin,
-                source,
-            } = &self.routes[index];
-            let prefix = if rest.is_empty() {
-                settings.key_prefix.clone()
-            } else {
-                let key = ObjectKey::from_path(&settings.key_prefix, rest).map_err(bad)?;
-                key.as_str().to_owned()
-            };
-            let is_same = |other: &Below| {
-                other.source.origin.id() == source.origin.id() && other.prefix == prefix
-            };
-            if !all.iter().any(is_same) {
-                all.push(Below {
-                    origin: origin.clone(),
-                    source: source.clone(),
-                    prefix,
-                    route: index,
-                });
-            }
-        }
+        let mut all = self.places(self.find(place)?)?;
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
             (Some(_), false) => Err(PlaceError::Several),
             (None, _) => Err(PlaceError::NoRoute),
         }
+    }
+
+    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+        let found = self.of_hosts(place, |host| self.table.beginning(host, &place.path));
+        self.places(found?)
     }
 
     fn path(&self, below: &Below, key: &str) -> Option<String> {
@@ -199,6 +220,23 @@ mod tests {
         assert_eq!(below("/books/", Some("b")), Ok("p/".to_owned()));
         assert_eq!(below("/", None), Ok(String::new()));
         assert_eq!(below("/books/", None), Err(PlaceError::Several));
+    }
+
+    #[test]
+    fn what_begins_like_a_path_lies_in_all_of_these() {
+        let locator = locator();
+        let beginning = |path: &str, host: Option<&str>| {
+            let found = locator.beginning(&place(path, host)).expect("somewhere");
+            let prefixes = found.into_iter().map(|one| one.prefix);
+            prefixes.collect::<Vec<_>>()
+        };
+        assert_eq!(beginning("/books/fant", Some("b")), ["p/fant"]);
+        assert_eq!(beginning("/books/fant", None), ["p/fant", "fant"]);
+        assert_eq!(beginning("/book", Some("b")), ["p/", "book"]);
+        assert_eq!(beginning("/", None), ["p/", ""]);
+        assert_eq!(beginning("/bookshelf", None), ["bookshelf"]);
+        let dots = locator.beginning(&place("/../x", None)).map(drop);
+        assert!(matches!(dots, Err(PlaceError::BadPath(_))), "{dots:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Routes: which origin and profile each has, and what a purge of a path means to them.
+//! Routes: which origin and profile each has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,11 @@ use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
 use super::settings;
-use crate::admin::{Purge, PurgeError, Target};
 use crate::config::{self, Config, Environment};
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
 use crate::origin::{self, Origin};
-use crate::plan::{ObjectKey, Token};
+use crate::plan::Token;
 
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
@@ -88,79 +87,4 @@ fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Optio
     let token = token.resolve(env).with_context(named)?;
     let token = Token::new(&token).with_context(|| format!("{} is empty", named()))?;
     Ok(Some(token))
-}
-
-/// What a purge of a path means to each route.
-#[derive(Debug)]
-pub(super) struct Purges {
-    routes: Vec<(RouteSettings, Arc<Source>)>,
-}
-
-impl Purges {
-    pub(super) fn new(routes: &[Route]) -> Self {
-        let pair = |route: &Route| (route.settings.clone(), route.source.clone());
-        Self {
-            routes: routes.iter().map(pair).collect(),
-        }
-    }
-
-    /// The keys, or prefixes of keys, that a path stands for.
-    pub(super) fn targets(&self, purge: &Purge) -> Result<Vec<(Arc<Source>, Target)>, PurgeError> {
-        let mut targets = Vec::new();
-        for host in self.hosts(purge) {
-            let of_host = || self.routes.iter().filter(|(route, _)| route.host == host);
-            let above = of_host().filter(|(route, _)| purge.path.starts_with(&route.path));
-            if let Some((route, source)) = above.max_by_key(|(route, _)| route.path.len()) {
-                let rest = &purge.path[route.path.len()..];
-                targets.push((
-                    source.clone(),
-                    target(&route.key_prefix, rest, purge.prefix)?,
-                ));
-            }
-            if purge.prefix {
-                let below = of_host().filter(|(route, _)| {
-                    route.path.len() > purge.path.len() && route.path.starts_with(&purge.path)
-                });
-                targets.extend(below.map(|(route, source)| {
-                    (
-                        source.clone(),
-                        Target::Prefix(route.key_prefix.as_str().into()),
-                    )
-                }));
-            }
-        }
-        Ok(targets)
-    }
-
-    /// The hosts to look through: the one that is named, or each that routes name.
-    fn hosts(&self, purge: &Purge) -> Vec<Option<String>> {
-        let mut hosts: Vec<_> = self
-            .routes
-            .iter()
-            .map(|(route, _)| route.host.clone())
-            .collect();
-        hosts.sort();
-        hosts.dedup();
-        if let Some(named) = &purge.host {
-            hosts.retain(|host| {
-                host.as_ref()
-                    .is_some_and(|host| host.eq_ignore_ascii_case(named))
-            });
-        }
-        hosts
-    }
-}
-
-fn target(key_prefix: &str, rest: &str, is_prefix: bool) -> Result<Target, PurgeError> {
-    let bad = |error: crate::plan::KeyError| PurgeError::BadPath(error.to_string());
-    if !is_prefix {
-        return ObjectKey::from_path(key_prefix, rest)
-            .map(Target::Key)
-            .map_err(bad);
-    }
-    if rest.is_empty() {
-        return Ok(Target::Prefix(key_prefix.into()));
-    }
-    let key = ObjectKey::from_path(key_prefix, rest).map_err(bad)?;
-    Ok(Target::Prefix(key.as_str().into()))
 }

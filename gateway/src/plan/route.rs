@@ -42,14 +42,42 @@ impl RouteTable {
     /// route, still encoded and without a leading slash.
     #[must_use]
     pub fn find<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
-        let host = bare_host(host);
-        self.rules.iter().find_map(|(index, rule)| {
-            let here = |own: &String| own.eq_ignore_ascii_case(host);
-            if !rule.host.as_ref().is_none_or(here) {
-                return None;
+        let mut rules = self.of_host(host);
+        rules.find_map(|(index, rule)| below(&rule.path, path).map(|rest| (index, rest)))
+    }
+
+    /// The routes for requests to `host` whose paths begin with `path`, character by character, and what of
+    /// `path` lies below each: nothing where it ends above the route.
+    #[must_use]
+    pub fn beginning<'p>(&self, host: &str, path: &'p str) -> Vec<(usize, &'p str)> {
+        let decoded: Vec<u8> = percent_decode_str(path).collect();
+        let mut found = Vec::new();
+        for (index, rule) in self.of_host(host) {
+            let own = rule.path.trim_end_matches('/');
+            if own.as_bytes().starts_with(&decoded) {
+                found.push((own, (index, "")));
+            } else if let Some(rest) = below(&rule.path, path) {
+                // Whatever else begins like that goes here.
+                found.push((own, (index, rest)));
+                break;
             }
-            below(&rule.path, path).map(|rest| (*index, rest))
-        })
+        }
+        // Of those that are alike the first counts.
+        let mut seen = Vec::new();
+        found.retain(|(own, _)| {
+            let is_new = !seen.contains(own);
+            seen.push(*own);
+            is_new
+        });
+        found.into_iter().map(|(_, found)| found).collect()
+    }
+
+    fn of_host(&self, host: &str) -> impl Iterator<Item = (usize, &Rule)> {
+        let host = bare_host(host);
+        let here = move |own: &String| own.eq_ignore_ascii_case(host);
+        let rules = self.rules.iter();
+        let rules = rules.filter(move |(_, rule)| rule.host.as_ref().is_none_or(here));
+        rules.map(|(index, rule)| (*index, rule))
     }
 }
 
@@ -149,7 +177,53 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_begins_like_a_path_goes_to_these() {
+        let routes = table(&[
+            (None, "/"),
+            (None, "/media"),
+            (None, "/media/raw/"),
+            (Some("a.example"), "/media"),
+            (None, "/ü"),
+        ]);
+        let all: &[(&str, &str, &[(usize, &str)])] = &[
+            ("", "/", &[(2, ""), (1, ""), (4, ""), (0, "")]),
+            ("a.example", "/", &[(2, ""), (3, ""), (4, ""), (0, "")]),
+            ("", "/media", &[(2, ""), (1, ""), (0, "media")]),
+            ("", "/media/", &[(2, ""), (1, "")]),
+            ("", "/media/ra", &[(2, ""), (1, "ra")]),
+            ("", "/media/raw/k%20", &[(2, "k%20")]),
+            ("", "/mediathek/x", &[(0, "mediathek/x")]),
+            ("", "/%C3%BC/k", &[(4, "k")]),
+            ("", "/%C3", &[(4, ""), (0, "%C3")]),
+            ("", "/x", &[(0, "x")]),
+        ];
+        for (host, path, expected) in all {
+            assert_eq!(routes.beginning(host, path), *expected, "{host}{path}");
+        }
+        assert_eq!(table(&[(None, "/a")]).beginning("", "/b"), []);
+    }
+
     proptest! {
+        /// Whatever begins like a path is found where what begins like that is.
+        #[test]
+        fn all_that_begins_like_a_path_is_among_these(
+            prefixes in prop::collection::vec("(/[ab]{1,2}){0,3}/?", 1..6),
+            path in "/[ab/]{0,6}",
+            more in "[ab/]{0,6}",
+        ) {
+            let rule = |path: &String| Rule { host: None, path: path.clone() };
+            let routes = RouteTable::new(prefixes.iter().map(rule));
+            let covers = routes.beginning("h", &path);
+            let whole = format!("{path}{more}");
+            if let Some((index, rest)) = routes.find("h", &whole) {
+                prop_assert!(
+                    covers.iter().any(|(at, prefix)| *at == index && rest.starts_with(prefix)),
+                    "{whole} of {index}: {covers:?}"
+                );
+            }
+        }
+
         /// Against trying every rule on the decoded path.
         #[test]
         fn agrees_with_trying_all(

@@ -102,6 +102,10 @@ impl Locate for Bucket {
         })
     }
 
+    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+        Ok(vec![self.below(place)?])
+    }
+
     fn path(&self, _: &Below, key: &str) -> Option<String> {
         (!key.contains("..")).then(|| format!("/{}", key.replace(' ', "%20")))
     }
