@@ -1,11 +1,12 @@
 //! What is written through the engine is in the bucket, whole or not at all, and is read at once.
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How, Stage, left_in_spool};
-use tidegate::engine::{Error, WriteError, Writer};
+use tidegate::engine::upload::{Commit, How, Settings, Stage, left_in_spool};
+use tidegate::engine::{Error, WriteError, Writer, Writers};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
 use tidegate::plan::ByteRange;
+use tidegate::plan::upload::kept_in;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -235,6 +236,27 @@ async fn a_full_spool_lets_go_of_what_was_sent() {
     same(&desk.object(KEY).expect("there"), &truth);
     drop(writer);
     until(|| desk.writers.spooled().0 == 0).await;
+}
+
+/// The smallest spool that can be set takes an object that is larger, in parts as they are.
+#[tokio::test]
+async fn a_spool_that_is_small_takes_an_object_that_is_not() {
+    let (desk, size) = (Desk::plain(), 64 << 20);
+    let spool = tempfile::tempdir().expect("a folder");
+    let settings = Settings {
+        size,
+        kept: kept_in(size),
+        ..Settings::new(spool.path().to_owned())
+    };
+    let sources = std::slice::from_ref(source(&desk));
+    let writers = Writers::start(&desk.world.engine, settings, sources).expect("a spool");
+    let key = valid(KEY);
+    let writer = writers.open(source(&desk), &key, How::Create, vec![]);
+    let writer = writer.await.expect("opened");
+    let bytes = sample(1, 200 << 20);
+    put(&writer, 0, &bytes).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    assert!(desk.object(KEY).expect("there") == bytes);
 }
 
 /// Commits what was written: the object is there, and nothing else of it anywhere.

@@ -10,6 +10,7 @@ use crate::config::{self, Config, Environment};
 use crate::engine::upload::{Settings, left_in_spool};
 use crate::engine::{Engine, Writers};
 use crate::http::Route;
+use crate::plan::upload::kept_in;
 
 /// Opens the spool and takes up what an earlier process left in it; `None` where no mount is writable.
 /// `routes` are those of the configuration, in its order.
@@ -36,8 +37,11 @@ pub(super) async fn start(
     let spool = config
         .spool_path(env)
         .context("there is no place for the spool; `spool.path` names one")?;
+    let size = config.spool.size;
+    tracing::info!(path = %spool.display(), %size, "spool");
     let settings = Settings {
-        size: config.spool.size.0,
+        size: size.0,
+        kept: kept_in(size.0),
         read_back: config.spool.read_back,
         patience: patience.into(),
         ..Settings::new(spool)

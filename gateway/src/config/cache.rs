@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::plan::ByteSize;
 
-/// How much is kept, and where. Memory use is `memory` plus `budget` plus a fixed few MiB.
+/// How much is kept, and where.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cache {

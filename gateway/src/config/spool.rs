@@ -18,6 +18,9 @@ pub struct Spool {
     #[schemars(extend("examples" = ["/var/lib/tidegate/spool"]))]
     pub path: Option<PathBuf>,
     /// How much it may take; who writes faster than the bucket takes it waits for room.
+    ///
+    /// The first and last 64 MiB of each object that is open stay in it, of a spool below 512 MiB an eighth of
+    /// that. It wants room for several parts besides: of 16 MiB, from 14 GiB of an object on of up to 1 GiB.
     pub size: ByteSize,
     /// Whether an object that outgrows the spool can be changed anywhere until it is closed.
     ///

@@ -16,9 +16,9 @@
 //! # When the spool is full
 //!
 //! Who wants to write more waits, and parts that were sent leave the spool, oldest first, but never
-//! the first or last 64 MiB. They cannot be read back before the upload is complete. A draft that was
-//! written in order does not need them. One that was not goes up under a *hidden* key instead,
-//! `.tidegate-…` in the folder of the object: when a part is needed that is gone, that upload is
+//! the first or last 64 MiB ([`Settings::kept`]). They cannot be read back before the upload is
+//! complete. A draft that was written in order does not need them. One that was not goes up under a
+//! *hidden* key instead, `.tidegate-…` in the folder of the object: when a part is needed that is gone, that upload is
 //! completed, the draft goes on from it as its base, and in the end everything untouched is copied
 //! from there. A draft that was written in order until then, and only later is changed where its bytes
 //! are gone, is refused that change ([`WriteError::Gone`]): it had no reason to pay for the hidden

@@ -186,20 +186,20 @@ mod tests {
             (Some("a.example"), "/media"),
             (None, "/ü"),
         ]);
-        let all: &[(&str, &str, &[(usize, &str)])] = &[
-            ("", "/", &[(2, ""), (1, ""), (4, ""), (0, "")]),
-            ("a.example", "/", &[(2, ""), (3, ""), (4, ""), (0, "")]),
-            ("", "/media", &[(2, ""), (1, ""), (0, "media")]),
-            ("", "/media/", &[(2, ""), (1, "")]),
-            ("", "/media/ra", &[(2, ""), (1, "ra")]),
-            ("", "/media/raw/k%20", &[(2, "k%20")]),
-            ("", "/mediathek/x", &[(0, "mediathek/x")]),
-            ("", "/%C3%BC/k", &[(4, "k")]),
-            ("", "/%C3", &[(4, ""), (0, "%C3")]),
-            ("", "/x", &[(0, "x")]),
+        let rows = [
+            ("", "/", vec![(2, ""), (1, ""), (4, ""), (0, "")]),
+            ("a.example", "/", vec![(2, ""), (3, ""), (4, ""), (0, "")]),
+            ("", "/media", vec![(2, ""), (1, ""), (0, "media")]),
+            ("", "/media/", vec![(2, ""), (1, "")]),
+            ("", "/media/ra", vec![(2, ""), (1, "ra")]),
+            ("", "/media/raw/k%20", vec![(2, "k%20")]),
+            ("", "/mediathek/x", vec![(0, "mediathek/x")]),
+            ("", "/%C3%BC/k", vec![(4, "k")]),
+            ("", "/%C3", vec![(4, ""), (0, "%C3")]),
+            ("", "/x", vec![(0, "x")]),
         ];
-        for (host, path, expected) in all {
-            assert_eq!(routes.beginning(host, path), *expected, "{host}{path}");
+        for (host, path, expected) in rows {
+            assert_eq!(routes.beginning(host, path), expected, "{host}{path}");
         }
         assert_eq!(table(&[(None, "/a")]).beginning("", "/b"), []);
     }

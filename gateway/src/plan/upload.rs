@@ -30,6 +30,13 @@ pub use pieces::{From, Piece, Pieces};
 /// formats that go back to their head or index.
 pub const KEPT: u64 = 64 << 20;
 
+/// The same in a spool of `size` bytes: in a small one less, or it would hold nothing else, and no larger
+/// object could be written at all.
+#[must_use]
+pub fn kept_in(size: u64) -> u64 {
+    KEPT.min(size / 8)
+}
+
 /// How far writing must have gone on from a part that has holes before it is sent with them.
 const LEFT_BEHIND: u32 = 4;
 
