@@ -431,6 +431,30 @@ async fn purges_are_seen_at_once() {
     mounted.gateway.stop().await;
 }
 
+/// Programs go on in the folder below; so it must be seen from outside.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
+    let store = FakeS3::start().await;
+    store.bucket.put("file", "text");
+    let mounted = Mounted::start(&store.settings(), "").await;
+    mounted.gateway.ready().await;
+    let folder = mounted.folder.path();
+    rustix::mount::unmount(&folder, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
+    let line = format!("mount {}: it is not mounted any more", folder.display());
+    let told = async {
+        loop {
+            let got = mounted.gateway.look("/readyz").await;
+            if got.status == 503 && got.text().lines().any(|one| one == line) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, told).await.expect("it is told");
+    assert_eq!(mounted.gateway.get("/file", &[]).await.text(), "text");
+    mounted.gateway.stop().await;
+}
+
 /// The state of a process (proc_pid_stat(5)); `None`: it is gone.
 fn state(child: &Child) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;

@@ -7,18 +7,35 @@ use futures_core::future::BoxFuture;
 
 use super::place::{Locate, Place};
 use super::{Control, Purge, PurgeError};
-use crate::engine::Engine;
+use crate::engine::upload::Stage;
+use crate::engine::{Engine, Writers};
 
 /// [`Control`] over the engine. A prefix may cover several routes, and a path several hosts.
 pub struct EngineControl {
-    engine: Engine,
-    locate: Arc<dyn Locate>,
+    /// What everything stands on.
+    pub engine: Engine,
+    /// Where paths lead.
+    pub locate: Arc<dyn Locate>,
+    /// What is being written, if anything can be.
+    pub writers: Option<Writers>,
+    /// What else is missing that programs need, in words, one line each.
+    pub missing: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
 impl EngineControl {
-    /// The endpoints' view of `engine`.
-    pub fn new(engine: Engine, locate: Arc<dyn Locate>) -> Self {
-        Self { engine, locate }
+    async fn check(&self) -> Result<(), Vec<String>> {
+        let mut missing = self.engine.ready().await.err().unwrap_or_default();
+        missing.extend((self.missing)());
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(missing),
+        }
+    }
+
+    /// Objects that were promised to somebody, and that nobody but a person gets into the bucket.
+    fn refused(&self) -> usize {
+        let pending = self.writers.iter().flat_map(Writers::pending);
+        pending.filter(|one| one.stage == Stage::Refused).count()
     }
 
     async fn purge_all(&self, purge: &Purge) -> Result<Vec<String>, PurgeError> {
@@ -51,11 +68,18 @@ impl fmt::Debug for EngineControl {
 
 impl Control for EngineControl {
     fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>> {
-        Box::pin(self.engine.ready())
+        Box::pin(self.check())
     }
 
     fn notes(&self) -> Vec<String> {
-        self.engine.notes()
+        let mut notes = self.engine.notes();
+        let refused = self.refused();
+        if refused > 0 {
+            notes.push(format!(
+                "objects in the spool that were refused: {refused}; see /pending"
+            ));
+        }
+        notes
     }
 
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>> {

@@ -115,7 +115,12 @@ impl Gateway {
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
         let admin = Admin {
-            control: Arc::new(EngineControl::new(engine.clone(), locator.clone())),
+            control: Arc::new(EngineControl {
+                engine: engine.clone(),
+                locate: locator.clone(),
+                writers: writers.clone(),
+                missing: Box::new(mounts.missing()),
+            }),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
             tiers: Arc::new(tiers::OperatorTiers::new(
                 stores.tiering.clone(),

@@ -20,7 +20,8 @@ use crate::http::Route;
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// Mounts them all, or none, and opens the spool if one of them is writable. `routes` are those of the configuration, in its order.
+/// Mounts them all, or none, and opens the spool if one of them is writable. `routes` are those of the
+/// configuration, in its order.
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
@@ -60,6 +61,19 @@ pub(super) async fn start(
 }
 
 impl Mounts {
+    /// Says of those that somebody else has unmounted, or that ended badly, that they are gone.
+    pub(super) fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + use<> {
+        let watched = self.0.iter();
+        let watched =
+            watched.map(|mounted| (mounted.path().display().to_string(), mounted.is_gone()));
+        let watched: Vec<_> = watched.collect();
+        move || {
+            let gone = watched.iter().filter(|(_, is_gone)| is_gone());
+            gone.map(|(path, _)| format!("mount {path}: it is not mounted any more"))
+                .collect()
+        }
+    }
+
     /// Answers who waits, and unmounts.
     pub(super) async fn stop(self) {
         futures_util::future::join_all(self.0.into_iter().map(Mounted::stop)).await;

@@ -34,6 +34,10 @@ pub(super) async fn start(
 }
 
 impl Mounts {
+    pub(super) fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + use<> {
+        Vec::new
+    }
+
     pub(super) async fn stop(self) {}
 }
 

@@ -109,9 +109,12 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
     .map_err(refused)?;
     files.attach(Arc::new(Told(session.notifier())));
     let (told, ended) = watch::channel(false);
+    let (stop, place) = (files.stop.clone(), path.display().to_string());
     let run = move || {
-        if let Err(error) = session.run() {
-            tracing::error!(%error, "a mount ended badly");
+        match session.run() {
+            Err(error) => tracing::error!(path = place, %error, "a mount ended badly"),
+            Ok(()) if stop.is_cancelled() => {}
+            Ok(()) => tracing::warn!(path = place, "somebody else has unmounted a folder"),
         }
         told.send_replace(true);
     };
@@ -228,6 +231,12 @@ impl Mounted {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether nothing answers there any more, to be asked at any time.
+    pub fn is_gone(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let ended = self.ended.clone();
+        move || *ended.borrow()
     }
 
     /// Returns when somebody else has unmounted it.
