@@ -64,8 +64,8 @@ pub enum Command {
 
     /// Show a route's objects as files in a folder, without serving HTTP
     ///
-    /// Mounts through FUSE (Linux; as root, or where fusermount3 is installed), read-only, and
-    /// answers until SIGTERM, Ctrl-C, or an unmount. A `[[mount]]` of this folder in the configuration
+    /// Mounts through FUSE (Linux; as root, or where fusermount3 is installed), read-only unless told
+    /// otherwise, and answers until SIGTERM, Ctrl-C, or an unmount. A `[[mount]]` of this folder in the configuration
     /// says how; without one the defaults hold. To serve HTTP and mount on one cache, write a
     /// `[[mount]]` and run `serve`.
     #[command(after_long_help = EXIT_CODES)]

@@ -635,5 +635,23 @@ size = "1MiB""#,
                 "t.toml:16:8: `spool.size`: must be from 64MiB to 1024TiB",
             ],
         ),
+        (
+            r#"[[mount]]
+path = "/mnt"
+[[cache.disk]]
+path = "/mnt/cache"
+capacity = "1GiB"
+[[mount]]
+path = "/srv"
+[spool]
+path = "/srv/spool"
+[state]
+path = "/srv/spool""#,
+            &[
+                "t.toml:5:8: `mount[0].path`: /mnt/cache (a `cache.disk`) would lie in the mount",
+                "t.toml:10:8: `mount[1].path`: /srv/spool (spool.path) would lie in the mount",
+                "t.toml:12:8: `spool.path`: the same folder as `state.path`; the spool wants one of its own",
+            ],
+        ),
     ]);
 }

@@ -37,7 +37,8 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 8081)]
     pub admin_port: u16,
 
-    /// The folder for bucket and cache [default: a temporary one, removed at the end]
+    /// The folder for bucket and cache, empty or of an earlier demo [default: a temporary one, removed at the
+    /// end]
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::config::{Config, Environment, Loaded, Problems, Secret};
+use crate::config::{CommitName, Config, Environment, Loaded, Mount, Problems, Secret};
 
 /// The summary of a configuration that is right.
 ///
@@ -59,15 +59,34 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
             route.path, route.origin, route.key_prefix, route.profile
         ));
     }
-    for mount in &config.mount {
+    mounts(config, env).into_iter().for_each(line);
+    Ok(text)
+}
+
+/// The mounts, and where lies what is written through them.
+fn mounts(config: &Config, env: &Environment) -> Vec<String> {
+    let mount = |mount: &Mount| {
         let host = mount.host.as_deref().unwrap_or_default();
-        line(format!(
-            "mount  {} <- {host}{}",
+        let how = match (mount.writable, mount.commit) {
+            (false, _) => "read-only",
+            (true, CommitName::Close) => "writable, committed at the close",
+            (true, CommitName::Background) => "writable, committed in the background",
+        };
+        format!(
+            "mount  {} <- {host}{}, {how}",
             mount.path.display(),
             mount.route
-        ));
+        )
+    };
+    let mut lines: Vec<_> = config.mount.iter().map(mount).collect();
+    if config.mount.iter().any(|mount| mount.writable) {
+        let place = config.spool_path(env);
+        let place = place.map_or("nowhere: set `spool.path`".into(), |path| {
+            path.display().to_string()
+        });
+        lines.push(format!("spool  {place}, up to {}", config.spool.size));
     }
-    Ok(text)
+    lines
 }
 
 fn counts(config: &Config) -> String {
@@ -98,6 +117,10 @@ fn missing_secrets(config: &Config, env: &Environment) -> Vec<String> {
         secrets.extend(key.map(|secret| (named("secret_access_key"), secret)));
         let token = origin.session_token.iter();
         secrets.extend(token.map(|secret| (named("session_token"), secret)));
+    }
+    for (index, route) in config.route.iter().enumerate() {
+        let token = route.write_token.iter().filter(|_| route.writable);
+        secrets.extend(token.map(|secret| (format!("route[{index}].write_token"), secret)));
     }
     let missing = |(key, secret): &(String, &Secret)| {
         Some(format!("`{key}`: {}", secret.resolve(env).err()?))

@@ -24,7 +24,11 @@ pub(super) fn of(error: &Error) -> Errno {
 pub(super) fn logged(error: &Error, key: &str) -> Errno {
     match error {
         Error::NotFound => {}
-        error => tracing::debug!(%error, key, "a file could not be had"),
+        // What an operator mends. How an origin fares that is down is told once, not for each file.
+        Error::Forbidden | Error::BadOrigin(_) => {
+            tracing::warn!(%error, key, "a file could not be read");
+        }
+        error => tracing::debug!(%error, key, "a file could not be read"),
     }
     of(error)
 }

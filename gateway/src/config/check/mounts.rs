@@ -1,5 +1,7 @@
 //! Mounts: where they are, and which route they show.
 
+use std::path::PathBuf;
+
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Mount};
 use super::Check;
@@ -18,9 +20,11 @@ impl Check<'_, '_> {
             least,
             most,
         );
+        self.spool(config);
         for (index, mount) in config.mount.iter().enumerate() {
             let path = KeyPath::nth("mount", index);
             self.place(config, &path, index);
+            self.covers(config, &path, mount);
             self.shows(config, &path, mount);
             self.not_zero(&path.key("deadline"), mount.deadline);
             let commit = path.key("commit");
@@ -48,6 +52,40 @@ impl Check<'_, '_> {
         if let Some(first) = earlier.iter().position(|one| one.path == mount.path) {
             let message = format!("the same folder as `mount[{first}]`");
             self.error(&path, message);
+        }
+    }
+
+    /// The spool's folder is its own: its files would be taken for others', and its lock is.
+    fn spool(&mut self, config: &Config) {
+        let Some(spool) = &config.spool.path else {
+            return;
+        };
+        let state = config.state.path.iter();
+        let state = state.map(|path| (path, "state.path".to_owned()));
+        let disks = config.cache.disk.iter().enumerate();
+        let disks = disks.map(|(index, disk)| (&disk.path, format!("cache.disk[{index}]")));
+        if let Some((_, other)) = state.chain(disks).find(|(path, _)| *path == spool) {
+            let message = format!("the same folder as `{other}`; the spool wants one of its own");
+            self.error(&KeyPath::of("spool", "path"), message);
+        }
+    }
+
+    /// What the gateway keeps must not lie in what it shows.
+    fn covers(&mut self, config: &Config, path: &KeyPath, mount: &Mount) {
+        let spool = config.spool.path.clone();
+        let state = config.state.path.clone();
+        let own = [(spool, "spool.path"), (state, "state.path")];
+        let own = own
+            .into_iter()
+            .filter_map(|(place, what)| Some((place?, what)));
+        let disks = config.cache.disk.iter();
+        let disks = disks.map(|disk| (disk.path.clone(), "a `cache.disk`"));
+        let mounted = |(place, _): &(PathBuf, &str)| place.starts_with(&mount.path);
+        if !mount.path.as_os_str().is_empty()
+            && let Some((place, what)) = own.chain(disks).find(mounted)
+        {
+            let message = format!("{} ({what}) would lie in the mount", place.display());
+            self.error(&path.key("path"), message);
         }
     }
 
