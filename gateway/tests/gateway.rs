@@ -13,7 +13,6 @@ use tidegate::demo::{Options, Running, Stage};
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[path = "support/gateway.rs"]
-#[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/world.rs"]
 mod world;
