@@ -9,7 +9,7 @@ use support::*;
 use tidegate::engine::{Error, Forward, Found, Open};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, RangeSpec};
+use tidegate::plan::{ByteRange, Profile, RangeSpec};
 use tidegate::store::Tier;
 use tokio::task::JoinSet;
 
@@ -287,4 +287,27 @@ async fn a_missing_object_is_missing() {
     let world = Setup::bucket(FakeOrigin::new()).build();
     assert_eq!(world.read(KEY).await, Err(Error::NotFound));
     assert_eq!(world.asked(), (1, 0));
+}
+
+/// Programs that open many files before they read one have not all the memory there is.
+#[tokio::test(start_paused = true)]
+async fn what_is_opened_and_not_read_holds_no_memory_for_long() {
+    let setup = Setup {
+        profile: Profile::backup(),
+        budget: 16 * MIB,
+        ..Setup::default()
+    };
+    let world = setup.build();
+    let mut objects = Vec::new();
+    for n in 0..40 {
+        let key = format!("{n}");
+        world.bucket.put(&key, sample(n, MIB));
+        let all = RangeSpec::From(0);
+        let object = world.open(&key, first(all)).await.expect("open");
+        object.let_go_after(secs(5));
+        objects.push(object);
+    }
+    for (n, object) in objects.iter().enumerate() {
+        same(&whole(object).await.expect("read"), &sample(n as u64, MIB));
+    }
 }

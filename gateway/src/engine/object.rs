@@ -114,6 +114,25 @@ impl Object {
         self.pinned.record.id
     }
 
+    /// What came with the version is let go of after this time, if nobody has begun to read by then: others
+    /// may want the memory, and the object may stay open for long.
+    pub fn let_go_after(&self, time: Duration) {
+        if self.pinned.brings().is_none() {
+            return;
+        }
+        let (core, pinned) = (&self.pinned.core, Arc::downgrade(&self.pinned));
+        let stop = core.stop.clone();
+        core.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(time) => {}
+                () = stop.cancelled() => {}
+            }
+            if let Some(pinned) = pinned.upgrade() {
+                pinned.hold(None);
+            }
+        });
+    }
+
     /// How the version was found.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

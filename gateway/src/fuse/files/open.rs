@@ -2,6 +2,7 @@
 //! kernel may use for it, and its bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
@@ -22,6 +23,9 @@ use crate::plan::{ByteRange, RangeSpec};
 /// Objects up to this size come whole with the request that opens them; of a larger one a chunk
 /// does. What only looks at beginnings, as a library's scan does, costs a chunk a file.
 const WHOLE: u64 = 1 << 20;
+
+/// For so long what came with an open waits to be read.
+const UNREAD: Duration = Duration::from_secs(5);
 
 /// A file, held open: on one version, or on what is being written.
 #[derive(Debug)]
@@ -171,6 +175,7 @@ impl Files {
         };
         let key = node.key();
         let object = self.object(node, how).await?;
+        object.let_go_after(UNREAD);
         let _turn = node.turn.lock().await;
         if !node.is_at(&key) {
             // It has another name by now, or none.
