@@ -358,6 +358,34 @@ async fn what_was_there_before_is_not_taken_for_ours() {
     }
 }
 
+/// The same after a crash in the midst of that.
+#[tokio::test(start_paused = true)]
+async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
+    let terms = Terms::background();
+    let desk = Desk::new(Terms::background());
+    desk.bucket().hide_tags();
+    desk.write(KEY, &sample(1, 3 * PART)).await;
+    desk.writers.settled().await;
+    let bytes = sample(2, 3 * PART);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &bytes).await;
+    until(|| desk.bucket().count("part") == 6).await;
+    settle().await;
+    writer.sync().await.expect("durable");
+    // The look at what is there, and then nothing but the completion's refusal.
+    desk.bucket().fail_next([]);
+    desk.bucket().set_faults([down()]);
+    let failed = writer.commit(Commit::Close).await;
+    assert!(failed.expect_err("nobody answers").is_passing());
+    let again = desk.switched_off([writer], &terms).await;
+    // Nor the next time.
+    again.bucket().fail_next([down()]);
+    again.bucket().set_faults([]);
+    let settled = tokio::time::timeout(engine::secs(3600), again.writers.settled());
+    settled.await.expect("it is completed");
+    same(&again.object(KEY).expect("there"), &bytes);
+}
+
 /// Parts that are on their way when an upload is given up may arrive after that, and stay.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_after_an_upload_was_given_up_does_not_stay() {

@@ -173,7 +173,7 @@ impl Draft {
         &self.local
     }
 
-    /// Whether nothing was written, before 64 MiB of its ends, to a part that was sent already.
+    /// Whether nothing was written, before what is kept of its end, to a part that was sent already.
     /// Who writes in order hardly ever needs bytes back that are gone.
     #[must_use]
     pub fn is_in_order(&self) -> bool {

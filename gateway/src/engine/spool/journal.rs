@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::plan::Extents;
 
 /// The format's name and version.
-const MAGIC: &[u8; 17] = b"tidegate-spool-3 ";
+const MAGIC: &[u8; 17] = b"tidegate-spool-4 ";
 
 /// Digits of an identity, and the line's end.
 const IDENTITY: usize = 16 + 1;
@@ -117,8 +117,13 @@ pub(in crate::engine) enum Record {
     Evicted { index: u32 },
     /// The upload is gone, and what was sent of it.
     Unsent,
-    /// The parts that the object is completed of: from here on it may be.
-    Completing { parts: Vec<(u32, String)> },
+    /// The parts that the object is completed of: from here on it may be; and the tag of what lay under its
+    /// key before, where its own will not be known.
+    Completing {
+        parts: Vec<(u32, String)>,
+        #[serde(default)]
+        before: Option<String>,
+    },
     /// An object of this tag is, or may be, in the bucket, and is this one as it was at some time.
     Tried { etag: String },
     /// It was not written in order.

@@ -22,6 +22,8 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) kept: Option<(ByteRange, u64)>,
     /// The parts that it was being completed of.
     pub(in crate::engine) completing: Option<Vec<(u32, ETag)>>,
+    /// The tag of what lay under the key before that, where its own will not be known.
+    pub(in crate::engine) before: Option<ETag>,
     /// The tags of what may be in the bucket of it.
     pub(in crate::engine) tried: Vec<ETag>,
     /// Whether anything was promised: a `fsync` or `close` returned.
@@ -62,6 +64,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         upload: None,
         kept: None,
         completing: None,
+        before: None,
         tried: Vec::new(),
         promised: promised || records.contains(&Record::Synced),
         closed: false,
@@ -146,7 +149,8 @@ impl Replayed {
                 self.upload = None;
                 self.completing = None;
             }
-            Record::Completing { parts } => {
+            Record::Completing { parts, before } => {
+                self.before = before.as_deref().and_then(ETag::parse);
                 let part = |(number, etag): &(u32, String)| Some((*number, ETag::parse(etag)?));
                 self.completing = parts.iter().map(part).collect();
             }

@@ -31,10 +31,13 @@ impl Writing {
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
+        let before = self.look_before(&upload, &parts).await?;
         let (promised, all_told) = {
             let mut state = self.state();
             state.note_written();
-            state.records.push(Record::completing(&parts));
+            let completing = Record::completing(&parts, before.as_ref());
+            state.records.push(completing);
+            state.before = before;
             state.completing = Some(parts.clone());
             let told = !state.promised || !state.unsynced;
             (state.promised, told && !state.draft.has_gone())

@@ -127,7 +127,6 @@ impl Writing {
             return self.put_whole(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;
-        self.look_before(&parts).await?;
         let published = self.complete(&upload, parts, guard, size).await?;
         self.mend_headers(published).await
     }

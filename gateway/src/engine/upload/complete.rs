@@ -56,23 +56,22 @@ impl Writing {
         Err(error.into())
     }
 
-    /// Where the object's tag will not follow from those of its parts: what is there now. Whatever becomes of
-    /// the completion, that is not ours.
-    pub(super) async fn look_before(&self, parts: &[(u32, ETag)]) -> Result<(), WriteError> {
-        if ETag::of_parts(parts.iter().map(|(_, tag)| tag)).is_some() {
-            return Ok(());
+    /// The tag of what is there now, where the object's own will not follow from those of its parts. Whatever
+    /// becomes of the completion, that is not ours.
+    pub(super) async fn look_before(
+        &self,
+        upload: &Upload,
+        parts: &[(u32, ETag)],
+    ) -> Result<Option<ETag>, WriteError> {
+        let is_told = ETag::of_parts(parts.iter().map(|(_, tag)| tag)).is_some();
+        if is_told || upload.key != self.id().key {
+            return Ok(None);
         }
-        let before = match self.source.origin.head(&self.id().key).await {
-            Ok(version) => Some(version.etag),
-            Err(OriginError::NotFound) => None,
-            Err(error) => {
-                // It was not begun.
-                self.state().completing = None;
-                return Err(error.into());
-            }
-        };
-        self.state().before = before;
-        Ok(())
+        match self.source.origin.head(&upload.key).await {
+            Ok(version) => Ok(Some(version.etag)),
+            Err(OriginError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The version that was completed, as far as it is told.

@@ -48,12 +48,13 @@ impl Record {
     }
 
     /// The parts that the object is completed of, counted from 1.
-    pub(super) fn completing(parts: &[(u32, ETag)]) -> Self {
+    pub(super) fn completing(parts: &[(u32, ETag)], before: Option<&ETag>) -> Self {
         let noted = parts
             .iter()
             .map(|(number, etag)| (*number, etag.as_str().to_owned()));
         Self::Completing {
             parts: noted.collect(),
+            before: before.map(|etag| etag.as_str().to_owned()),
         }
     }
 
@@ -79,7 +80,8 @@ impl State {
         records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
         records.extend(self.tried.noted());
         let completing = self.completing.as_deref();
-        records.extend(completing.map(Record::completing));
+        let before = self.before.as_ref();
+        records.extend(completing.map(|parts| Record::completing(parts, before)));
         records.push(Record::Synced);
         (Box::new(self.beginning()), records)
     }

@@ -107,6 +107,7 @@ impl Writers {
         state.upload = upload;
         state.begun_with = begun_with.unwrap_or_default();
         state.completing.clone_from(&replayed.completing);
+        state.before.clone_from(&replayed.before);
         state.tried = Tried::earlier(replayed.tried.clone());
         state.file = Some(file);
         state.dirty = true;

@@ -145,8 +145,12 @@ impl Writing {
         };
         for (range, freed) in parts {
             let _page = self.page.write().await;
-            // Written anew meanwhile? Then it is kept.
-            let kept = self.state().draft.local().within(range).next().is_some();
+            // Written anew meanwhile? Then it is kept. Nor is anything taken from what was deleted: there may be a
+            // journal of it still, and this was not told to that.
+            let kept = {
+                let state = self.state();
+                state.removed || state.draft.local().within(range).next().is_some()
+            };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;
                 done = punched.map_err(WriteError::from);
@@ -207,9 +211,12 @@ impl Writing {
     pub(super) fn give_up(self: &Arc<Self>, upload: Upload) {
         let writing = self.clone();
         self.inner.core.spawn(async move {
+            let more = writing.state().sending > 0;
             let mut aborted = writing.abort(&upload).await;
-            if writing.state().sending > 0 {
+            if more {
                 writing.wait_for_parts().await;
+            }
+            if more && !writing.inner.core.stop.is_cancelled() {
                 aborted = writing.abort(&upload).await;
             }
             if let Err(error) = aborted {
