@@ -114,8 +114,8 @@ pub struct Open {
     pub first: Option<RangeSpec>,
     /// Confirm the version with the origin whatever its age (a client's `no-cache`).
     pub revalidate: bool,
-    /// The bytes wanted first must be there to be had: a version that the origin was not asked for just
-    /// now, and of which they are not cached, is confirmed however fresh it is.
+    /// The bytes wanted first must be there to be had: of a version that the origin was not asked for just
+    /// now, and of which they are not cached, they are asked for, however fresh it is.
     pub certain: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
@@ -194,6 +194,10 @@ impl Engine {
         let doubtful = how.certain && age >= CERTAIN && !self.is_cached(&record, how.first);
         match judgement {
             _ if (how.revalidate || doubtful) && !how.only_if_cached => {
+                let how = Open {
+                    certain: doubtful,
+                    ..how
+                };
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
             Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now)),
@@ -312,6 +316,7 @@ impl Engine {
             seen,
             first: how.first,
             forced: how.revalidate,
+            certain: how.certain,
             bare: how.bare,
             quiet: how.quiet,
         }

@@ -313,6 +313,18 @@ async fn an_open_for_certain_finds_a_version_that_is_there() {
     world.open(KEY, certain()).await.expect("open");
     assert_eq!(world.asked(), asked, "it was asked just now");
     pass(secs(2)).await;
+    let (gets, heads) = world.asked();
+    let object = world.open(KEY, certain()).await.expect("open");
+    let read = collect(object.read_at(ByteRange::new(0, 100))).await;
+    same(&read.expect("there"), &sample(1, MIB).slice(..100));
+    assert_eq!(
+        world.asked(),
+        (gets + 1, heads),
+        "they come with the answer"
+    );
+    world.purge(KEY).await;
+    world.open(KEY, Open::default()).await.expect("open");
+    pass(secs(2)).await;
     world.bucket.put(KEY, sample(2, MIB));
     let object = world.open(KEY, certain()).await.expect("open");
     same(&whole(&object).await.expect("there"), &sample(2, MIB));

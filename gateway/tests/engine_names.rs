@@ -251,20 +251,23 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_a_purge_overtakes_holds_for_nobody() {
     let world = World::plain();
-    world.bucket.put("file", "12345");
-    world.bucket.fail_next([Fault::Latency(secs(1))]);
-    world.bucket.fail_next([Fault::Latency(secs(1))]);
-    let looked = async {
-        let answer = world.look("file").await.expect("an answer");
-        assert!(is_file(&answer.entry, 5));
-        answer.fresh
-    };
-    let purged = async {
-        pass(Duration::from_millis(500)).await;
+    for (purges, holds) in [("other", true), ("file", false), ("fi", false)] {
+        world.bucket.put("file", "12345");
         world.purge("file").await;
-    };
-    let (fresh, ()) = tokio::join!(looked, purged);
-    assert_eq!(fresh, Duration::ZERO);
+        world.bucket.fail_next([Fault::Latency(secs(1))]);
+        world.bucket.fail_next([Fault::Latency(secs(1))]);
+        let looked = async {
+            let answer = world.look("file").await.expect("an answer");
+            assert!(is_file(&answer.entry, 5));
+            answer.fresh
+        };
+        let purged = async {
+            pass(Duration::from_millis(500)).await;
+            world.purge_prefix(purges).await;
+        };
+        let (fresh, ()) = tokio::join!(looked, purged);
+        assert_eq!(fresh > Duration::ZERO, holds, "{purges}");
+    }
     assert_ne!(
         world.look("file").await.expect("an answer").fresh,
         Duration::ZERO

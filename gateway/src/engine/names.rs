@@ -126,8 +126,9 @@ impl Engine {
         let asked = self.asked(source);
         let error = match self.find_out(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
-            // Who was told of that has forgotten the name before this answer.
-            Ok(found) if !self.core.names.holds(&asked, path) => {
+            // Who was told of that has forgotten the name before this answer. A folder stays one as long as there
+            // is anything in it.
+            Ok(found) if found.entry != Entry::Folder && !self.core.names.holds(&asked, path) => {
                 return Ok(lasting(found.entry, Duration::ZERO));
             }
             answer => return answer,

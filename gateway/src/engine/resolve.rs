@@ -59,6 +59,8 @@ pub(super) struct Question {
     pub(super) first: Option<RangeSpec>,
     /// The client itself asks for confirmation: what was begun before it does not count.
     pub(super) forced: bool,
+    /// The first bytes are wanted also of a version that is at hand.
+    pub(super) certain: bool,
     /// See [`Open::bare`](super::Open::bare).
     pub(super) bare: bool,
     /// See [`Open::quiet`](super::Open::quiet).
@@ -201,6 +203,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         id,
         first,
         forced,
+        certain,
         bare,
         quiet,
         ..
@@ -210,7 +213,8 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     let known = known.filter(|record| is_of(record, &id, generation));
     let (first, charge) = pay(&core, first, quiet).await?.unzip();
     let asked = core.now();
-    let found = match ask(&core, &source, &id, known.as_deref(), first, bare, quiet).await {
+    let at_hand = known.as_deref().filter(|_| !certain);
+    let found = match ask(&core, &source, &id, at_hand, first, bare, quiet).await {
         Ok(found) => found,
         Err(error) => {
             // A bare 404 says so to who asked for it, and is no ground for a negative entry.

@@ -1,6 +1,6 @@
 //! The table of names: bounded, and for a while.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -62,6 +62,24 @@ struct Known {
     noted: u64,
 }
 
+/// So many purges are told apart; what was asked before older ones counts as purged.
+const PURGES: usize = 64;
+
+/// A purge of a key, or of all that begin with a prefix.
+#[derive(Debug)]
+struct Purge {
+    epoch: u64,
+    origin: OriginId,
+    prefix: String,
+}
+
+impl Purge {
+    /// Whether it may change what a path means: it lies at or below it, or the path below that.
+    fn touches(&self, path: &str) -> bool {
+        path.starts_with(&self.prefix) || self.prefix.starts_with(path)
+    }
+}
+
 /// New names go into the young generation. When it is full it becomes the old one, and what is
 /// still asked for moves on.
 #[derive(Debug, Default)]
@@ -69,7 +87,9 @@ struct Generations {
     young: Names,
     old: Names,
     bytes: usize,
-    /// The epoch that the last purge began.
+    /// What was purged last, the oldest first.
+    purges: VecDeque<Purge>,
+    /// The epoch that the last purge began of those that are not among these any more.
     purged: u64,
     /// Folders that this process made, and when. All that is in one of them is known, as long as no
     /// name has left the table: whatever is not, is missing.
@@ -212,7 +232,7 @@ impl Table {
     /// that a folder on its path is missing.
     pub(in crate::engine) fn purge_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
-        names.purged = self.begin_epoch();
+        names.note_purge(self.begin_epoch(), origin, key);
         names.remove(origin, key.trim_end_matches('/'));
         names.forget_missing(origin, key);
         names.doubt(origin, key);
@@ -221,7 +241,7 @@ impl Table {
     /// The same for every key that begins with `prefix`.
     pub(in crate::engine) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
         let mut names = self.lock();
-        names.purged = self.begin_epoch();
+        names.note_purge(self.begin_epoch(), origin, prefix);
         let bare = prefix.trim_end_matches('/');
         let covered = |of: OriginId, path: &str| of == origin && path.starts_with(bare);
         names.young.retain(|(of, path), _| !covered(*of, path));
@@ -246,7 +266,22 @@ impl Generations {
     /// See [`Table::holds`].
     fn holds(&mut self, asked: &Asked, path: &str) -> bool {
         let noted = self.find(asked.origin, path).map_or(0, |it| it.noted);
-        self.purged.max(noted) <= asked.epoch
+        let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
+        let mut since = since.filter(|it| it.origin == asked.origin);
+        self.purged.max(noted) <= asked.epoch && !since.any(|it| it.touches(path))
+    }
+
+    fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
+        if self.purges.len() == PURGES
+            && let Some(oldest) = self.purges.pop_front()
+        {
+            self.purged = oldest.epoch;
+        }
+        self.purges.push_back(Purge {
+            epoch,
+            origin,
+            prefix: prefix.trim_end_matches('/').to_owned(),
+        });
     }
 
     fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
