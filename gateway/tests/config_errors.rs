@@ -645,12 +645,13 @@ capacity = "1GiB"
 path = "/srv"
 [spool]
 path = "/srv/spool"
-[state]
-path = "/srv/spool""#,
+[[cache.disk]]
+path = "/srv/spool"
+capacity = "1GiB""#,
             &[
                 "t.toml:5:8: `mount[0].path`: /mnt/cache (a `cache.disk`) would lie in the mount",
                 "t.toml:10:8: `mount[1].path`: /srv/spool (spool.path) would lie in the mount",
-                "t.toml:12:8: `spool.path`: the same folder as `state.path`; the spool wants one of its own",
+                "t.toml:12:8: `spool.path`: the same folder as `cache.disk[1]`; each locks its own",
             ],
         ),
     ]);

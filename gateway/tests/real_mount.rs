@@ -439,6 +439,7 @@ async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
     let mounted = Mounted::start(&store.settings(), "").await;
     mounted.gateway.ready().await;
     let folder = mounted.folder.path();
+    let held = std::fs::File::open(folder.join("file")).expect("it opens");
     rustix::mount::unmount(&folder, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
     let line = format!("mount {}: it is not mounted any more", folder.display());
     let told = async {
@@ -451,6 +452,7 @@ async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
         }
     };
     timeout(LONG, told).await.expect("it is told");
+    drop(held);
     assert_eq!(mounted.gateway.get("/file", &[]).await.text(), "text");
     mounted.gateway.stop().await;
 }

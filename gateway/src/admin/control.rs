@@ -32,7 +32,7 @@ impl EngineControl {
         }
     }
 
-    /// Objects that were promised to somebody, and that nobody but a person gets into the bucket.
+    /// Objects that nobody but a person gets into the bucket.
     fn refused(&self) -> usize {
         let pending = self.writers.iter().flat_map(Writers::pending);
         pending.filter(|one| one.stage == Stage::Refused).count()
@@ -47,17 +47,22 @@ impl EngineControl {
         if purge.prefix {
             for below in self.locate.beginning(&place)? {
                 let done = self.engine.purge_prefix(&below.source, &below.prefix);
-                done.await?;
+                done.await.map_err(not_durable)?;
                 purged.push(below.prefix);
             }
         } else {
             for object in self.locate.objects(&place)? {
-                self.engine.purge_key(&object.source, &object.key).await?;
+                let done = self.engine.purge_key(&object.source, &object.key);
+                done.await.map_err(not_durable)?;
                 purged.push(object.key.as_str().to_owned());
             }
         }
         Ok(purged)
     }
+}
+
+fn not_durable(error: impl fmt::Display) -> PurgeError {
+    PurgeError::NotDurable(error.to_string())
 }
 
 impl fmt::Debug for EngineControl {

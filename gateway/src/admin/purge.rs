@@ -16,7 +16,6 @@ use serde::Deserialize;
 use super::Admin;
 use super::ask::{self, Refusal};
 use super::place::{self, PlaceError};
-use crate::store::MetaError;
 
 /// What to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,12 +40,6 @@ pub enum PurgeError {
     /// It could not be made durable: it may or may not hold after a restart. Purge again.
     #[error("{0}")]
     NotDurable(String),
-}
-
-impl From<MetaError> for PurgeError {
-    fn from(error: MetaError) -> Self {
-        Self::NotDurable(error.to_string())
-    }
 }
 
 /// The endpoint.

@@ -233,10 +233,11 @@ impl Mounted {
         &self.path
     }
 
-    /// Whether nothing answers there any more, to be asked at any time.
+    /// Whether it is not to be seen at its place any more, to be asked at any time. Who has a file of it open
+    /// may go on.
     pub fn is_gone(&self) -> impl Fn() -> bool + Send + Sync + use<> {
-        let ended = self.ended.clone();
-        move || *ended.borrow()
+        let (ended, path) = (self.ended.clone(), self.path.clone());
+        move || *ended.borrow() || !is_fuse(&path)
     }
 
     /// Returns when somebody else has unmounted it.

@@ -55,10 +55,10 @@ impl RouteTable {
         for (index, rule) in self.of_host(host) {
             let own = rule.path.trim_end_matches('/');
             if own.as_bytes().starts_with(&decoded) {
-                found.push((own, (index, "")));
+                found.push((&rule.path, (index, "")));
             } else if let Some(rest) = below(&rule.path, path) {
                 // Whatever else begins like that goes here.
-                found.push((own, (index, rest)));
+                found.push((&rule.path, (index, rest)));
                 break;
             }
         }
@@ -185,6 +185,7 @@ mod tests {
             (None, "/media/raw/"),
             (Some("a.example"), "/media"),
             (None, "/ü"),
+            (Some("b.example"), "/media/"),
         ]);
         let rows = [
             ("", "/", vec![(2, ""), (1, ""), (4, ""), (0, "")]),
@@ -197,6 +198,11 @@ mod tests {
             ("", "/%C3%BC/k", vec![(4, "k")]),
             ("", "/%C3", vec![(4, ""), (0, "%C3")]),
             ("", "/x", vec![(0, "x")]),
+            (
+                "b.example",
+                "/media",
+                vec![(2, ""), (5, ""), (1, ""), (0, "media")],
+            ),
         ];
         for (host, path, expected) in rows {
             assert_eq!(routes.beginning(host, path), expected, "{host}{path}");

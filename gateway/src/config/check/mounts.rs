@@ -55,17 +55,14 @@ impl Check<'_, '_> {
         }
     }
 
-    /// The spool's folder is its own: its files would be taken for others', and its lock is.
+    /// The spool has a lock in its folder, and so has each disk.
     fn spool(&mut self, config: &Config) {
         let Some(spool) = &config.spool.path else {
             return;
         };
-        let state = config.state.path.iter();
-        let state = state.map(|path| (path, "state.path".to_owned()));
-        let disks = config.cache.disk.iter().enumerate();
-        let disks = disks.map(|(index, disk)| (&disk.path, format!("cache.disk[{index}]")));
-        if let Some((_, other)) = state.chain(disks).find(|(path, _)| *path == spool) {
-            let message = format!("the same folder as `{other}`; the spool wants one of its own");
+        let mut disks = config.cache.disk.iter();
+        if let Some(index) = disks.position(|disk| disk.path == *spool) {
+            let message = format!("the same folder as `cache.disk[{index}]`; each locks its own");
             self.error(&KeyPath::of("spool", "path"), message);
         }
     }
