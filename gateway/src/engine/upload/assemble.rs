@@ -11,8 +11,9 @@ use crate::origin::{OriginError, Upload};
 use crate::plan::upload::{Piece, Pieces, When};
 use crate::plan::{ByteRange, ETag};
 
-/// The most that one request copies of a base: S3 takes 5 GiB, but smaller ones run side by side.
-const COPY: u64 = 1 << 30;
+/// The most that one request copies of a base, unless one part is larger. S3 takes 5 GiB; but a close that
+/// waits for a slow store must see that something moves (`deadline`), with all streams at once.
+const COPY: u64 = 64 << 20;
 
 impl Writing {
     /// Sends and copies everything that the object is made of.
