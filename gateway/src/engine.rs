@@ -114,8 +114,8 @@ pub struct Open {
     pub first: Option<RangeSpec>,
     /// Confirm the version with the origin whatever its age (a client's `no-cache`).
     pub revalidate: bool,
-    /// The bytes wanted first must be there to be had: of a version that the origin was not asked for just
-    /// now, and of which they are not cached, they are asked for, however fresh it is.
+    /// The bytes wanted first must be there to be had: of a version that is to be confirmed behind the
+    /// answer's back, and of which they are not cached, they are waited for.
     pub certain: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
@@ -125,9 +125,6 @@ pub struct Open {
     /// Nobody waits: give up where memory or the origin has no place to spare at once.
     pub quiet: bool,
 }
-
-/// For so long a version counts as certain to be there still ([`Open::certain`]).
-const CERTAIN: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Puts an engine together.
@@ -189,9 +186,10 @@ impl Engine {
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let age = now.since(record.confirmed);
-        let judgement = policy.judge(age, record.must_confirm);
-        let doubtful = how.certain && age >= CERTAIN && !self.is_cached(&record, how.first);
+        let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+        let doubtful = how.certain
+            && judgement == Judgement::WhileRevalidating
+            && !self.is_cached(&record, how.first);
         match judgement {
             _ if (how.revalidate || doubtful) && !how.only_if_cached => {
                 let how = Open {
