@@ -27,7 +27,7 @@ use crate::origin::Origin;
 use crate::plan::freshness::{Judgement, Policy};
 use crate::plan::readahead::Limits;
 use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
-use crate::store::{ChunkKey, ChunkStore, Entry, MetaError, MetaStore, Record};
+use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
 
 mod board;
 pub mod budget;
@@ -70,7 +70,7 @@ pub use watch::{Scope, Watch};
 
 use self::core::Core;
 use fill::Terms;
-use object::Pinned;
+use object::{Pinned, locate};
 use resolve::{Question, Resolution};
 
 /// The engine: shared by every frontend of the process.
@@ -114,8 +114,8 @@ pub struct Open {
     pub first: Option<RangeSpec>,
     /// Confirm the version with the origin whatever its age (a client's `no-cache`).
     pub revalidate: bool,
-    /// The bytes wanted first must be there to be had: of a version that is to be confirmed behind the
-    /// answer's back, and of which they are not cached, they are waited for.
+    /// The bytes wanted first must be there to be had: of a version that is no longer fresh, and of which
+    /// they are not cached, they are asked for and waited for.
     pub certain: bool,
     /// Ask the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
@@ -187,39 +187,35 @@ impl Engine {
         };
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
         let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
-        let doubtful = how.certain
-            && judgement == Judgement::WhileRevalidating
-            && !self.is_cached(&record, how.first);
+        let how = Open {
+            certain: how.certain
+                && judgement != Judgement::Fresh
+                && !self.is_cached(&record, how.first),
+            ..how
+        };
         match judgement {
-            _ if (how.revalidate || doubtful) && !how.only_if_cached => {
-                let how = Open {
-                    certain: doubtful,
-                    ..how
-                };
+            _ if how.revalidate && !how.only_if_cached => {
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
             Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now)),
-            Judgement::WhileRevalidating => {
-                if !how.only_if_cached {
-                    self.confirm_behind(source, &id, &record);
-                }
+            Judgement::WhileRevalidating if how.only_if_cached => {
+                Ok(self.at_hand(source, id, record, policy, now))
+            }
+            Judgement::WhileRevalidating if !how.certain => {
+                self.confirm_behind(source, &id, &record);
                 Ok(self.at_hand(source, id, record, policy, now))
             }
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
-            Judgement::Stale => Box::pin(self.confirm(source, id, how, record, policy)).await,
+            Judgement::WhileRevalidating | Judgement::Stale => {
+                Box::pin(self.confirm(source, id, how, record, policy)).await
+            }
         }
     }
 
     /// Whether all of some bytes of a version lies in a cache.
     fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
         let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
-        range.is_none_or(|range| {
-            self.core.geometry.span(range).all(|index| {
-                let version = record.id;
-                let key = ChunkKey { version, index };
-                self.core.chunks.locate(&key).is_some()
-            })
-        })
+        range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
     }
 
     /// Nothing is known of the key.

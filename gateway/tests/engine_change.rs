@@ -335,3 +335,23 @@ async fn an_open_for_certain_finds_a_version_that_is_there() {
     let object = world.open(KEY, certain()).await.expect("open");
     same(&whole(&object).await.expect("cached"), &sample(2, MIB));
 }
+
+/// What is cached and no longer fresh is confirmed, and not brought once more.
+#[tokio::test(start_paused = true)]
+async fn an_open_for_certain_brings_nothing_that_is_cached() {
+    for stale in [Duration::ZERO, secs(600)] {
+        let world = Setup::profile(|p| p.stale_while_revalidate = stale).build();
+        world.bucket.put(KEY, sample(1, MIB));
+        world.read(KEY).await.expect("read");
+        pass(secs(61)).await;
+        let (bytes, heads) = (world.bucket.bytes(), world.asked().1);
+        let certain = Open {
+            certain: true,
+            ..first(RangeSpec::From(0))
+        };
+        let object = world.open(KEY, certain).await.expect("open");
+        same(&whole(&object).await.expect("cached"), &sample(1, MIB));
+        settle().await;
+        assert_eq!((world.bucket.bytes(), world.asked().1), (bytes, heads));
+    }
+}

@@ -101,6 +101,25 @@ impl Pinned {
 /// of the default size) the first ones speak for the rest.
 const LOCATED: usize = 256;
 
+/// Where some bytes of a version are now.
+pub(super) fn locate(core: &Core, version: VersionId, range: ByteRange) -> Found {
+    let (mut found, mut missing, mut tier) = (false, false, Tier::Memory);
+    for index in core.geometry.span(range).take(LOCATED) {
+        match core.chunks.locate(&ChunkKey { version, index }) {
+            Some(at) => {
+                found = true;
+                tier = if at == Tier::Disk { at } else { tier };
+            }
+            None => missing = true,
+        }
+    }
+    match (found, missing) {
+        (_, false) => Found::All(tier),
+        (true, true) => Found::Some,
+        (false, true) => Found::Nothing,
+    }
+}
+
 impl Object {
     /// The version this object was opened on.
     #[must_use]
@@ -142,25 +161,7 @@ impl Object {
     /// Where the bytes of `range` are now: decides hit or miss before they are read.
     #[must_use]
     pub fn locate(&self, range: ByteRange) -> Found {
-        let Pinned { core, record, .. } = &*self.pinned;
-        let (mut found, mut missing, mut tier) = (false, false, Tier::Memory);
-        for index in core.geometry.span(range).take(LOCATED) {
-            match core.chunks.locate(&ChunkKey {
-                version: record.id,
-                index,
-            }) {
-                Some(at) => {
-                    found = true;
-                    tier = if at == Tier::Disk { at } else { tier };
-                }
-                None => missing = true,
-            }
-        }
-        match (found, missing) {
-            (_, false) => Found::All(tier),
-            (true, true) => Found::Some,
-            (false, true) => Found::Nothing,
-        }
+        locate(&self.pinned.core, self.pinned.record.id, range)
     }
 
     /// The same for a reader that nobody waits for, and that reads nothing ahead.
