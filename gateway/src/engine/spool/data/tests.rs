@@ -269,3 +269,34 @@ fn a_write_that_fails_leaves_what_was_written_before() {
     let all = [pattern(1, 5000), pattern(2, MIB)].concat();
     assert!(data.read(ByteRange::new(0, 5000 + MIB)).expect("read") == all);
 }
+
+/// Whether this process has a file open that was at a path and has no name any more.
+fn is_open(path: &Path) -> bool {
+    let gone = format!("{} (deleted)", path.display());
+    let open = std::fs::read_dir("/proc/self/fd").expect("this process");
+    let mut open = open.filter_map(|it| std::fs::read_link(it.expect("an entry").path()).ok());
+    open.any(|it| it == Path::new(&gone))
+}
+
+/// The end of a large file takes a disk its time, in which nobody waits who is not allowed to block.
+#[test]
+fn a_file_is_closed_where_blocking_is_allowed() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
+    let directory = tempfile::tempdir().expect("a folder");
+    let path = directory.path().join("data");
+    runtime.block_on(async {
+        let data = data(directory.path(), 64 * MIB);
+        data.write(0, pattern(1, 2 * MIB).into()).expect("written");
+        data.settle().expect("written");
+        std::fs::remove_file(&path).expect("there");
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        drop(data);
+        assert!(is_open(&path), "the only thread that may is busy");
+        drop(go);
+        busy.await.expect("it ends").expect_err("nothing came");
+        tokio::task::spawn_blocking(|| {}).await.expect("after it");
+        assert!(!is_open(&path));
+    });
+}
