@@ -18,7 +18,6 @@
 
 pub mod breaker;
 pub mod checked;
-mod crc64;
 pub mod deadline;
 pub mod fake;
 pub mod limit;
@@ -30,18 +29,21 @@ mod random;
 pub mod resume;
 pub mod s3;
 pub mod settings;
+mod sums;
 #[cfg(test)]
 mod testing;
 pub mod write;
 
-pub use crc64::Crc64;
 pub use fake::FakeOrigin;
 pub use list::{After, List, Listed, Listing};
 pub use metrics::Metrics;
 pub use payload::Payload;
 pub use s3::SetupError;
 pub use settings::Settings;
-pub use write::{CopySource, Guard, OriginWrite, Upload, Write, Written, Wrote};
+pub use sums::{Summing, Sums};
+pub use write::{
+    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
+};
 
 pub mod embedded;
 

@@ -8,7 +8,8 @@ use tidegate::origin::fake::Fault;
 use tidegate::origin::s3::S3;
 use tidegate::origin::settings::{Credentials, Deadlines};
 use tidegate::origin::{
-    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, Phase, Priority, Settings,
+    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, PartSums, Phase, Priority,
+    Settings,
 };
 use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
@@ -526,4 +527,33 @@ async fn a_peek_is_one_request_whatever_it_finds() {
         .bucket
         .fail_next([Fault::Refuse(OriginError::Forbidden)]);
     assert_eq!(origin.peek(&key("k")).await, Err(OriginError::Forbidden));
+}
+
+/// R2 answers 501 to an upload that names a checksum. It is asked for one once.
+#[tokio::test]
+async fn a_store_that_takes_no_named_checksum_is_written_to_all_the_same() {
+    let server = FakeS3::start().await;
+    let origin: Arc<dyn Origin> = Arc::new(bare(&server).await);
+    let begun =
+        "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+    let named = || {
+        let requests = server.requests();
+        let names = |it: &fake_s3::Request| it.headers.get("x-amz-checksum-algorithm").cloned();
+        Vec::from_iter(requests.iter().map(names))
+    };
+    server.answer_next(raw("503 Service Unavailable", ""));
+    server.answer_next(raw("501 Not Implemented", &xml("NotImplemented")));
+    server.answer_next(raw("200 OK", begun));
+    server.answer_next(raw("200 OK", begun));
+    let begin = async || {
+        let writing = origin.writing();
+        writing.begin(&key("k"), Vec::new(), PartSums::Crc32c).await
+    };
+    let down = begin().await.expect_err("503");
+    assert_eq!(down, OriginError::Unavailable("server error"));
+    for _ in 0..2 {
+        assert_eq!(begin().await.expect("begun").sums, PartSums::Crc64);
+    }
+    let asked = Some("CRC32C".to_owned());
+    assert_eq!(named(), [asked.clone(), asked, None, None]);
 }

@@ -10,8 +10,8 @@ use tidegate::origin::embedded::Embedded;
 use tidegate::origin::fake::Fault;
 use tidegate::origin::write::Headers;
 use tidegate::origin::{
-    self, Answer, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin, OriginError,
-    Payload, Phase, Priority, Settings, Upload,
+    self, Answer, CompletedPart, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin,
+    OriginError, PartSums, Payload, Phase, Priority, Settings, Sums, Upload,
 };
 use tidegate::plan::{ByteRange, ETag, ObjectKey, Version};
 use tokio::time::Instant;
@@ -74,7 +74,12 @@ impl Subject {
     }
 
     async fn begin(&self, key: &str) -> Upload {
-        let begun = self.origin.writing().begin(&name(key), headers()).await;
+        self.begin_with(key, PartSums::Crc64).await
+    }
+
+    async fn begin_with(&self, key: &str, sums: PartSums) -> Upload {
+        let writing = self.origin.writing();
+        let begun = writing.begin(&name(key), headers(), sums).await;
         begun.expect("begun")
     }
 
@@ -122,6 +127,7 @@ async fn every_duty(subject: &Subject) {
     puts_whole_objects(subject).await;
     refuses_damaged_bytes(subject).await;
     puts_parts_together(subject).await;
+    puts_parts_of_a_named_checksum_together(subject).await;
     guards_what_is_completed(subject).await;
     copies_parts_of_one_version(subject).await;
     copies_whole_objects(subject).await;
@@ -163,24 +169,25 @@ async fn puts_whole_objects(subject: &Subject) {
     assert_eq!((head.etag, head.size), (empty, 0));
 }
 
-async fn refuses_damaged_bytes(subject: &Subject) {
+/// Bytes, and the checksums of others.
+fn damaged() -> Payload {
     let bytes = sample(2, 1000);
-    let wrong = || {
+    let frames = move || -> origin::Body {
         let bytes = bytes.clone();
-        let frames = move || -> origin::Body {
-            let bytes = bytes.clone();
-            Box::pin(futures_util::stream::once(async { Ok(bytes) }))
-        };
-        Payload::read(1000, 7, Arc::new(frames))
+        Box::pin(futures_util::stream::once(async { Ok(bytes) }))
     };
+    Payload::read(1000, Sums::of(b"others"), Arc::new(frames))
+}
+
+async fn refuses_damaged_bytes(subject: &Subject) {
     let writing = subject.origin.writing();
-    let damaged = Err(OriginError::Damaged);
+    let refused = Err(OriginError::Damaged);
     let upload = subject.begin("damaged").await;
     if !subject.lacks.contains(&Lack::PartChecksums) {
-        assert_eq!(writing.part(&upload, 1, wrong()).await, damaged);
+        assert_eq!(writing.part(&upload, 1, damaged()).await, refused);
         let key = name("damaged");
-        let put = writing.put(&key, headers(), wrong(), Guard::None);
-        assert_eq!(put.await.map(|written| written.etag), damaged);
+        let put = writing.put(&key, headers(), damaged(), Guard::None);
+        assert_eq!(put.await.map(|written| written.etag), refused);
         let head = subject.origin.head(&name("damaged")).await;
         assert_eq!(head, Err(OriginError::NotFound));
     }
@@ -222,6 +229,34 @@ async fn puts_parts_together(subject: &Subject) {
     let again = writing.complete(&upload, parts.to_vec(), Guard::None).await;
     assert_eq!(again, Err(OriginError::NoSuchUpload));
     assert_eq!(writing.uploads(&upload.key).await, Ok(vec![]));
+}
+
+/// Each part is checked, and none is listed without its checksum, or was copied.
+async fn puts_parts_of_a_named_checksum_together(subject: &Subject) {
+    let upload = subject.begin_with("named", PartSums::Crc32c).await;
+    assert_eq!(upload.sums, PartSums::Crc32c);
+    let writing = subject.origin.writing();
+    let pieces = [sample(3, 5 * MIB), sample(5, 17)];
+    let mut parts = Vec::new();
+    for (number, bytes) in (1..).zip(&pieces) {
+        let (number, etag) = subject.part(&upload, number, bytes).await;
+        parts.push(CompletedPart {
+            number,
+            etag,
+            crc32c: Some(Sums::of(bytes).crc32c),
+        });
+    }
+    if !subject.lacks.contains(&Lack::PartChecksums) {
+        let refused = writing.part(&upload, 1, damaged()).await;
+        assert_eq!(refused, Err(OriginError::Damaged));
+        let bare = parts.iter().map(|it| (it.number, it.etag.clone()));
+        let refused = writing.complete(&upload, bare, Guard::None).await;
+        assert_eq!(refused, Err(OriginError::InvalidPart));
+    }
+    let done = writing.complete(&upload, parts, Guard::Absent).await;
+    let (version, bytes) = subject.read("named").await;
+    assert_eq!(version.etag, done.expect("completed").etag);
+    assert!(bytes == pieces.concat());
 }
 
 async fn guards_what_is_completed(subject: &Subject) {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Engine, Open, Source, Writer, Writers};
-use tidegate::origin::{CopySource, Guard};
+use tidegate::origin::{CopySource, Guard, PartSums};
 use tidegate::plan::{ByteRange, ObjectKey, RangeSpec};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]
@@ -177,7 +177,10 @@ async fn an_object_too_large_for_one_copy_is_renamed() {
     };
     let written = put("block", sample(1, GIB)).await.expect("written");
     let (from, to) = (key("from"), key("to"));
-    let upload = origin.begin(&from, Vec::new()).await.expect("begun");
+    let upload = origin
+        .begin(&from, Vec::new(), PartSums::Crc64)
+        .await
+        .expect("begun");
     let mut parts = Vec::new();
     for number in 1..=5 {
         let (key, etag) = (key("block"), written.etag.clone());
@@ -229,7 +232,10 @@ async fn how_fast_it_is_beside_bare_parts() {
     let origin = source.origin.writing();
     for round in 0..5 {
         let began = std::time::Instant::now();
-        let upload = origin.begin(&key("bare"), Vec::new()).await.expect("begun");
+        let upload = origin
+            .begin(&key("bare"), Vec::new(), PartSums::Crc64)
+            .await
+            .expect("begun");
         let parts = (0..SIZE / BARE).map(|index| {
             let part = bytes.slice((index * BARE) as usize..((index + 1) * BARE) as usize);
             let (number, upload) = (u32::try_from(index + 1).expect("few"), &upload);

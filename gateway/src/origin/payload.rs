@@ -6,27 +6,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 
-use super::{Body, Crc64};
+use super::{Body, Summing, Sums};
 
 /// Makes the bytes anew for each try.
 pub type Frames = Arc<dyn Fn() -> Body + Send + Sync>;
 
-/// The body of a write. Its length and checksum are known before its first byte is sent, and it can
+/// The body of a write. Its length and checksums are known before its first byte is sent, and it can
 /// be sent again. Clones share the bytes.
 #[derive(Clone)]
 pub struct Payload {
     length: u64,
-    crc64: u64,
+    sums: Sums,
     frames: Frames,
 }
 
 impl Payload {
-    /// Bytes that are read anew for each try: `length` of them, whose checksum is `crc64`.
+    /// Bytes that are read anew for each try: `length` of them, whose checksums are `sums`.
     #[must_use]
-    pub fn read(length: u64, crc64: u64, frames: Frames) -> Self {
+    pub fn read(length: u64, sums: Sums, frames: Frames) -> Self {
         Self {
             length,
-            crc64,
+            sums,
             frames,
         }
     }
@@ -34,8 +34,8 @@ impl Payload {
     /// Bytes in memory, in pieces.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        let mut crc = Crc64::default();
-        pieces.iter().for_each(|piece| crc.update(piece));
+        let mut sums = Summing::default();
+        pieces.iter().for_each(|piece| sums.update(piece));
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
         let pieces = Arc::new(pieces);
         let frames = move || -> Body {
@@ -43,7 +43,7 @@ impl Payload {
             let frame = move |at| pieces.get(at).cloned().map(|piece| (Ok(piece), at + 1));
             Box::pin(stream::unfold(0, move |at| std::future::ready(frame(at))))
         };
-        Self::read(length, crc.finish(), Arc::new(frames))
+        Self::read(length, sums.finish(), Arc::new(frames))
     }
 
     /// Bytes.
@@ -58,10 +58,10 @@ impl Payload {
         self.length == 0
     }
 
-    /// The checksum of all of them.
+    /// The checksums of all of them.
     #[must_use]
-    pub fn crc64(&self) -> u64 {
-        self.crc64
+    pub fn sums(&self) -> Sums {
+        self.sums
     }
 
     /// The bytes, from the first.
@@ -107,11 +107,10 @@ impl fmt::Debug for Payload {
 mod tests {
     use super::*;
 
-    /// The checksum is the check value of the algorithm's parameters.
     #[tokio::test]
     async fn is_checked_as_a_whole_and_read_as_often_as_wanted() {
         let payload = Payload::pieces(vec!["1234".into(), "".into(), "56789".into()]);
-        assert_eq!(payload.crc64(), 0xae8b_1486_0a79_9888);
+        assert_eq!(payload.sums(), Sums::of(b"123456789"));
         assert_eq!((payload.len(), payload.is_empty()), (9, false));
         for _ in 0..2 {
             let pieces: Vec<_> = payload.open().collect().await;

@@ -14,6 +14,7 @@ mod page;
 mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
@@ -42,6 +43,8 @@ pub struct S3 {
     bucket: String,
     id: OriginId,
     failures: Reader,
+    /// The store was found to take no uploads that name a checksum.
+    names_no_sums: AtomicBool,
 }
 
 impl S3 {
@@ -58,6 +61,7 @@ impl S3 {
             failures: Reader {
                 missing_is_403: settings.missing_is_403,
             },
+            names_no_sums: AtomicBool::new(false),
         })
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::tail::BLOCK;
 use crate::engine::budget::{Budget, Charge};
+use crate::origin::Sums;
 use crate::plan::ByteRange;
 use crate::store::direct::Pool;
 
@@ -72,7 +73,7 @@ pub(super) struct Blocks(Mutex<BTreeMap<u64, Block>>);
 #[derive(Debug)]
 struct Block {
     length: u64,
-    crc64: u64,
+    sums: Sums,
     bytes: Option<(Bytes, Charged)>,
     disk: Disk,
 }
@@ -92,20 +93,20 @@ impl Blocks {
     }
 
     /// Takes note of a block that was just written, in place of what was there.
-    pub(super) fn note(&self, at: ByteRange, crc64: u64, bytes: Option<(Bytes, Charged)>) {
-        self.put(at, crc64, bytes, Disk::Has);
+    pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>) {
+        self.put(at, sums, bytes, Disk::Has);
     }
 
     /// Takes note of a block that will be written: its bytes stay until [`Self::written`].
-    pub(super) fn note_behind(&self, at: ByteRange, crc64: u64, bytes: (Bytes, Charged)) {
-        self.put(at, crc64, Some(bytes), Disk::Will);
+    pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, Charged)) {
+        self.put(at, sums, Some(bytes), Disk::Will);
     }
 
-    fn put(&self, at: ByteRange, crc64: u64, bytes: Option<(Bytes, Charged)>, disk: Disk) {
+    fn put(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>, disk: Disk) {
         self.forget(at);
         let block = Block {
             length: at.len(),
-            crc64,
+            sums,
             bytes,
             disk,
         };
@@ -113,9 +114,9 @@ impl Blocks {
     }
 
     /// A block that will be written, or was just, is another one.
-    pub(super) fn replace(&self, start: u64, crc64: u64, bytes: Bytes) {
+    pub(super) fn replace(&self, start: u64, sums: Sums, bytes: Bytes) {
         if let Some(block) = self.lock().get_mut(&start) {
-            block.crc64 = crc64;
+            block.sums = sums;
             if let Some((old, _)) = &mut block.bytes {
                 *old = bytes;
             }
@@ -150,11 +151,11 @@ impl Blocks {
         Err(next.map_or(range.end, |(start, _)| *start))
     }
 
-    /// The block that a range begins with, if all of it is in the range: its length and checksum.
-    pub(super) fn at(&self, range: ByteRange) -> Option<(u64, u64)> {
+    /// The block that a range begins with, if all of it is in the range: its length and checksums.
+    pub(super) fn at(&self, range: ByteRange) -> Option<(u64, Sums)> {
         let blocks = self.lock();
         let block = blocks.get(&range.start)?;
-        (block.length <= range.len()).then_some((block.length, block.crc64))
+        (block.length <= range.len()).then_some((block.length, block.sums))
     }
 
     /// Lets go of the bytes of blocks that a range touches, as soon as the disk has them.
@@ -197,6 +198,10 @@ fn first_of(blocks: &BTreeMap<u64, Block>, range: ByteRange) -> u64 {
 mod tests {
     use super::*;
 
+    fn sums(crc64: u64) -> Sums {
+        Sums { crc64, crc32c: 0 }
+    }
+
     fn block(n: u64) -> ByteRange {
         ByteRange::new(n * 4096, (n + 1) * 4096)
     }
@@ -209,24 +214,24 @@ mod tests {
             let charged = memory.take(4096);
             assert_eq!(charged.is_some(), n < 2, "memory for two");
             let bytes = charged.map(|charged| (vec![n as u8; 4096].into(), charged));
-            blocks.note(block(n), n, bytes);
+            blocks.note(block(n), sums(n), bytes);
         }
         let found = blocks.first(ByteRange::new(4000, 9000)).expect("kept");
         assert_eq!(found, [0; 96][..]);
         let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
         assert_eq!(found, [1; 4096][..]);
         assert_eq!(blocks.first(ByteRange::new(8192, 13000)), Err(13000));
-        assert_eq!(blocks.at(block(2)), Some((4096, 2)));
+        assert_eq!(blocks.at(block(2)), Some((4096, sums(2))));
         assert_eq!(blocks.at(ByteRange::new(8192, 12287)), None);
         assert_eq!(blocks.at(ByteRange::new(8193, 13000)), None);
 
         blocks.let_go(ByteRange::new(4095, 4096));
         assert_eq!(blocks.first(ByteRange::new(0, 20000)), Err(4096));
-        assert_eq!(blocks.at(block(0)), Some((4096, 0)));
+        assert_eq!(blocks.at(block(0)), Some((4096, sums(0))));
         assert!(memory.take(4096).is_some(), "it was given back");
         let charged = memory.take(4096).expect("for one more");
         let over = ByteRange::new(4000, 4200);
-        blocks.note(over, 7, Some((vec![7; 200].into(), charged)));
+        blocks.note(over, sums(7), Some((vec![7; 200].into(), charged)));
         let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
         assert_eq!(found.len(), 104);
         assert_eq!([blocks.at(block(0)), blocks.at(block(1))], [None; 2]);
@@ -241,7 +246,7 @@ mod tests {
         let all = ByteRange::new(0, u64::MAX);
         for n in 0..2 {
             let charged = memory.take(4096).expect("there is some");
-            blocks.note_behind(block(n), n, (vec![n as u8; 4096].into(), charged));
+            blocks.note_behind(block(n), sums(n), (vec![n as u8; 4096].into(), charged));
         }
         blocks.let_go(block(0));
         assert_eq!(blocks.first(block(0)).expect("nowhere else"), [0; 4096][..]);
@@ -251,6 +256,6 @@ mod tests {
         assert_eq!(blocks.first(block(1)).expect("kept"), [1; 4096][..]);
         blocks.let_go(all);
         assert!(blocks.first(block(1)).is_err());
-        assert_eq!(blocks.at(block(1)), Some((4096, 1)));
+        assert_eq!(blocks.at(block(1)), Some((4096, sums(1))));
     }
 }

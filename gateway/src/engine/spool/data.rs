@@ -26,7 +26,7 @@ use super::behind::Behind;
 use super::blocks::{Blocks, Charged, Memory};
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
-use crate::origin::Crc64;
+use crate::origin::Sums;
 use crate::plan::{ByteRange, Extents};
 use crate::store::direct::{self, PAGE};
 
@@ -176,12 +176,12 @@ impl Data {
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, whole))
     }
 
-    /// Of bytes that are a block as they are: its checksum, and memory to keep it.
-    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(u64, Charged)> {
+    /// Of bytes that are a block as they are: its checksums, and memory to keep it.
+    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Sums, Charged)> {
         let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
         let can_wait = is_whole && self.behind.has_room();
         let charged = can_wait.then(|| self.memory.take(BLOCK)).flatten()?;
-        Some((Crc64::of(bytes), charged))
+        Some((Sums::of(bytes), charged))
     }
 
     fn take_now(
@@ -189,7 +189,7 @@ impl Data {
         end: &mut End,
         offset: u64,
         bytes: &Bytes,
-        whole: Option<(u64, Charged)>,
+        whole: Option<(Sums, Charged)>,
     ) -> bool {
         let is_cached = end.way == Way::ThroughCache;
         let needs_file = is_cached || end.kept.is_some() || self.behind.has_failed();
@@ -212,8 +212,8 @@ impl Data {
         if !can_wait || rest as u64 >= BLOCK || !end.tail.charge(rest, &self.memory) {
             return false;
         }
-        let (block, crc64, charged) = match whole {
-            Some((crc64, charged)) if end.tail.is_empty() => (bytes.clone(), crc64, charged),
+        let (block, sums, charged) = match whole {
+            Some((sums, charged)) if end.tail.is_empty() => (bytes.clone(), sums, charged),
             _ => {
                 let Some(charged) = self.memory.take(BLOCK) else {
                     return false;
@@ -221,12 +221,12 @@ impl Data {
                 if !end.tail.push(offset, &bytes[..room], &self.memory) {
                     return false;
                 }
-                let crc64 = Crc64::of(end.tail.bytes());
-                (end.tail.take(), crc64, charged)
+                let sums = Sums::of(end.tail.bytes());
+                (end.tail.take(), sums, charged)
             }
         };
         self.blocks
-            .note_behind(range, crc64, (block.clone(), charged));
+            .note_behind(range, sums, (block.clone(), charged));
         self.behind.push(range, block);
         rest == 0 || end.tail.push(range.end, &bytes[room..], &self.memory)
     }
@@ -310,13 +310,13 @@ impl Data {
 
     /// Writes a block as it is, without copying it.
     fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
-        let (length, crc64) = (block.len(), Crc64::of(&block));
+        let (length, sums) = (block.len(), Sums::of(&block));
         end.way = self.write_past(offset, &block)?;
         if end.way == Way::PastCache {
             let range = ByteRange::new(offset, offset + length as u64);
             let charged = self.memory.take(BLOCK);
             let kept = charged.map(|charged| (block, charged));
-            self.blocks.note(range, crc64, kept);
+            self.blocks.note(range, sums, kept);
         } else {
             self.write_cached(offset, &block)?;
         }
@@ -332,10 +332,10 @@ impl Data {
         if end.tail.is_full() && end.way != Way::ThroughCache {
             end.way = self.write_past(range.start, end.tail.bytes())?;
             if end.way == Way::PastCache {
-                let crc64 = Crc64::of(end.tail.bytes());
+                let sums = Sums::of(end.tail.bytes());
                 let charged = self.memory.take(BLOCK);
                 let kept = charged.map(|charged| (end.tail.take(), charged));
-                self.blocks.note(range, crc64, kept);
+                self.blocks.note(range, sums, kept);
                 end.tail.clear();
                 return Ok(());
             }
@@ -496,7 +496,7 @@ impl Data {
         }
         let punched = |bytes: &Bytes, hole| self.memory.punched(bytes, hole);
         for (block, bytes) in self.behind.punch(range, punched) {
-            self.blocks.replace(block.start, Crc64::of(&bytes), bytes);
+            self.blocks.replace(block.start, Sums::of(&bytes), bytes);
         }
         end.tail.punch(range);
         Ok(())

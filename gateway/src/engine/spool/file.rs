@@ -20,7 +20,7 @@ use super::journal::{Begin, Record};
 use super::log::Log;
 use super::replay::Replayed;
 use super::slots::Slots;
-use crate::origin::{Body, Crc64, OriginError};
+use crate::origin::{Body, OriginError, Sums};
 use crate::plan::ByteRange;
 
 /// See the module's head.
@@ -144,15 +144,15 @@ impl SpoolFile {
         self.data.let_go(range);
     }
 
-    /// The checksum of data.
-    pub(in crate::engine) fn crc64(&self, range: ByteRange) -> io::Result<u64> {
-        let (mut crc64, mut at) = (Crc64::of(&[]), range.start);
+    /// The checksums of data.
+    pub(in crate::engine) fn sums(&self, range: ByteRange) -> io::Result<Sums> {
+        let (mut sums, mut at) = (Sums::default(), range.start);
         while at < range.end {
-            let (next, length) = self.data.crc64(ByteRange::new(at, range.end))?;
-            crc64 = Crc64::joined(crc64, next, length);
+            let (next, length) = self.data.sums(ByteRange::new(at, range.end))?;
+            sums = sums.joined(next, length);
             at += length;
         }
-        Ok(crc64)
+        Ok(sums)
     }
 
     /// Data in pieces, each read when it is asked for, and let go of: its memory is for what is written

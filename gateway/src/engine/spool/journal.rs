@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::origin::PartSums;
 use crate::plan::Extents;
 
 /// The format's name and version.
@@ -99,12 +100,14 @@ pub(in crate::engine) enum Record {
     Reopened,
     /// It has other headers.
     Headers(Vec<(String, String)>),
-    /// An upload was begun, with these headers.
+    /// An upload was begun, with these headers, and parts that carry these checksums.
     Upload {
         key: String,
         id: String,
         #[serde(default)]
         headers: Vec<(String, String)>,
+        #[serde(default)]
+        sums: PartSums,
     },
     /// A part, counted from 0, was sent as it is.
     Part {
@@ -112,6 +115,9 @@ pub(in crate::engine) enum Record {
         length: u64,
         etag: String,
         crc64: u64,
+        /// Journals of before have none, and their uploads need none.
+        #[serde(default)]
+        crc32c: u32,
     },
     /// A sent part's bytes leave the data file.
     Evicted { index: u32 },
@@ -283,6 +289,7 @@ mod tests {
                 length: 10,
                 etag: "\"e\"".to_owned(),
                 crc64: u64::MAX,
+                crc32c: 7,
             },
             Record::Closed,
         ]
@@ -352,6 +359,31 @@ mod tests {
             panic!("it has its head");
         };
         assert_eq!(found, records);
+    }
+
+    /// What a process of before has sent is not sent again.
+    #[test]
+    fn words_that_came_later_may_be_missing() {
+        let part = br#"{"Part":{"index":3,"length":10,"etag":"\"e\"","crc64":5}}"#;
+        let known = Record::Part {
+            index: 3,
+            length: 10,
+            etag: "\"e\"".to_owned(),
+            crc64: 5,
+            crc32c: 0,
+        };
+        assert_eq!(serde_json::from_slice::<Record>(part).expect("read"), known);
+        let upload = br#"{"Upload":{"key":"k","id":"i","headers":[]}}"#;
+        let known = Record::Upload {
+            key: "k".to_owned(),
+            id: "i".to_owned(),
+            headers: vec![],
+            sums: PartSums::Crc64,
+        };
+        assert_eq!(
+            serde_json::from_slice::<Record>(upload).expect("read"),
+            known
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::journal::{Base, Begin, Record};
+use crate::origin::{PartSums, Sums};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, PartSizes};
 
@@ -15,7 +16,7 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) draft: Draft,
     /// The checksums that parts were sent with. Of what was written into them since, and was not made
     /// durable, the data file may have something.
-    pub(in crate::engine) sums: BTreeMap<u32, u64>,
+    pub(in crate::engine) sums: BTreeMap<u32, Sums>,
     /// The upload under way.
     pub(in crate::engine) upload: Option<Begun>,
     /// Bytes that are in the journal, not in the data file: where in the object, and where there.
@@ -38,6 +39,7 @@ pub(in crate::engine) struct Begun {
     pub(in crate::engine) key: String,
     pub(in crate::engine) id: String,
     pub(in crate::engine) headers: Vec<(String, String)>,
+    pub(in crate::engine) sums: PartSums,
 }
 
 /// A journal whose records do not fit together.
@@ -128,11 +130,17 @@ impl Replayed {
                 self.completing = None;
             }
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
-            Record::Upload { key, id, headers } => {
+            Record::Upload {
+                key,
+                id,
+                headers,
+                sums,
+            } => {
                 self.upload = Some(Begun {
                     key: key.clone(),
                     id: id.clone(),
                     headers: headers.clone(),
+                    sums: *sums,
                 });
             }
             Record::Part {
@@ -140,8 +148,10 @@ impl Replayed {
                 length,
                 etag,
                 crc64,
+                crc32c,
             } => {
-                self.sums.insert(*index, *crc64);
+                let (crc64, crc32c) = (*crc64, *crc32c);
+                self.sums.insert(*index, Sums { crc64, crc32c });
                 self.draft.recall_sent(*index, *length, ETag::parse(etag)?);
             }
             Record::Unsent => {
@@ -192,6 +202,7 @@ mod tests {
             length: 10,
             etag: "\"e\"".to_owned(),
             crc64: 0,
+            crc32c: 0,
         }
     }
 

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::journal::Record;
-use crate::origin::{OriginError, Upload};
+use crate::origin::{OriginError, Sums, Upload};
 use crate::plan::upload::{Piece, Pieces, When};
 use crate::plan::{ByteRange, ETag};
 
@@ -62,11 +62,11 @@ impl Writing {
     /// Has parts sent again that an earlier process sent and that are something else in the spool: it was
     /// killed after it had written into them.
     async fn verify_sent(&self) -> Result<(), WriteError> {
-        while let Some((index, range, crc64)) = self.next_unverified() {
+        while let Some((index, range, sums)) = self.next_unverified() {
             let file = self.file();
-            let found = file.blocking(move |file| file.crc64(range)).await?;
+            let found = file.blocking(move |file| file.sums(range)).await?;
             let mut state = self.state();
-            if found != crc64 {
+            if found.crc64 != sums.crc64 {
                 state.draft.unsend(index);
             }
             state.unverified.remove(&index);
@@ -74,13 +74,13 @@ impl Writing {
         Ok(())
     }
 
-    fn next_unverified(&self) -> Option<(u32, ByteRange, u64)> {
+    fn next_unverified(&self) -> Option<(u32, ByteRange, Sums)> {
         let mut state = self.state();
         loop {
-            let (index, crc64) = state.unverified.first_key_value()?;
-            let (index, crc64) = (*index, *crc64);
+            let (index, sums) = state.unverified.first_key_value()?;
+            let (index, sums) = (*index, *sums);
             match state.draft.sent_from(index) {
-                Some(range) => return Some((index, range, crc64)),
+                Some(range) => return Some((index, range, sums)),
                 None => drop(state.unverified.remove(&index)),
             }
         }

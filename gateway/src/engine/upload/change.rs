@@ -12,7 +12,7 @@ use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::Facts;
 use crate::engine::{Error, Source};
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, OriginError, Payload};
+use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload};
 use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version};
 use crate::store::Entry;
 
@@ -212,7 +212,8 @@ async fn copy(
     if version.size <= MAX_COPY {
         return Ok(origin.copy(whole, to, None).await?.etag);
     }
-    let upload = origin.begin(to, version.headers.clone()).await?;
+    let headers = version.headers.clone();
+    let upload = origin.begin(to, headers, PartSums::Crc64).await?;
     let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
     let parts = pieces.map(|(number, start)| {
         let range = ByteRange::new(start, version.size.min(start + COPY));
@@ -222,7 +223,8 @@ async fn copy(
             Ok::<_, OriginError>((number, tag))
         }
     });
-    let parts = stream::iter(parts).buffered(STREAMS).try_collect().await;
+    let parts = stream::iter(parts).buffered(STREAMS);
+    let parts: Result<Vec<_>, _> = parts.try_collect().await;
     let written = match parts {
         Ok(parts) => origin.complete(&upload, parts, Guard::None).await,
         Err(error) => Err(error),

@@ -25,7 +25,8 @@ impl Writing {
             ETag::of_parts(parts.iter().map(|(_, tag)| tag)),
             parts.len(),
         );
-        let error = match origin.writing().complete(upload, parts, guard).await {
+        let listed = self.state().listed(upload, parts);
+        let error = match origin.writing().complete(upload, listed, guard).await {
             Ok(written) => return self.verify(upload, written, size).await,
             Err(error) => error,
         };

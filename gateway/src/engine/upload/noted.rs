@@ -3,8 +3,8 @@
 
 use super::writing::{Pinned, State};
 use crate::engine::spool::journal::{Base, Begin, Record};
-use crate::origin::Upload;
 use crate::origin::write::Headers;
+use crate::origin::{Sums, Upload};
 use crate::plan::ETag;
 
 /// Headers as a journal has them.
@@ -34,16 +34,18 @@ impl Record {
             key: upload.key.as_str().to_owned(),
             id: upload.id.clone(),
             headers: noted(headers),
+            sums: upload.sums,
         }
     }
 
     /// A part, counted from 0, was sent as it is.
-    pub(super) fn part(index: u32, length: u64, etag: &ETag, crc64: u64) -> Self {
+    pub(super) fn part(index: u32, length: u64, etag: &ETag, sums: Sums) -> Self {
         Self::Part {
             index,
             length,
             etag: etag.as_str().to_owned(),
-            crc64,
+            crc64: sums.crc64,
+            crc32c: sums.crc32c,
         }
     }
 
@@ -98,8 +100,8 @@ impl State {
     fn sent(&self) -> impl Iterator<Item = Record> {
         let sent = self.draft.sent();
         sent.filter_map(|(index, sent)| {
-            let crc64 = *self.sums.get(&index)?;
-            Some(Record::part(index, sent.length, &sent.etag, crc64))
+            let sums = *self.sums.get(&index)?;
+            Some(Record::part(index, sent.length, &sent.etag, sums))
         })
     }
 }

@@ -24,7 +24,9 @@ use crate::engine::budget::Charge;
 use crate::engine::core::Core;
 use crate::engine::{Engine, Scope, Source, resolve};
 use crate::origin::write::Headers;
-use crate::origin::{Guard, Origin, OriginError, Payload, Upload, Written};
+use crate::origin::{
+    CompletedPart, Guard, Origin, OriginError, PartSums, Payload, Upload, Written,
+};
 use crate::plan::digest::Digests;
 use crate::plan::parts::MAX_PARTS;
 use crate::plan::{ETag, ObjectId, ObjectKey, PartSizes};
@@ -192,8 +194,8 @@ struct Receiving {
     id: ObjectId,
     incoming: Incoming,
     upload: Option<Upload>,
-    sent: JoinSet<Result<(u32, ETag), OriginError>>,
-    parts: Vec<(u32, ETag)>,
+    sent: JoinSet<Result<CompletedPart, OriginError>>,
+    parts: Vec<CompletedPart>,
     filling: Filling,
     size: u64,
 }
@@ -268,7 +270,10 @@ impl Receiving {
     async fn send(&mut self, number: u32, streams: u64) -> Result<(), WriteError> {
         if self.upload.is_none() {
             let headers = self.incoming.headers.clone();
-            let begun = self.origin.writing().begin(&self.id.key, headers).await?;
+            let writing = self.origin.writing();
+            let begun = writing
+                .begin(&self.id.key, headers, PartSums::Crc32c)
+                .await?;
             self.upload = Some(begun);
         }
         let upload = self.upload.clone().expect("begun just now");
@@ -279,8 +284,13 @@ impl Receiving {
         let origin = self.origin.clone();
         self.sent.spawn(async move {
             let payload = Payload::pieces(pieces);
+            let crc32c = payload.sums().crc32c;
             let etag = origin.writing().part(&upload, number, payload).await?;
-            Ok((number, etag))
+            Ok(CompletedPart {
+                number,
+                etag,
+                crc32c: (upload.sums == PartSums::Crc32c).then_some(crc32c),
+            })
         });
         Ok(())
     }

@@ -92,6 +92,7 @@ impl Writers {
             Some(begun) => Some(Upload {
                 key: ObjectKey::new(&begun.key).ok()?,
                 id: begun.id.clone(),
+                sums: begun.sums,
             }),
             None => None,
         };

@@ -6,14 +6,14 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::writing::Writing;
+use super::writing::{State, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::payload::Frames;
 use crate::origin::write::Headers;
-use crate::origin::{OriginError, Payload, Upload};
+use crate::origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
 use crate::plan::retry::Backoff;
 use crate::plan::upload::{Job, When};
 use crate::plan::{ByteRange, ETag, ObjectKey};
@@ -55,7 +55,7 @@ impl Writing {
     }
 
     /// Sends one part, after its bytes that are the base's were read.
-    async fn send(self: &Arc<Self>, job: &Job) -> Result<(ETag, u64), WriteError> {
+    async fn send(self: &Arc<Self>, job: &Job) -> Result<(ETag, Sums), WriteError> {
         let _stream = self.inner.streams.acquire().await;
         let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
         for gap in &job.fill {
@@ -69,12 +69,12 @@ impl Writing {
         let file = self.file();
         let upload = self.upload().await?;
         let range = job.range;
-        let crc64 = file.blocking(move |file| file.crc64(range)).await?;
-        let payload = Payload::read(range.len(), crc64, self.frames(file, range));
+        let sums = file.blocking(move |file| file.sums(range)).await?;
+        let payload = Payload::read(range.len(), sums, self.frames(file, range));
         let origin = &self.source.origin;
         let sent = origin.writing().part(&upload, job.index + 1, payload).await;
         match sent {
-            Ok(etag) => Ok((etag, crc64)),
+            Ok(etag) => Ok((etag, sums)),
             Err(OriginError::NoSuchUpload) => {
                 self.lost(&upload);
                 Err(WriteError::Lost)
@@ -98,21 +98,21 @@ impl Writing {
         })
     }
 
-    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<(ETag, u64), WriteError>) {
+    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<(ETag, Sums), WriteError>) {
         let failed = {
             let mut state = self.state();
             state.sending -= 1;
             let failed = sent.as_ref().err().cloned();
             let current = state.draft.is_current(job);
             match sent {
-                Ok((etag, crc64)) => {
+                Ok((etag, sums)) => {
                     state.failures = 0;
                     state.not_before = None;
                     state.note_written();
                     if state.draft.end_send(job, Some(etag.clone())) {
-                        state.sums.insert(job.index, crc64);
+                        state.sums.insert(job.index, sums);
                         let length = job.range.len();
-                        let sent = Record::part(job.index, length, &etag, crc64);
+                        let sent = Record::part(job.index, length, &etag, sums);
                         state.records.push(sent);
                     } else {
                         self.inner.metrics.resent.inc();
@@ -192,7 +192,7 @@ impl Writing {
     pub(super) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
-            let (hidden, key, headers) = {
+            let (hidden, key, headers, sums) = {
                 let state = self.state();
                 if let Some(upload) = state.upload.clone() {
                     return Ok(upload);
@@ -201,10 +201,10 @@ impl Writing {
                     true => hidden_key(&state.id.key),
                     false => state.id.key.clone(),
                 };
-                (state.hidden, key, state.headers.clone())
+                (state.hidden, key, state.headers.clone(), state.part_sums())
             };
             let origin = self.source.origin.writing();
-            let upload = origin.begin(&key, headers.clone()).await?;
+            let upload = origin.begin(&key, headers.clone(), sums).await?;
             if self.begun(&upload, hidden, headers) {
                 self.flush().await?;
                 return Ok(upload);
@@ -267,6 +267,32 @@ impl Writing {
             drop(state);
             self.lost(upload);
         }
+    }
+}
+
+impl State {
+    /// What the parts of an upload are to carry that begins now.
+    fn part_sums(&self) -> PartSums {
+        match self.draft.base() {
+            0 => PartSums::Crc32c,
+            // What is untouched is copied.
+            _ => PartSums::Crc64,
+        }
+    }
+
+    /// The parts that an upload is completed of, as they are listed.
+    pub(super) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
+        let is_named = upload.sums == PartSums::Crc32c;
+        let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
+            number,
+            etag,
+            crc32c: self
+                .sums
+                .get(&(number - 1))
+                .filter(|_| is_named)
+                .map(|it| it.crc32c),
+        });
+        listed.collect()
     }
 }
 

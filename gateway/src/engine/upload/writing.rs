@@ -23,7 +23,7 @@ use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Begin, GuardWord, Record};
 use crate::origin::write::Headers;
-use crate::origin::{CopySource, Guard, Upload};
+use crate::origin::{CopySource, Guard, Sums, Upload};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
@@ -57,9 +57,9 @@ pub(super) struct State {
     pub(super) apart: bool,
     /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
     /// spool has the same.
-    pub(super) unverified: BTreeMap<u32, u64>,
-    /// The checksums of parts that were sent, for a journal.
-    pub(super) sums: BTreeMap<u32, u64>,
+    pub(super) unverified: BTreeMap<u32, Sums>,
+    /// The checksums of parts that were sent, for a journal, and for the completion.
+    pub(super) sums: BTreeMap<u32, Sums>,
     /// The parts that it is being completed of, until it is known what came of that.
     pub(super) completing: Option<Vec<(u32, ETag)>>,
     /// The tag of what lay under the key before it was completed, where its own will not be known.

@@ -15,7 +15,8 @@ use super::body::Running;
 use super::{FakeOrigin, Fault};
 use crate::origin::write::Headers;
 use crate::origin::{
-    CopySource, Crc64, Guard, OriginError, Payload, Upload, Write, Written, Wrote,
+    CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write, Written,
+    Wrote,
 };
 use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 
@@ -24,7 +25,32 @@ use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 pub(super) struct Begun {
     key: ObjectKey,
     headers: Headers,
-    parts: BTreeMap<u32, (Bytes, ETag)>,
+    sums: PartSums,
+    parts: BTreeMap<u32, Kept>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    bytes: Bytes,
+    etag: ETag,
+    /// `None` of one that was copied.
+    crc32c: Option<u32>,
+}
+
+impl Begun {
+    /// What stores want where a checksum was named: AWS numbers without gaps (500), MinIO no part that was
+    /// copied, and each listed with its own.
+    fn compare_sums(&self, parts: &[CompletedPart]) -> Result<(), OriginError> {
+        if !parts.iter().zip(1..).all(|(part, at)| part.number == at) {
+            return Err(OriginError::Unavailable("server error"));
+        }
+        let sum = |part: &CompletedPart| self.parts.get(&part.number)?.crc32c;
+        let alike = |part: &CompletedPart| sum(part).is_some() && sum(part) == part.crc32c;
+        match parts.iter().all(alike) {
+            true => Ok(()),
+            false => Err(OriginError::InvalidPart),
+        }
+    }
 }
 
 /// What was asked.
@@ -124,14 +150,14 @@ impl FakeOrigin {
                 let etag = tag(&bytes);
                 self.install(&key, bytes, etag, headers, &guard)
             }
-            Write::Begin { key, headers } => Ok(Wrote::Upload(self.begin(key, headers))),
+            Write::Begin { key, headers, sums } => Ok(self.begin(key, headers, sums)),
             Write::Part {
                 upload,
                 number,
                 payload,
             } => {
                 let bytes = self.receive(&payload, &faults).await?;
-                self.keep(&upload, number, bytes)
+                self.keep(&upload, number, bytes, Some(payload.sums().crc32c))
             }
             Write::CopyPart {
                 upload,
@@ -141,7 +167,7 @@ impl FakeOrigin {
             } => {
                 let (_, bytes) = self.source(&source)?;
                 let bytes = cut(&bytes, range).ok_or(OriginError::BadAnswer("beyond the end"))?;
-                self.keep(&upload, number, bytes)
+                self.keep(&upload, number, bytes, None)
             }
             Write::Complete {
                 upload,
@@ -214,26 +240,33 @@ impl FakeOrigin {
         if bytes.len() as u64 != payload.len() {
             return Err(OriginError::Unavailable("connection lost"));
         }
-        if Crc64::of(&bytes) != payload.crc64() || faults.contains(&Fault::Damage) {
+        if Sums::of(&bytes) != payload.sums() || faults.contains(&Fault::Damage) {
             return Err(OriginError::Damaged);
         }
         Ok(bytes.into())
     }
 
-    fn begin(&self, key: ObjectKey, headers: Headers) -> Upload {
+    fn begin(&self, key: ObjectKey, headers: Headers, sums: PartSums) -> Wrote {
         let mut state = self.state();
         state.begun += 1;
         let id = format!("upload-{}", state.begun);
         let begun = Begun {
             key: key.clone(),
             headers,
+            sums,
             parts: BTreeMap::new(),
         };
         state.uploads.insert(id.clone(), begun);
-        Upload { key, id }
+        Wrote::Upload(Upload { key, id, sums })
     }
 
-    fn keep(&self, upload: &Upload, number: u32, bytes: Bytes) -> Result<Wrote, OriginError> {
+    fn keep(
+        &self,
+        upload: &Upload,
+        number: u32,
+        bytes: Bytes,
+        crc32c: Option<u32>,
+    ) -> Result<Wrote, OriginError> {
         if !(1..=10_000).contains(&number) {
             return Err(OriginError::BadAnswer("no part has this number"));
         }
@@ -245,14 +278,19 @@ impl FakeOrigin {
         let begun = state.uploads.get_mut(&upload.id);
         let begun = begun.filter(|begun| begun.key == upload.key);
         let begun = begun.ok_or(OriginError::NoSuchUpload)?;
-        begun.parts.insert(number, (bytes, etag.clone()));
+        let kept = Kept {
+            bytes,
+            etag: etag.clone(),
+            crc32c,
+        };
+        begun.parts.insert(number, kept);
         Ok(Wrote::Part(etag))
     }
 
     fn complete(
         &self,
         upload: &Upload,
-        parts: &[(u32, ETag)],
+        parts: &[CompletedPart],
         guard: &Guard,
         lacks: usize,
     ) -> Result<Wrote, OriginError> {
@@ -266,14 +304,19 @@ impl FakeOrigin {
             (begun, min_part, state.equal_parts)
         };
         let mut bytes = Vec::new();
-        let ascending = parts.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let ascending = parts.is_sorted_by(|a, b| a.number < b.number);
         if parts.is_empty() || !ascending {
             return Err(OriginError::BadAnswer("no parts, or out of order"));
         }
+        if begun.sums == PartSums::Crc32c {
+            begun.compare_sums(parts)?;
+        }
         let mut first = None;
-        for (at, (number, etag)) in parts.iter().enumerate() {
-            let kept = begun.parts.get(number).filter(|kept| kept.1 == *etag);
-            let (part, _) = kept.ok_or(OriginError::InvalidPart)?;
+        for (at, listed) in parts.iter().enumerate() {
+            let kept = begun.parts.get(&listed.number);
+            let kept = kept.filter(|kept| kept.etag == listed.etag);
+            let kept = kept.ok_or(OriginError::InvalidPart)?;
+            let part = &kept.bytes;
             let first = *first.get_or_insert(part.len());
             let is_last = at + 1 == parts.len();
             if equal && (part.len() > first || part.len() < first && !is_last) {
@@ -291,7 +334,7 @@ impl FakeOrigin {
         };
         let etag = match hidden {
             true => opaque(count, &format!("-{}", parts.len())),
-            false => ETag::of_parts(parts.iter().map(|(_, etag)| etag)).expect("tags of ours"),
+            false => ETag::of_parts(parts.iter().map(|part| &part.etag)).expect("tags of ours"),
         };
         let wrote = self.install(&begun.key, bytes.into(), etag, begun.headers, guard)?;
         self.state().uploads.remove(&upload.id);
@@ -304,6 +347,7 @@ impl FakeOrigin {
         let upload = |(id, begun): (&String, &Begun)| Upload {
             key: begun.key.clone(),
             id: id.clone(),
+            sums: begun.sums,
         };
         of_key.map(upload).collect()
     }

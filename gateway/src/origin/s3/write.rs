@@ -1,21 +1,23 @@
 //! Writing through the SDK: one request each, checked on arrival.
 //!
-//! Every body carries its CRC64NVME in a signed header, and is itself not signed: hashing it a second
+//! Every body carries a checksum in a signed header, and is itself not signed: hashing it a second
 //! time would cost more than sending it. What came of asking MinIO (RELEASE.2025-09-07):
 //! `If-Match`, `If-None-Match` and `x-amz-copy-source-if-match` are honoured by put, complete, copy
 //! and copy part (412; 404 `NoSuchKey` where `If-Match` finds no object); a refused completion leaves
 //! the upload as it was; a part's checksum is verified though the upload was begun without one, and
-//! an upload that was begun *with* one takes no copied parts: so none is. Completing twice is 404
+//! an upload that was begun *with* one takes no copied parts, and no list without it: so only those are
+//! that need neither ([`PartSums`]). Completing twice is 404
 //! `NoSuchUpload`, a tag of a part that was sent again since 400 `InvalidPart`; `DELETE` ignores
 //! `If-Match`; uploads are listed by their exact key only.
 
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::UNIX_EPOCH;
 
 use aws_sdk_s3::primitives::{ByteStream, DateTime, SdkBody};
-use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, MetadataDirective};
+use aws_sdk_s3::types::{self, ChecksumAlgorithm, CompletedMultipartUpload, MetadataDirective};
 use bytes::Bytes;
 use futures_core::Stream;
 use http::header::{
@@ -27,7 +29,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::S3;
 use super::failure::Reader;
 use crate::origin::write::Headers;
-use crate::origin::{Body, CopySource, Guard, OriginError, Payload, Upload, Write, Written, Wrote};
+use crate::origin::{
+    Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
+    Wrote,
+};
 use crate::plan::{ByteRange, ETag, ObjectKey};
 
 /// A copy's source stands in a header, percent-encoded but for what names a path.
@@ -75,7 +80,7 @@ impl S3 {
                 payload,
                 guard,
             } => self.put(key, &headers, &payload, guard).await,
-            Write::Begin { key, headers } => self.begin(key, &headers).await,
+            Write::Begin { key, headers, sums } => self.begin(key, &headers, sums).await,
             Write::Part {
                 upload,
                 number,
@@ -115,7 +120,7 @@ impl S3 {
             .key(key.as_str())
             .set_if_match(if_match(&guard))
             .set_if_none_match(if_none_match(&guard))
-            .checksum_crc64_nvme(checksum(payload))
+            .checksum_crc32_c(crc32c(payload.sums().crc32c))
             .content_length(length(payload)?)
             .body(body(payload));
         match put.customize().disable_payload_signing().send().await {
@@ -124,13 +129,47 @@ impl S3 {
         }
     }
 
-    async fn begin(&self, key: ObjectKey, headers: &Headers) -> Result<Wrote, OriginError> {
-        let begin = with_headers!(self.writer.create_multipart_upload(), headers);
-        let sent = begin.bucket(&self.bucket).key(key.as_str()).send().await;
+    /// A store that cannot have a checksum named (501, as R2 has answered) is not asked for that again.
+    async fn begin(
+        &self,
+        key: ObjectKey,
+        headers: &Headers,
+        sums: PartSums,
+    ) -> Result<Wrote, OriginError> {
+        let sums = match self.names_no_sums.load(Ordering::Relaxed) {
+            true => PartSums::Crc64,
+            false => sums,
+        };
+        let (id, sums) = match (self.begin_with(&key, headers, sums).await, sums) {
+            (Err(OriginError::Unsupported), PartSums::Crc32c) => {
+                let sums = PartSums::Crc64;
+                let id = self.begin_with(&key, headers, sums).await?;
+                self.names_no_sums.store(true, Ordering::Relaxed);
+                (id, sums)
+            }
+            (begun, sums) => (begun?, sums),
+        };
+        Ok(Wrote::Upload(Upload { key, id, sums }))
+    }
+
+    async fn begin_with(
+        &self,
+        key: &ObjectKey,
+        headers: &Headers,
+        sums: PartSums,
+    ) -> Result<String, OriginError> {
+        let named = match sums {
+            PartSums::Crc64 => None,
+            PartSums::Crc32c => Some(ChecksumAlgorithm::Crc32C),
+        };
+        let begin = with_headers!(self.writer.create_multipart_upload(), headers)
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .set_checksum_algorithm(named);
+        let sent = begin.send().await;
         let output = sent.map_err(|error| Reader::default().read(&error))?;
         let id = output.upload_id.filter(|id| !id.is_empty());
-        let id = id.ok_or(OriginError::BadAnswer("no upload id"))?;
-        Ok(Wrote::Upload(Upload { key, id }))
+        id.ok_or(OriginError::BadAnswer("no upload id"))
     }
 
     async fn part(
@@ -139,6 +178,7 @@ impl S3 {
         number: u32,
         payload: &Payload,
     ) -> Result<Wrote, OriginError> {
+        let is_named = upload.sums == PartSums::Crc32c;
         let part = self
             .writer
             .upload_part()
@@ -146,7 +186,8 @@ impl S3 {
             .key(upload.key.as_str())
             .upload_id(upload.id)
             .part_number(part_number(number)?)
-            .checksum_crc64_nvme(checksum(payload))
+            .set_checksum_crc64_nvme((!is_named).then(|| crc64(payload.sums().crc64)))
+            .set_checksum_crc32_c(is_named.then(|| crc32c(payload.sums().crc32c)))
             .content_length(length(payload)?)
             .body(body(payload));
         match part.customize().disable_payload_signing().send().await {
@@ -187,13 +228,16 @@ impl S3 {
     async fn complete(
         &self,
         upload: Upload,
-        parts: Vec<(u32, ETag)>,
+        parts: Vec<CompletedPart>,
         guard: Guard,
     ) -> Result<Wrote, OriginError> {
         let mut list = CompletedMultipartUpload::builder();
-        for (number, etag) in parts {
-            let part = CompletedPart::builder().part_number(part_number(number)?);
-            list = list.parts(part.e_tag(etag.as_str()).build());
+        for part in parts {
+            let listed = types::CompletedPart::builder()
+                .part_number(part_number(part.number)?)
+                .e_tag(part.etag.as_str())
+                .set_checksum_crc32_c(part.crc32c.map(crc32c));
+            list = list.parts(listed.build());
         }
         let complete = self
             .writer
@@ -229,6 +273,7 @@ impl S3 {
         let upload = |id| Upload {
             key: key.clone(),
             id,
+            sums: PartSums::default(),
         };
         Ok(Wrote::Uploads(uploads.map(upload).collect()))
     }
@@ -321,8 +366,13 @@ fn written(etag: Option<String>, version_id: Option<String>) -> Result<Wrote, Or
 }
 
 /// As S3 has it: big-endian, in base64.
-fn checksum(payload: &Payload) -> String {
-    base64_simd::STANDARD.encode_to_string(payload.crc64().to_be_bytes())
+fn crc64(sum: u64) -> String {
+    base64_simd::STANDARD.encode_to_string(sum.to_be_bytes())
+}
+
+/// The same.
+fn crc32c(sum: u32) -> String {
+    base64_simd::STANDARD.encode_to_string(sum.to_be_bytes())
 }
 
 fn length(payload: &Payload) -> Result<i64, OriginError> {

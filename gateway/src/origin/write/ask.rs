@@ -1,6 +1,8 @@
 //! The questions as methods, each with the answer that fits it.
 
-use super::{CopySource, Guard, Headers, OriginWrite, Upload, Write, Written, Wrote};
+use super::{
+    CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, Written, Wrote,
+};
 use crate::origin::{OriginError, Payload};
 use crate::plan::{ByteRange, ETag, ObjectKey};
 
@@ -53,9 +55,15 @@ impl dyn OriginWrite + '_ {
     ///
     /// # Errors
     /// The origin's.
-    pub async fn begin(&self, key: &ObjectKey, headers: Headers) -> Result<Upload, OriginError> {
+    pub async fn begin(
+        &self,
+        key: &ObjectKey,
+        headers: Headers,
+        sums: PartSums,
+    ) -> Result<Upload, OriginError> {
         let key = key.clone();
-        match self.write(Write::Begin { key, headers }).await? {
+        let begin = Write::Begin { key, headers, sums };
+        match self.write(begin).await? {
             Wrote::Upload(upload) => Ok(upload),
             _ => Err(OTHER),
         }
@@ -110,10 +118,11 @@ impl dyn OriginWrite + '_ {
     pub async fn complete(
         &self,
         upload: &Upload,
-        parts: Vec<(u32, ETag)>,
+        parts: impl IntoIterator<Item = impl Into<CompletedPart>>,
         guard: Guard,
     ) -> Result<Written, OriginError> {
         let upload = upload.clone();
+        let parts = parts.into_iter().map(Into::into).collect();
         let complete = Write::Complete {
             upload,
             parts,

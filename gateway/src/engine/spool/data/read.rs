@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::tail::Tail;
 use super::{Data, FRAME};
-use crate::origin::Crc64;
+use crate::origin::Sums;
 use crate::plan::ByteRange;
 use crate::store::direct;
 
@@ -64,20 +64,20 @@ impl Data {
         Ok(Bytes::from_owner(block))
     }
 
-    /// The checksum of the first bytes of a range, and how many they are.
-    pub(in crate::engine::spool) fn crc64(&self, range: ByteRange) -> io::Result<(u64, u64)> {
+    /// The checksums of the first bytes of a range, and how many they are.
+    pub(in crate::engine::spool) fn sums(&self, range: ByteRange) -> io::Result<(Sums, u64)> {
         let end = self.end();
-        if let Some((length, crc64)) = self.blocks.at(range) {
+        if let Some((length, sums)) = self.blocks.at(range) {
             let block = ByteRange::new(range.start, range.start + length);
             // The tail may have newer bytes of it.
             if end.tail.range().intersect(block).is_none() {
-                return Ok((crc64, length));
+                return Ok((sums, length));
             }
         }
         drop(end);
         let piece = ByteRange::new(range.start, range.end.min(range.start + FRAME));
         let bytes = self.first(piece)?;
-        Ok((Crc64::of(&bytes), bytes.len() as u64))
+        Ok((Sums::of(&bytes), bytes.len() as u64))
     }
 
     /// The same, if no disk has to be read for it. Does not block.

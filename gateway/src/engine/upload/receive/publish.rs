@@ -29,10 +29,10 @@ impl Receiving {
                 .put(&self.id.key, headers, payload, guard);
             return Ok(put.await?);
         }
-        self.parts.sort_by_key(|(number, _)| *number);
+        self.parts.sort_by_key(|part| part.number);
         let upload = self.upload.clone().expect("looked at just above");
         let parts = self.parts.clone();
-        let expected = ETag::of_parts(parts.iter().map(|(_, etag)| etag));
+        let expected = ETag::of_parts(parts.iter().map(|part| &part.etag));
         match self.origin.writing().complete(&upload, parts, guard).await {
             Ok(written) => {
                 self.upload = None;

@@ -1,0 +1,175 @@
+//! The checksums that go along with what is written (S3 user guide, "Checking object integrity"):
+//! CRC64NVME, which S3 computes by default, and CRC32C, which every processor computes by itself.
+
+use std::sync::LazyLock;
+
+use crc_fast::{CrcAlgorithm, Digest, checksum};
+
+/// The checksums of some bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// CRC64NVME (NVM Express NVM command set specification 1.0, 5.2.1.3.4).
+    pub crc64: u64,
+    /// CRC32C (RFC 9260, appendix A).
+    pub crc32c: u32,
+}
+
+impl Sums {
+    /// Those of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            crc64: checksum(CrcAlgorithm::Crc64Nvme, bytes),
+            crc32c: short(checksum(CrcAlgorithm::Crc32Iscsi, bytes)),
+        }
+    }
+
+    /// Those of bytes with these, followed by `length` bytes with the others.
+    ///
+    /// Bytes that follow multiply a checksum by a power of x. `crc_fast::checksum_combine` makes
+    /// matrices for that anew each time: 150 microseconds instead of a tenth of one.
+    #[must_use]
+    pub fn joined(self, next: Self, length: u64) -> Self {
+        let crc32c = CRC32C.joined(self.crc32c.into(), next.crc32c.into(), length);
+        Self {
+            crc64: CRC64.joined(self.crc64, next.crc64, length),
+            crc32c: short(crc32c),
+        }
+    }
+}
+
+/// Those of bytes that come in pieces.
+#[derive(Debug)]
+pub struct Summing {
+    crc64: Digest,
+    crc32c: Digest,
+}
+
+impl Default for Summing {
+    fn default() -> Self {
+        Self {
+            crc64: Digest::new(CrcAlgorithm::Crc64Nvme),
+            crc32c: Digest::new(CrcAlgorithm::Crc32Iscsi),
+        }
+    }
+}
+
+impl Summing {
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.crc64.update(bytes);
+        self.crc32c.update(bytes);
+    }
+
+    /// Those of everything taken in.
+    #[must_use]
+    pub fn finish(&self) -> Sums {
+        Sums {
+            crc64: self.crc64.finalize(),
+            crc32c: short(self.crc32c.finalize()),
+        }
+    }
+}
+
+/// The library has checksums of 32 bits in the lower half.
+fn short(crc32c: u64) -> u32 {
+    u32::try_from(crc32c).unwrap_or(u32::MAX)
+}
+
+/// A polynomial, and what 1, 2, 4 and so on bytes that follow multiply a checksum by. The highest
+/// power is the lowest bit.
+struct Field {
+    bits: u32,
+    polynomial: u64,
+    powers: LazyLock<[u64; u64::BITS as usize]>,
+}
+
+static CRC64: Field = Field {
+    bits: 64,
+    polynomial: 0x9a6c_9329_ac4b_c9b5,
+    powers: LazyLock::new(|| CRC64.powers()),
+};
+
+static CRC32C: Field = Field {
+    bits: 32,
+    polynomial: 0x82f6_3b78,
+    powers: LazyLock::new(|| CRC32C.powers()),
+};
+
+impl Field {
+    fn powers(&self) -> [u64; u64::BITS as usize] {
+        // x to the eighth.
+        let mut power = 1 << (self.bits - 1 - 8);
+        std::array::from_fn(|_| {
+            let this = power;
+            power = self.product(this, this);
+            this
+        })
+    }
+
+    fn joined(&self, first: u64, second: u64, length: u64) -> u64 {
+        let bits = (0..u64::BITS).filter(|bit| length >> bit & 1 == 1);
+        let power = |bit| self.powers[bit as usize];
+        bits.fold(first, |sum, bit| self.product(sum, power(bit))) ^ second
+    }
+
+    /// The product of two polynomials, modulo ours.
+    fn product(&self, first: u64, second: u64) -> u64 {
+        let (mut product, mut shifted) = (0, second);
+        for bit in (0..self.bits).rev() {
+            if first >> bit & 1 == 1 {
+                product ^= shifted;
+            }
+            let carry = shifted & 1;
+            shifted = shifted >> 1 ^ (self.polynomial & carry.wrapping_neg());
+        }
+        product
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The check values of the algorithms' parameters.
+    const CHECK: Sums = Sums {
+        crc64: 0xae8b_1486_0a79_9888,
+        crc32c: 0xe306_9283,
+    };
+
+    #[test]
+    fn are_those_that_s3_knows() {
+        assert_eq!(Sums::of(b"123456789"), CHECK);
+        let joined = Sums::of(b"1234").joined(Sums::of(b"56789"), 5);
+        assert_eq!(joined, CHECK);
+        assert_eq!(Sums::of(b"").joined(CHECK, 1 << 20), CHECK);
+        assert_eq!(Sums::of(b""), Sums::default());
+        let mut summing = Summing::default();
+        for piece in ["12", "", "3456789"] {
+            summing.update(piece.as_bytes());
+        }
+        assert_eq!(summing.finish(), CHECK);
+    }
+
+    proptest! {
+        #[test]
+        fn of_two_pieces_are_those_of_the_whole(whole in prop::collection::vec(any::<u8>(), 0..5000), cut in 0..5000_usize) {
+            let (first, second) = whole.split_at(cut.min(whole.len()));
+            let joined = Sums::of(first).joined(Sums::of(second), second.len() as u64);
+            prop_assert_eq!(joined, Sums::of(&whole));
+        }
+
+        /// As the library has it, also over terabytes.
+        #[test]
+        fn are_joined_over_any_length(first: (u64, u32), second: (u64, u32), length in 0..1_u64 << 43) {
+            let known = |algorithm, first, second| crc_fast::checksum_combine(algorithm, first, second, length);
+            let sums = |(crc64, crc32c)| Sums { crc64, crc32c };
+            let joined = sums(first).joined(sums(second), length);
+            prop_assert_eq!(joined.crc64, known(CrcAlgorithm::Crc64Nvme, first.0, second.0));
+            let crc32c = known(CrcAlgorithm::Crc32Iscsi, first.1.into(), second.1.into());
+            prop_assert_eq!(u64::from(joined.crc32c), crc32c);
+        }
+    }
+}
