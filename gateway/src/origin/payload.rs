@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 
-use super::{Body, Summing, Sums};
+use super::{Body, Sums};
 
 /// Makes the bytes anew for each try.
 pub type Frames = Arc<dyn Fn() -> Body + Send + Sync>;
@@ -34,8 +34,9 @@ impl Payload {
     /// Bytes in memory, in pieces.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        let mut sums = Summing::default();
-        pieces.iter().for_each(|piece| sums.update(piece));
+        let sums = pieces.iter().fold(Sums::default(), |sums, piece| {
+            sums.joined(Sums::of(piece), piece.len() as u64)
+        });
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
         let pieces = Arc::new(pieces);
         let frames = move || -> Body {
@@ -43,7 +44,7 @@ impl Payload {
             let frame = move |at| pieces.get(at).cloned().map(|piece| (Ok(piece), at + 1));
             Box::pin(stream::unfold(0, move |at| std::future::ready(frame(at))))
         };
-        Self::read(length, sums.finish(), Arc::new(frames))
+        Self::read(length, sums, Arc::new(frames))
     }
 
     /// Bytes.

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crc_fast::{CrcAlgorithm, Digest, checksum};
+use crc_fast::{CrcAlgorithm, checksum};
 
 /// The checksums of some bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,42 +38,9 @@ impl Sums {
     }
 }
 
-/// Those of bytes that come in pieces.
-#[derive(Debug)]
-pub struct Summing {
-    crc64: Digest,
-    crc32c: Digest,
-}
-
-impl Default for Summing {
-    fn default() -> Self {
-        Self {
-            crc64: Digest::new(CrcAlgorithm::Crc64Nvme),
-            crc32c: Digest::new(CrcAlgorithm::Crc32Iscsi),
-        }
-    }
-}
-
-impl Summing {
-    /// Takes in more bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.crc64.update(bytes);
-        self.crc32c.update(bytes);
-    }
-
-    /// Those of everything taken in.
-    #[must_use]
-    pub fn finish(&self) -> Sums {
-        Sums {
-            crc64: self.crc64.finalize(),
-            crc32c: short(self.crc32c.finalize()),
-        }
-    }
-}
-
 /// The library has checksums of 32 bits in the lower half.
 fn short(crc32c: u64) -> u32 {
-    u32::try_from(crc32c).unwrap_or(u32::MAX)
+    u32::try_from(crc32c).expect("it has 32 bits")
 }
 
 /// A polynomial, and what 1, 2, 4 and so on bytes that follow multiply a checksum by. The highest
@@ -146,11 +113,6 @@ mod tests {
         assert_eq!(joined, CHECK);
         assert_eq!(Sums::of(b"").joined(CHECK, 1 << 20), CHECK);
         assert_eq!(Sums::of(b""), Sums::default());
-        let mut summing = Summing::default();
-        for piece in ["12", "", "3456789"] {
-            summing.update(piece.as_bytes());
-        }
-        assert_eq!(summing.finish(), CHECK);
     }
 
     proptest! {

@@ -124,15 +124,17 @@ pub struct Upload {
     pub sums: PartSums,
 }
 
-/// Which checksum the parts of an upload carry, each for itself.
+/// Which checksum the parts of an upload carry, each for itself. Its names stand in journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum PartSums {
     /// CRC64NVME: what S3 expects where none was named at the beginning. Parts may be copied as well.
     #[default]
+    #[serde(rename = "crc64nvme")]
     Crc64,
     /// CRC32C, named at the beginning. All parts must be sent then, and each is listed with its own at
     /// the end: MinIO completes no other. It computes this one twenty times as fast as CRC64NVME, for
     /// which it has a table in place of an instruction.
+    #[serde(rename = "crc32c")]
     Crc32c,
 }
 

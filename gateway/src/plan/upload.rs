@@ -161,6 +161,12 @@ impl Draft {
         self.base
     }
 
+    /// Whether it goes up in one request, at the end.
+    #[must_use]
+    pub fn is_one_part(&self) -> bool {
+        self.size <= self.sizes.first()
+    }
+
     /// How it is cut.
     #[must_use]
     pub fn sizes(&self) -> PartSizes {

@@ -127,6 +127,9 @@ pub(in crate::engine) enum Record {
     /// key before, where its own will not be known.
     Completing {
         parts: Vec<(u32, String)>,
+        /// One for each of them, or none.
+        #[serde(default)]
+        crc32c: Vec<u32>,
         #[serde(default)]
         before: Option<String>,
     },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::journal::{Base, Begin, Record};
-use crate::origin::{PartSums, Sums};
+use crate::origin::{CompletedPart, PartSums, Sums};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, PartSizes};
 
@@ -22,7 +22,7 @@ pub(in crate::engine) struct Replayed {
     /// Bytes that are in the journal, not in the data file: where in the object, and where there.
     pub(in crate::engine) kept: Option<(ByteRange, u64)>,
     /// The parts that it was being completed of.
-    pub(in crate::engine) completing: Option<Vec<(u32, ETag)>>,
+    pub(in crate::engine) completing: Option<Vec<CompletedPart>>,
     /// The tag of what lay under the key before that, where its own will not be known.
     pub(in crate::engine) before: Option<ETag>,
     /// The tags of what may be in the bucket of it.
@@ -121,14 +121,7 @@ impl Replayed {
             Record::Wrote { .. } => self.completing = None,
             Record::Bytes { .. } | Record::Moved | Record::Evicted { .. } => {}
             Record::Synced | Record::Reopened => {}
-            Record::Cut { size } => {
-                self.draft.truncate(*size).ok()?;
-                let rest = self.kept.take();
-                self.kept = rest.and_then(|(range, place)| {
-                    Some((range.intersect(ByteRange::new(0, *size))?, place))
-                });
-                self.completing = None;
-            }
+            Record::Cut { size } => self.cut(*size)?,
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
             Record::Upload {
                 key,
@@ -159,10 +152,13 @@ impl Replayed {
                 self.upload = None;
                 self.completing = None;
             }
-            Record::Completing { parts, before } => {
+            Record::Completing {
+                parts,
+                crc32c,
+                before,
+            } => {
                 self.before = before.as_deref().and_then(ETag::parse);
-                let part = |(number, etag): &(u32, String)| Some((*number, ETag::parse(etag)?));
-                self.completing = parts.iter().map(part).collect();
+                self.completing = listed(parts, crc32c);
             }
             Record::Tried { etag } => self.tried.push(ETag::parse(etag)?),
             Record::Scattered => self.draft.recall_scattered(),
@@ -170,6 +166,29 @@ impl Replayed {
         }
         Some(())
     }
+
+    fn cut(&mut self, size: u64) -> Option<()> {
+        self.draft.truncate(size).ok()?;
+        let rest = self.kept.take();
+        self.kept = rest
+            .and_then(|(range, place)| Some((range.intersect(ByteRange::new(0, size))?, place)));
+        self.completing = None;
+        Some(())
+    }
+}
+
+/// Parts as they were to be listed.
+fn listed(parts: &[(u32, String)], crc32c: &[u32]) -> Option<Vec<CompletedPart>> {
+    let sums = crc32c.iter().copied().map(Some);
+    let sums = sums.chain(std::iter::repeat(None));
+    let part = |((number, etag), crc32c): (&(u32, String), Option<u32>)| {
+        Some(CompletedPart {
+            number: *number,
+            etag: ETag::parse(etag)?,
+            crc32c,
+        })
+    };
+    parts.iter().zip(sums).map(part).collect()
 }
 
 #[cfg(test)]
@@ -204,6 +223,23 @@ mod tests {
             crc64: 0,
             crc32c: 0,
         }
+    }
+
+    /// A store wants them listed with the checksums that it has of them; journals of before have none.
+    #[test]
+    fn what_it_is_completed_of_keeps_its_checksums() {
+        let tags = ["\"a\"", "\"b\""].map(str::to_owned);
+        let listed = |crc32c: &[u32]| {
+            let completing = Record::Completing {
+                parts: (1..).zip(tags.clone()).collect(),
+                crc32c: crc32c.to_vec(),
+                before: None,
+            };
+            let found = played(&[begin(), completing]).completing.expect("parts");
+            Vec::from_iter(found.into_iter().map(|part| (part.number, part.crc32c)))
+        };
+        assert_eq!(listed(&[7, 9]), [(1, Some(7)), (2, Some(9))]);
+        assert_eq!(listed(&[]), [(1, None), (2, None)]);
     }
 
     fn played(records: &[Record]) -> Replayed {

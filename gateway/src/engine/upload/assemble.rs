@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::journal::Record;
-use crate::origin::{OriginError, Sums, Upload};
+use crate::origin::{CompletedPart, OriginError, Sums, Upload};
 use crate::plan::upload::{Piece, Pieces, When};
 use crate::plan::{ByteRange, ETag};
 
@@ -19,7 +19,7 @@ impl Writing {
     /// Sends and copies everything that the object is made of.
     pub(super) async fn assemble(
         self: &Arc<Self>,
-    ) -> Result<(Upload, Vec<(u32, ETag)>), WriteError> {
+    ) -> Result<(Upload, Vec<CompletedPart>), WriteError> {
         self.verify_sent().await?;
         self.send_rest().await?;
         let pieces = {
@@ -32,6 +32,7 @@ impl Writing {
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
+        let parts = self.state().listed(&upload, parts);
         let before = self.look_before(&upload, &parts).await?;
         let (promised, all_told) = {
             let mut state = self.state();

@@ -99,7 +99,7 @@ impl Writing {
     /// Whether there is anything under the hidden key that cannot be sent from here as well.
     fn needs_hidden(&self) -> bool {
         let state = self.state();
-        let is_large = state.draft.size() > self.inner.settings.parts.first();
+        let is_large = !state.draft.is_one_part();
         state.upload.is_some() && (is_large || state.draft.has_gone())
     }
 
@@ -113,9 +113,10 @@ impl Writing {
             }
             self.state().hidden = false;
         }
-        let (size, guard) = {
+        let (size, is_one_part, guard) = {
             let state = self.state();
-            (state.draft.size(), state.guard_now())
+            let is_one_part = state.draft.is_one_part();
+            (state.draft.size(), is_one_part, state.guard_now())
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
             // What was appended, and cut off again, may have been sent.
@@ -123,7 +124,7 @@ impl Writing {
             unused.into_iter().for_each(|upload| self.give_up(upload));
             return Ok(published);
         }
-        if size <= self.inner.settings.parts.first() {
+        if is_one_part {
             return self.put_whole(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;

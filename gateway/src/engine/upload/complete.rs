@@ -7,7 +7,7 @@ use super::commit::{ATTEMPTS, Published};
 use super::writing::Writing;
 use crate::engine::Error;
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, Origin, OriginError, Upload, Written};
+use crate::origin::{CompletedPart, CopySource, Guard, Origin, OriginError, Upload, Written};
 use crate::plan::upload::From;
 use crate::plan::{ByteRange, ETag, ObjectKey, Version};
 
@@ -16,17 +16,16 @@ impl Writing {
     pub(super) async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
-        parts: Vec<(u32, ETag)>,
+        parts: Vec<CompletedPart>,
         guard: Guard,
         size: u64,
     ) -> Result<Published, WriteError> {
         let origin = &self.source.origin;
         let (expected, count) = (
-            ETag::of_parts(parts.iter().map(|(_, tag)| tag)),
+            ETag::of_parts(parts.iter().map(|part| &part.etag)),
             parts.len(),
         );
-        let listed = self.state().listed(upload, parts);
-        let error = match origin.writing().complete(upload, listed, guard).await {
+        let error = match origin.writing().complete(upload, parts, guard).await {
             Ok(written) => return self.verify(upload, written, size).await,
             Err(error) => error,
         };
@@ -62,9 +61,9 @@ impl Writing {
     pub(super) async fn look_before(
         &self,
         upload: &Upload,
-        parts: &[(u32, ETag)],
+        parts: &[CompletedPart],
     ) -> Result<Option<ETag>, WriteError> {
-        let is_told = ETag::of_parts(parts.iter().map(|(_, tag)| tag)).is_some();
+        let is_told = ETag::of_parts(parts.iter().map(|part| &part.etag)).is_some();
         if is_told || upload.key != self.id().key {
             return Ok(None);
         }

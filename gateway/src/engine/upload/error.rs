@@ -34,7 +34,9 @@ pub enum WriteError {
     Lost,
     /// The origin does not know the checksum or the condition that was sent with them, and would refuse
     /// them again.
-    #[error("the origin knows no such checksum (CRC64NVME) or condition (If-Match, If-None-Match)")]
+    #[error(
+        "the origin knows no such checksum (CRC32C, CRC64NVME) or condition (If-Match, If-None-Match)"
+    )]
     Unsupported,
     /// The bytes are not the ones that the client announced.
     #[error("the digest does not match")]

@@ -4,7 +4,7 @@
 use super::writing::{Pinned, State};
 use crate::engine::spool::journal::{Base, Begin, Record};
 use crate::origin::write::Headers;
-use crate::origin::{Sums, Upload};
+use crate::origin::{CompletedPart, Sums, Upload};
 use crate::plan::ETag;
 
 /// Headers as a journal has them.
@@ -50,12 +50,11 @@ impl Record {
     }
 
     /// The parts that the object is completed of, counted from 1.
-    pub(super) fn completing(parts: &[(u32, ETag)], before: Option<&ETag>) -> Self {
-        let noted = parts
-            .iter()
-            .map(|(number, etag)| (*number, etag.as_str().to_owned()));
+    pub(super) fn completing(parts: &[CompletedPart], before: Option<&ETag>) -> Self {
+        let noted = |part: &CompletedPart| (part.number, part.etag.as_str().to_owned());
         Self::Completing {
-            parts: noted.collect(),
+            parts: parts.iter().map(noted).collect(),
+            crc32c: all_sums(parts).unwrap_or_default(),
             before: before.map(|etag| etag.as_str().to_owned()),
         }
     }
@@ -66,6 +65,11 @@ impl Record {
             etag: etag.as_str().to_owned(),
         }
     }
+}
+
+/// The checksums of parts, if each has one.
+fn all_sums(parts: &[CompletedPart]) -> Option<Vec<u32>> {
+    parts.iter().map(|part| part.crc32c).collect()
 }
 
 impl State {

@@ -273,10 +273,9 @@ impl Writing {
 impl State {
     /// What the parts of an upload are to carry that begins now.
     fn part_sums(&self) -> PartSums {
-        match self.draft.base() {
-            0 => PartSums::Crc32c,
-            // What is untouched is copied.
-            _ => PartSums::Crc64,
+        match self.draft.may_copy() {
+            true => PartSums::Crc64,
+            false => PartSums::Crc32c,
         }
     }
 

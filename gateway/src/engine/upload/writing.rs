@@ -23,7 +23,7 @@ use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Begin, GuardWord, Record};
 use crate::origin::write::Headers;
-use crate::origin::{CopySource, Guard, Sums, Upload};
+use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
@@ -58,10 +58,10 @@ pub(super) struct State {
     /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
     /// spool has the same.
     pub(super) unverified: BTreeMap<u32, Sums>,
-    /// The checksums of parts that were sent, for a journal, and for the completion.
+    /// The checksums of parts that were sent, for a journal, and for the list at the end.
     pub(super) sums: BTreeMap<u32, Sums>,
     /// The parts that it is being completed of, until it is known what came of that.
-    pub(super) completing: Option<Vec<(u32, ETag)>>,
+    pub(super) completing: Option<Vec<CompletedPart>>,
     /// The tag of what lay under the key before it was completed, where its own will not be known.
     pub(super) before: Option<ETag>,
     /// What may be in the bucket, written by us.

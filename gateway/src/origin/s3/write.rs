@@ -120,7 +120,7 @@ impl S3 {
             .key(key.as_str())
             .set_if_match(if_match(&guard))
             .set_if_none_match(if_none_match(&guard))
-            .checksum_crc32_c(crc32c(payload.sums().crc32c))
+            .checksum_crc32_c(noted(payload.sums().crc32c.to_be_bytes()))
             .content_length(length(payload)?)
             .body(body(payload));
         match put.customize().disable_payload_signing().send().await {
@@ -129,7 +129,8 @@ impl S3 {
         }
     }
 
-    /// A store that cannot have a checksum named (501, as R2 has answered) is not asked for that again.
+    /// A store that cannot have a checksum named (501, as R2 has answered, or what 400 says of it) is not
+    /// asked for that again.
     async fn begin(
         &self,
         key: ObjectKey,
@@ -144,6 +145,7 @@ impl S3 {
             (Err(OriginError::Unsupported), PartSums::Crc32c) => {
                 let sums = PartSums::Crc64;
                 let id = self.begin_with(&key, headers, sums).await?;
+                tracing::info!(bucket = self.bucket, "the store has no checksum named");
                 self.names_no_sums.store(true, Ordering::Relaxed);
                 (id, sums)
             }
@@ -178,7 +180,7 @@ impl S3 {
         number: u32,
         payload: &Payload,
     ) -> Result<Wrote, OriginError> {
-        let is_named = upload.sums == PartSums::Crc32c;
+        let (sums, is_named) = (payload.sums(), upload.sums == PartSums::Crc32c);
         let part = self
             .writer
             .upload_part()
@@ -186,8 +188,8 @@ impl S3 {
             .key(upload.key.as_str())
             .upload_id(upload.id)
             .part_number(part_number(number)?)
-            .set_checksum_crc64_nvme((!is_named).then(|| crc64(payload.sums().crc64)))
-            .set_checksum_crc32_c(is_named.then(|| crc32c(payload.sums().crc32c)))
+            .set_checksum_crc64_nvme((!is_named).then(|| noted(sums.crc64.to_be_bytes())))
+            .set_checksum_crc32_c(is_named.then(|| noted(sums.crc32c.to_be_bytes())))
             .content_length(length(payload)?)
             .body(body(payload));
         match part.customize().disable_payload_signing().send().await {
@@ -236,7 +238,7 @@ impl S3 {
             let listed = types::CompletedPart::builder()
                 .part_number(part_number(part.number)?)
                 .e_tag(part.etag.as_str())
-                .set_checksum_crc32_c(part.crc32c.map(crc32c));
+                .set_checksum_crc32_c(part.crc32c.map(|sum| noted(sum.to_be_bytes())));
             list = list.parts(listed.build());
         }
         let complete = self
@@ -365,14 +367,9 @@ fn written(etag: Option<String>, version_id: Option<String>) -> Result<Wrote, Or
     }))
 }
 
-/// As S3 has it: big-endian, in base64.
-fn crc64(sum: u64) -> String {
-    base64_simd::STANDARD.encode_to_string(sum.to_be_bytes())
-}
-
-/// The same.
-fn crc32c(sum: u32) -> String {
-    base64_simd::STANDARD.encode_to_string(sum.to_be_bytes())
+/// A checksum as S3 has it: big-endian, in base64.
+fn noted(sum: impl AsRef<[u8]>) -> String {
+    base64_simd::STANDARD.encode_to_string(sum)
 }
 
 fn length(payload: &Payload) -> Result<i64, OriginError> {

@@ -87,7 +87,7 @@ impl Draft {
         }
         // An object of one part goes up in one request, at the end; and what was sent and changed
         // since will change again: it waits for the end too.
-        if self.size <= self.sizes.first() {
+        if self.is_one_part() {
             return false;
         }
         let behind = whole.end + LEFT_BEHIND as u64 * whole.len() <= self.frontier;

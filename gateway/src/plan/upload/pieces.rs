@@ -64,6 +64,13 @@ impl Draft {
         found.extend(pieces.into_iter().filter(|(range, _)| !range.is_empty()));
     }
 
+    /// Whether anything of it may be copied in the end. If not, an object of several parts is all of them,
+    /// each sent, and will be whatever becomes of it.
+    #[must_use]
+    pub fn may_copy(&self) -> bool {
+        self.base >= self.sizes.first()
+    }
+
     /// Of which pieces the object is put together, once all is sent that must be. Clean parts side by
     /// side are copied as one, of at most `most` bytes.
     ///

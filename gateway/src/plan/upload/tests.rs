@@ -136,7 +136,15 @@ impl World {
             self.end_send(true);
         }
         let (mut bytes, mut last) = (Vec::new(), 0);
-        for piece in self.draft.pieces(MOST).expect("all is sent") {
+        let pieces = self.draft.pieces(MOST).expect("all is sent");
+        if !self.draft.is_one_part() && !self.draft.may_copy() {
+            let numbers = pieces.iter().map(|piece| match piece {
+                Piece::Sent(number, _) => *number,
+                Piece::Copy(..) => panic!("nothing is copied"),
+            });
+            assert!(numbers.eq(1..=self.draft.sizes().count(self.draft.size())));
+        }
+        for piece in pieces {
             let number = match &piece {
                 Piece::Sent(number, etag) => {
                     bytes.extend_from_slice(&self.sent[etag]);
@@ -183,7 +191,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn is_the_bytes_that_were_written(base in prop_oneof![Just(0), Just(BASE)], steps in prop::collection::vec(step(), 1..60)) {
+    fn is_the_bytes_that_were_written(base in prop_oneof![Just(0), Just(FIRST - 1), Just(BASE)], steps in prop::collection::vec(step(), 1..60)) {
         let mut world = World::new(base);
         for step in steps {
             match step {
