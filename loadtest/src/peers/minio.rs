@@ -37,6 +37,8 @@ impl Minio {
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_UPDATE", "off")
+            // What is deleted makes room for the next round: after 5 minutes, else.
+            .env("MINIO_API_DELETE_CLEANUP_INTERVAL", "5s")
             .env("MINIO_BROWSER", "off");
         let server = Server::start(command, &dir.join("minio.log"), addr)?;
         Ok(Self {

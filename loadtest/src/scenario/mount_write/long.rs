@@ -61,6 +61,7 @@ pub(super) async fn run(
     let all: Vec<&str> = asked.map(|(way, _)| *way).collect();
     let (mut times, mut peak) = ([Ways::new("s"), Ways::new("s")], 0);
     let mut over_best = vec![];
+    warm_up(context, &sources[1]).await?;
     let rounds = context.options.rounds.unwrap_or(3);
     for round in 0..rounds {
         say("a long file", round, rounds);
@@ -95,6 +96,14 @@ pub(super) async fn run(
     whole.write(report, &format!("{mb} MB written"));
     extrapolate(len as f64, quarter, whole, report);
     Ok(peak)
+}
+
+/// Writes the file once before anything is measured: on a virtual machine whoever comes first pays for
+/// memory that the host has yet to give. The store's own time for the same bytes was threefold.
+async fn warm_up(context: &Context, source: &Source) -> Result<()> {
+    progress("a long file, not measured");
+    context.bucket.upload(KEY, &source.path, PARTS).await?;
+    verified(context, source.pattern).await
 }
 
 /// Our time over the shortest of the others' in one round.
