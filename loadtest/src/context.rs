@@ -84,6 +84,15 @@ impl Context {
         }
     }
 
+    /// Deletes all keys below a prefix, and has the disk have their room again.
+    ///
+    /// # Errors
+    /// If the server or the operating system refuses.
+    pub async fn delete_all(&self, prefix: &str) -> Result<()> {
+        self.bucket.delete_all(prefix).await?;
+        Ok(self.minio.empty_bin()?)
+    }
+
     /// The bucket behind what listens on `addr`.
     #[must_use]
     pub fn origin_behind(&self, addr: std::net::SocketAddr) -> Origin {

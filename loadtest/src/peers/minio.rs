@@ -1,7 +1,8 @@
 //! MinIO: the bucket.
 
+use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -17,6 +18,7 @@ pub const SECRET_KEY: &str = "minioadmin";
 #[derive(Debug)]
 pub struct Minio {
     addr: SocketAddr,
+    drive: PathBuf,
     _server: Server,
 }
 
@@ -28,23 +30,45 @@ impl Minio {
     pub fn start(dir: &Path) -> Result<Self> {
         let program = find_program("TIDEGATE_MINIO", &["minio"])
             .context("MinIO is missing; `loadtest setup` installs it")?;
-        let addr = free_addr()?;
+        let (addr, drive) = (free_addr()?, dir.join("minio"));
         let mut command = Command::new(program);
         command
             .args(["server", "--quiet", "--address", &addr.to_string()])
             .args(["--console-address", &free_addr()?.to_string()])
-            .arg(dir.join("minio"))
+            .arg(&drive)
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_UPDATE", "off")
-            // What is deleted makes room for the next round: after 5 minutes, else.
-            .env("MINIO_API_DELETE_CLEANUP_INTERVAL", "5s")
             .env("MINIO_BROWSER", "off");
         let server = Server::start(command, &dir.join("minio.log"), addr)?;
         Ok(Self {
             addr,
+            drive,
             _server: server,
         })
+    }
+
+    /// Frees the room of what was deleted. MinIO moves that aside and looks after it five minutes after its
+    /// start for the first time, whatever its settings: until then a run of long files fills the disk.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn empty_bin(&self) -> io::Result<()> {
+        for deleted in std::fs::read_dir(self.drive.join(".minio.sys/tmp/.trash"))? {
+            let path = deleted?.path();
+            let removed = match path.is_dir() {
+                true => std::fs::remove_dir_all(path),
+                false => std::fs::remove_file(path),
+            };
+            // It may have come to that itself.
+            if removed
+                .as_ref()
+                .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+            {
+                return removed;
+            }
+        }
+        Ok(())
     }
 
     /// Where it listens.

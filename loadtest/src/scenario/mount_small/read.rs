@@ -40,7 +40,7 @@ pub(super) async fn run(
             ensure!(found == count, "tar found {found} of {count} files");
         }
     }
-    context.bucket.delete_all("").await?;
+    context.delete_all("").await?;
     for theirs in OTHERS {
         if let Some(ratio) = ways.ratio(READING, theirs) {
             let figure = format!("read by tar: time over {theirs}");

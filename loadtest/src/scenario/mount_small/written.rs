@@ -50,7 +50,7 @@ pub(super) async fn run(
             there.add(way, begun.elapsed().as_secs_f64());
             drop(mount);
             verified(context, files).await?;
-            context.bucket.delete_all("").await?;
+            context.delete_all("").await?;
         }
     }
     for (ours, theirs) in PAIRS {

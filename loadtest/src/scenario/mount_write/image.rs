@@ -104,7 +104,7 @@ async fn verified(context: &Context, qemu: &Path, image: &Path) -> Result<()> {
     compare.arg(image).arg(&back);
     timed(compare).await?;
     std::fs::remove_file(back)?;
-    context.bucket.delete_all(KEY).await
+    context.delete_all(KEY).await
 }
 
 async fn fetch(

@@ -191,7 +191,7 @@ async fn verified(context: &Context, pattern: Pattern) -> Result<()> {
     let direct = Peer::direct(&context.origin());
     let mut connection = Connection::open(direct.addr()).await?;
     connection.verify(&direct.path(KEY), pattern).await?;
-    context.bucket.delete_all(KEY).await
+    context.delete_all(KEY).await
 }
 
 /// A straight line through the two lengths that were measured.
