@@ -262,6 +262,10 @@ pub enum OriginError {
     /// 400 `InvalidArgument`): it would refuse the same again.
     #[error("the origin does not know this kind of request")]
     Unsupported,
+    /// The store has no room for what was to be written (507; a quota that is used up). It answers, and what
+    /// it has can be read: it is not down.
+    #[error("the origin's storage is full")]
+    StorageFull,
     /// What arrived is not what was sent: the checksums differ.
     #[error("the bytes were damaged on their way")]
     Damaged,
@@ -304,7 +308,10 @@ impl OriginError {
     pub fn proves_undone(&self) -> bool {
         matches!(
             self,
-            Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
+            Self::Throttled { .. }
+                | Self::Timeout(Phase::Connect | Phase::Queue)
+                | Self::StorageFull
+                | Self::Damaged
         ) || *self == breaker::OPEN
     }
 

@@ -254,7 +254,7 @@ async fn refusals_of_access_versions_and_ranges_are_told_apart() {
 
 #[tokio::test]
 async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
-    use OriginError::{Throttled, Unavailable};
+    use OriginError::{StorageFull, Throttled, Unavailable};
     let throttled = |seconds: Option<u64>| Throttled {
         retry_after: seconds.map(Duration::from_secs),
     };
@@ -274,6 +274,14 @@ async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
         ("429 Too Many Requests", "", throttled(None)),
         ("503 Service Unavailable", "", trouble.clone()),
         ("500 Internal Server Error", "InternalError", trouble),
+        ("507 Insufficient Storage", "XMinioStorageFull", StorageFull),
+        ("507 Insufficient Storage", "", StorageFull),
+        (
+            "400 Bad Request",
+            "XMinioAdminBucketQuotaExceeded",
+            StorageFull,
+        ),
+        ("403 Forbidden", "QuotaExceeded", StorageFull),
     ])
     .await;
 }

@@ -332,6 +332,27 @@ async fn what_the_store_does_not_know_is_not_tried_for_ever() {
     assert_eq!(trouble, Some(WriteError::Unsupported));
 }
 
+/// A bucket without room says so at once, what was written stays, and goes there when there is some.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_has_no_room_for_is_told_and_kept() {
+    for length in [1000, 3 * PART] {
+        let desk = Desk::plain();
+        let bytes = sample(1, length);
+        desk.bucket().put("other", "there");
+        let writer = desk.create(KEY).await;
+        desk.bucket()
+            .set_faults([Fault::Refuse(OriginError::StorageFull)]);
+        put(&writer, 0, &bytes).await;
+        let refused = writer.commit(Commit::Close).await;
+        assert_eq!(refused, Err(WriteError::StorageFull));
+        desk.bucket().set_faults([]);
+        same(&all(&writer).await, &bytes);
+        drop(writer);
+        desk.writers.settled().await;
+        same(&desk.object(KEY).expect("there"), &bytes);
+    }
+}
+
 /// Tags that tell nothing (KMS): what lay there before, as long and of as many parts, is not what was to be
 /// written.
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,7 @@ pub(super) fn written(error: &WriteError, key: &str) -> Errno {
         WriteError::Exists => Errno::EEXIST,
         // The file that was opened is not there any more: another has taken its place.
         WriteError::Changed => Errno::ESTALE,
-        WriteError::Full => Errno::ENOSPC,
+        WriteError::Full | WriteError::StorageFull => Errno::ENOSPC,
         WriteError::TooLarge => Errno::EFBIG,
         WriteError::Origin(error) => of(error),
         WriteError::Unsupported => Errno::EOPNOTSUPP,

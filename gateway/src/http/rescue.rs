@@ -125,6 +125,8 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
         WriteError::Full | WriteError::Closing => {
             (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
         }
+        // RFC 4918, 11.5.
+        WriteError::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "the storage is full"),
         WriteError::Lost
         | WriteError::Gone(_)
         | WriteError::Unsupported
@@ -221,6 +223,7 @@ mod tests {
             (WriteError::TooLarge.into(), 413, None),
             (WriteError::Digest.into(), 400, None),
             (WriteError::Closing.into(), 503, Some("2")),
+            (WriteError::StorageFull.into(), 507, None),
             (
                 WriteError::Origin(Error::Unavailable).into(),
                 503,

@@ -210,6 +210,7 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::NoSuchUpload => "no_such_upload",
         OriginError::InvalidPart => "invalid_part",
         OriginError::Unsupported => "unsupported",
+        OriginError::StorageFull => "storage_full",
         OriginError::Damaged => "damaged",
     }
 }

@@ -38,6 +38,9 @@ pub enum WriteError {
         "the origin knows no such checksum (CRC32C, CRC64NVME) or condition (If-Match, If-None-Match)"
     )]
     Unsupported,
+    /// The bucket has no room for it. It is tried again as long as it is in the spool.
+    #[error("the origin's storage is full")]
+    StorageFull,
     /// The bytes are not the ones that the client announced.
     #[error("the digest does not match")]
     Digest,
@@ -58,6 +61,7 @@ impl From<OriginError> for WriteError {
             OriginError::Changed => Self::Changed,
             OriginError::NoSuchUpload | OriginError::InvalidPart => Self::Lost,
             OriginError::Unsupported => Self::Unsupported,
+            OriginError::StorageFull => Self::StorageFull,
             error => Self::Origin(error.into()),
         }
     }
@@ -77,7 +81,7 @@ impl WriteError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Full | Self::Closing | Self::Spool(_) => true,
+            Self::Full | Self::StorageFull | Self::Closing | Self::Spool(_) => true,
             Self::Origin(error) => error.excuses_stale() || *error == Error::Forbidden,
             _ => false,
         }

@@ -73,6 +73,7 @@ async fn any_answer_is_a_sign_of_life() {
         OriginError::NotFound,
         OriginError::Forbidden,
         OriginError::Changed,
+        OriginError::StorageFull,
     ] {
         for error in [GONE, GONE, alive] {
             fake.fail_next([Fault::Refuse(error.clone())]);

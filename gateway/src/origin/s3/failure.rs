@@ -85,6 +85,11 @@ impl Reader {
             (_, "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch") => {
                 OriginError::Damaged
             }
+            // MinIO's words for a drive and for a quota, Ceph's for a quota; B2 and R2 have none.
+            (507, _)
+            | (_, "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded") => {
+                OriginError::StorageFull
+            }
             // Another write of the key, or of the upload, is taking place just now.
             (409, _) => OriginError::Unavailable("another write is under way"),
             (429, _) => throttled(&head),
