@@ -14,7 +14,7 @@
 //! one, and what was sent of another revision does not count. A write is announced before its bytes
 //! go into the spool ([`Draft::begin_write`]) and ended after, so that nothing is sent meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::extents::Extents;
 use super::parts::PartSizes;
@@ -39,6 +39,9 @@ pub fn kept_in(size: u64) -> u64 {
 
 /// How far writing must have gone on from a part that has holes before it is sent with them.
 const LEFT_BEHIND: u32 = 4;
+
+/// So many parts at most wait for being written again.
+const TURNED: usize = 4;
 
 /// Why something cannot be done to a draft: bytes of these parts are gone and would be needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -111,6 +114,10 @@ pub struct Draft {
     floor: u64,
     frontier: u64,
     in_order: bool,
+    /// Where the last write ended.
+    last: u64,
+    /// Parts in whose midst the writer turned back to what lies before, in that order.
+    turned: VecDeque<u32>,
 }
 
 impl Draft {
@@ -129,6 +136,8 @@ impl Draft {
             floor: 0,
             frontier: 0,
             in_order: true,
+            last: 0,
+            turned: VecDeque::new(),
         }
     }
 
@@ -212,6 +221,7 @@ impl Draft {
                 return Err(Gone(index));
             }
         }
+        self.note_turn(range);
         for index in span {
             self.note_order(index);
             self.change(index).busy += 1;
@@ -276,6 +286,7 @@ impl Draft {
     /// so it is not sent anew before.
     fn forget_from(&mut self, first: u32) {
         self.unsent.split_off(&first);
+        self.turned.retain(|index| *index < first);
         for (index, part) in self.parts.split_off(&first) {
             if part.sending {
                 let sending = Part {

@@ -1,6 +1,6 @@
 //! What a part is, and what may be done with it.
 
-use super::{Draft, LEFT_BEHIND, Part, Sent, When};
+use super::{Draft, LEFT_BEHIND, Part, Sent, TURNED, When};
 use crate::plan::ByteRange;
 
 impl Draft {
@@ -28,6 +28,27 @@ impl Draft {
         if was_sent && range.start >= self.kept && range.end <= end {
             self.in_order = false;
         }
+    }
+
+    /// Who turns back from the end of what there is has put a table there, as images of disks have them every
+    /// half a gigabyte: its place in the head is noted, and it is filled in later. Its part is written again, and
+    /// waits for that.
+    pub(super) fn note_turn(&mut self, range: ByteRange) {
+        let is_back = range.start < self.frontier;
+        if is_back {
+            let again = self.sizes.span(range);
+            self.turned.retain(|index| !again.contains(index));
+        }
+        let left = self.sizes.index(self.frontier);
+        let is_within = self.frontier > self.sizes.start(left);
+        if is_back && is_within && self.last == self.frontier {
+            self.turned.retain(|index| *index != left);
+            self.turned.push_back(left);
+            if self.turned.len() > TURNED {
+                self.turned.pop_front();
+            }
+        }
+        self.last = range.end;
     }
 
     pub(super) fn part(&self, index: u32) -> Option<&Part> {
@@ -88,6 +109,9 @@ impl Draft {
         // An object of one part goes up in one request, at the end; and what was sent and changed
         // since will change again: it waits for the end too.
         if self.is_one_part() {
+            return false;
+        }
+        if self.turned.contains(&index) {
             return false;
         }
         let behind = whole.end + LEFT_BEHIND as u64 * whole.len() <= self.frontier;

@@ -276,6 +276,47 @@ fn a_part_with_holes_goes_out_once_it_is_left_behind() {
     assert_eq!(sent(&mut draft, When::Writing), Some(0));
 }
 
+/// As an image of a disk is written: a table at the end, its place in the head, what the table tells, and the
+/// table once more when the next one begins.
+#[test]
+fn where_a_writer_turned_back_a_part_waits_for_being_written_again() {
+    let mut draft = draft();
+    written(&mut draft, ByteRange::new(0, 33));
+    while sent(&mut draft, When::Writing).is_some() {}
+    written(&mut draft, ByteRange::new(5, 6));
+    written(&mut draft, ByteRange::new(33, 62));
+    assert_eq!(sent(&mut draft, When::Writing), Some(4));
+    assert_eq!(sent(&mut draft, When::Writing), Some(5));
+    assert_eq!(draft.next(When::Writing), None);
+    written(&mut draft, ByteRange::new(30, 33));
+    assert_eq!(sent(&mut draft, When::Writing), Some(3));
+    written(&mut draft, ByteRange::new(62, 75));
+    assert_eq!(
+        draft.next(When::Writing),
+        None,
+        "it turned back from there too"
+    );
+    assert_eq!(sent(&mut draft, When::Pressed), Some(0));
+    assert_eq!(
+        sent(&mut draft, When::Pressed),
+        Some(6),
+        "unless space is short"
+    );
+}
+
+#[test]
+fn so_many_parts_at_most_wait_for_being_written_again() {
+    let mut draft = draft();
+    written(&mut draft, ByteRange::new(0, 5));
+    for n in 0..=TURNED as u64 {
+        written(&mut draft, ByteRange::new(10 * n + 5, 10 * n + 15));
+        written(&mut draft, ByteRange::new(0, 1));
+    }
+    // In the first part it was written again all the time; the second is one too many.
+    let sent = std::iter::from_fn(|| sent(&mut draft, When::Writing));
+    assert_eq!(Vec::from_iter(sent), [0, 1]);
+}
+
 #[test]
 fn what_goes_is_the_oldest_that_was_sent_and_never_an_end() {
     let mut draft = draft();
