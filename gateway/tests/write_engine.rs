@@ -297,6 +297,88 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
     assert_eq!(desk.bucket().kept(), 1, "old versions of hidden objects");
 }
 
+/// What is no block as it is and goes on where the last write ended waits for nothing, unless there is
+/// something to wait for.
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_is_written_at_once() {
+    const MIB: u64 = 1 << 20;
+    let desk = Desk::new(Terms {
+        part: 4 * MIB,
+        size: 8 * MIB,
+        ..Terms::default()
+    });
+    let bytes = sample(1, 7 * MIB + MIB / 2);
+    let piece = |start: u64, end: u64| bytes.slice(start as usize..end as usize);
+    let writer = desk.create(KEY).await;
+    assert!(!writer.write_now(0, &piece(0, 100)), "there is no file yet");
+    assert_eq!(writer.size(), 0);
+    put(&writer, 0, &piece(0, 100)).await;
+    assert!(writer.write_now(100, &piece(100, 8192)));
+    let mut at = 8192;
+    while at < bytes.len() as u64 {
+        let end = (at + MIB).min(bytes.len() as u64);
+        // The disk may be slow, and the first block finds out how it takes them.
+        if !writer.write_now(at, &piece(at, end)) {
+            put(&writer, at, &piece(at, end)).await;
+        }
+        at = end;
+    }
+    assert!(!writer.write_now(8 * MIB, &[1; 100]), "it does not go on");
+    assert!(!writer.write_now(at, &[1; 1 << 20]), "there is no room");
+    assert_eq!(desk.writers.spooled().0, bytes.len() as u64 + FILES);
+    same(&all(&writer).await, &bytes);
+    until(|| desk.bucket().count("part") == 1).await;
+    desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
+    let meanwhile = async {
+        settle().await;
+        assert!(!writer.write_now(at, b"x"), "it is being published");
+    };
+    let (closed, ()) = tokio::join!(writer.commit(Commit::Close), meanwhile);
+    closed.expect("complete");
+    ends_with_nothing_left(&desk, writer, &bytes).await;
+}
+
+/// A program that writes a head and reads it again asks the bucket for none of its bytes.
+#[tokio::test(start_paused = true)]
+async fn what_was_just_put_is_in_memory() {
+    let desk = Desk::plain();
+    let bytes = sample(1, PART - 1);
+    desk.write(KEY, &bytes).await;
+    let writer = desk.open(KEY, How::Change).await.expect("opened");
+    let asked = desk.bucket().gets();
+    for range in [
+        ByteRange::new(0, 100),
+        ByteRange::new(500, 700),
+        ByteRange::new(0, PART),
+    ] {
+        let read = writer.read_at(range).await.expect("readable");
+        same(
+            &read,
+            &bytes.slice(range.start as usize..bytes.len().min(range.end as usize)),
+        );
+    }
+    assert_eq!(desk.bucket().gets(), asked);
+}
+
+/// Who creates a file and opens it again to fill it has nothing of it published half way through.
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_leaves_has_nothing_published_twice() {
+    let desk = Desk::plain();
+    let writer = desk.create(KEY).await;
+    desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
+    writer.publish_behind();
+    settle().await;
+    drop(writer);
+    let writer = desk.open(KEY, How::Change).await.expect("opened");
+    put(&writer, 0, &"half".into()).await;
+    settle().await;
+    assert_eq!(desk.bucket().writes(), ["put"]);
+    put(&writer, 4, &" and half".into()).await;
+    writer.commit(Commit::Close).await.expect("complete");
+    assert_eq!(desk.bucket().writes(), ["put", "put"]);
+    assert_eq!(desk.object(KEY), Some("half and half".into()));
+}
+
 /// Also who has written in order, where that is asked for.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_in_order_is_read_back_too_if_so_set() {

@@ -176,20 +176,27 @@ impl Data {
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, whole))
     }
 
-    /// Of bytes that are a block as they are: its checksums, and memory to keep it.
-    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Sums, Charged)> {
+    /// The same of bytes that are somebody else's, unless they are better copied into a block of their own.
+    pub(super) fn copy_in(&self, offset: u64, bytes: &[u8]) -> bool {
+        let begins_block = offset.is_multiple_of(BLOCK) && bytes.len() as u64 >= BLOCK;
+        let end = self.end_now().filter(|_| !begins_block);
+        end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, None))
+    }
+
+    /// Of bytes that are a block as they are: that, its checksums, and memory to keep it.
+    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Bytes, Sums, Charged)> {
         let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
         let can_wait = is_whole && self.behind.has_room();
         let charged = can_wait.then(|| self.memory.take(BLOCK)).flatten()?;
-        Some((Sums::of(bytes), charged))
+        Some((bytes.clone(), Sums::of(bytes), charged))
     }
 
     fn take_now(
         &self,
         end: &mut End,
         offset: u64,
-        bytes: &Bytes,
-        whole: Option<(Sums, Charged)>,
+        bytes: &[u8],
+        whole: Option<(Bytes, Sums, Charged)>,
     ) -> bool {
         let is_cached = end.way == Way::ThroughCache;
         let needs_file = is_cached || end.kept.is_some() || self.behind.has_failed();
@@ -213,7 +220,7 @@ impl Data {
             return false;
         }
         let (block, sums, charged) = match whole {
-            Some((sums, charged)) if end.tail.is_empty() => (bytes.clone(), sums, charged),
+            Some(whole) if end.tail.is_empty() => whole,
             _ => {
                 let Some(charged) = self.memory.take(BLOCK) else {
                     return false;

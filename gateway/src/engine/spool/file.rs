@@ -126,6 +126,13 @@ impl SpoolFile {
         taken
     }
 
+    /// The same of bytes that are somebody else's, where one copy of them is enough.
+    pub(in crate::engine) fn copy_in(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> bool {
+        let taken = self.data.copy_in(offset, bytes);
+        self.tend();
+        taken
+    }
+
     /// Sees to it that what waits to be written is.
     fn tend(self: &Arc<Self>) {
         if self.data.wants_tending() {

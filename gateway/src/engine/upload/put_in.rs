@@ -99,6 +99,39 @@ impl Writing {
         Ok(())
     }
 
+    /// The same of bytes that are somebody else's, where nothing has to be waited for: no room, no lock, no disk.
+    /// `false`: nothing was written.
+    pub(super) fn copy_in(self: &Arc<Self>, range: ByteRange, bytes: &[u8]) -> bool {
+        let (Ok(_held), Ok(_page)) = (self.gate.try_read(), self.page.try_read()) else {
+            return false;
+        };
+        let space = &self.inner.spool.space;
+        let (file, growth) = {
+            let mut state = self.state();
+            let Some(file) = state.file.clone().filter(|_| !state.lost) else {
+                return false;
+            };
+            let growth = state.draft.growth(range);
+            if !space.try_take(growth) {
+                return false;
+            }
+            if state.draft.begin_write(range).is_err() {
+                space.give(growth);
+                return false;
+            }
+            (file, growth)
+        };
+        if !file.copy_in(range.start, bytes) {
+            self.state().draft.fail_write(range);
+            space.give(growth);
+            return false;
+        }
+        let ended = self.put_in_ended(range, growth, Ok(()));
+        self.inner.metrics.written.inc_by(range.len());
+        self.kick(When::Writing);
+        ended.is_ok()
+    }
+
     fn put_in_ended(
         &self,
         range: ByteRange,

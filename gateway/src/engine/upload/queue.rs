@@ -226,7 +226,7 @@ impl Writing {
 
     /// A handle was dropped. The last one sees to what was written.
     pub(super) fn released(self: &Arc<Self>) {
-        let abandoned = {
+        let (abandoned, wants) = {
             // In this order, as who joins does: nobody may join what is given up.
             let mut writings = self.inner.writings();
             let mut state = self.state();
@@ -234,16 +234,18 @@ impl Writing {
             if state.handles > 0 {
                 return;
             }
+            // What is queued is looked at once more when it was tried.
+            let wants = state.dirty && !state.queued;
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
             let abandoned = state.removed || (refused && !state.promised);
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }
-            abandoned
+            (abandoned, wants)
         };
         if abandoned {
             remove(self.abandon());
-        } else if self.state().dirty {
+        } else if wants {
             self.enqueue();
         }
         self.leave_if_done();

@@ -72,6 +72,15 @@ impl Writer {
         self.write(Some(offset), bytes).await.map(drop)
     }
 
+    /// The same at once, if nothing has to be waited for; `false`: nothing was written. Does not block. What
+    /// goes on from the last write, and is no block as it is, is copied once less than by [`Writer::write_at`].
+    #[must_use]
+    pub fn write_now(&self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let is_some = offset < end && end <= MAX_OBJECT;
+        is_some && self.writing.copy_in(ByteRange::new(offset, end), bytes)
+    }
+
     /// Writes bytes at the end, wherever that is by then; says where that was.
     ///
     /// # Errors

@@ -139,6 +139,26 @@ impl Files {
         }
     }
 
+    /// Writes at an offset, if nothing has to be waited for; `false`: nothing was written.
+    pub(in crate::fuse) fn write_now(
+        &self,
+        (handle, thread): (u64, u32),
+        offset: u64,
+        data: &[u8],
+    ) -> bool {
+        let Some(handle) = self.open.get(handle) else {
+            return false;
+        };
+        let given = handle.share.node.slot().times_given();
+        let pen = handle.pen.as_ref();
+        let pen = pen.filter(|pen| pen.dated.load(Ordering::Relaxed) == given);
+        pen.is_some_and(|pen| {
+            pen.users.add(thread);
+            pen.idle.store(false, Ordering::Relaxed);
+            pen.writer.write_now(offset, data)
+        })
+    }
+
     /// Writes at an offset; `append`: at the end, wherever that is by then.
     pub(in crate::fuse) async fn write(
         &self,

@@ -54,8 +54,15 @@ impl Adapter {
         flags: i32,
         reply: ReplyWrite,
     ) {
-        let (files, data) = (self.files.clone(), self.files.copy(data));
         let append = i32::try_from(OFlags::APPEND.bits()).is_ok_and(|bit| flags & bit != 0);
+        {
+            let _entered = self.runtime.enter();
+            if !append && self.files.write_now((handle.0, thread), offset, data) {
+                self.files.metrics.done(Operation::Write, false);
+                return reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
+            }
+        }
+        let (files, data) = (self.files.clone(), self.files.copy(data));
         let work = async move { files.write((handle.0, thread), offset, data, append).await };
         self.answer_long(Operation::Write, work, |done| match done {
             Ok(length) => reply.written(length),
