@@ -15,7 +15,7 @@ use futures_core::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use super::{OriginError, Payload, Priority};
+use super::{OriginError, Payload, Priority, Sums};
 use crate::plan::{ByteRange, ETag, ObjectKey};
 
 mod ask;
@@ -136,6 +136,14 @@ pub enum PartSums {
     /// which it has a table in place of an instruction.
     #[serde(rename = "crc32c")]
     Crc32c,
+}
+
+impl PartSums {
+    /// What of a part's checksums is listed at the end.
+    #[must_use]
+    pub fn listed(self, sums: Sums) -> Option<u32> {
+        (self == Self::Crc32c).then_some(sums.crc32c)
+    }
 }
 
 /// A part as it is listed at the end.

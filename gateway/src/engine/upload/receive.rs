@@ -284,12 +284,12 @@ impl Receiving {
         let origin = self.origin.clone();
         self.sent.spawn(async move {
             let payload = Payload::pieces(pieces);
-            let crc32c = payload.sums().crc32c;
+            let crc32c = upload.sums.listed(payload.sums());
             let etag = origin.writing().part(&upload, number, payload).await?;
             Ok(CompletedPart {
                 number,
                 etag,
-                crc32c: (upload.sums == PartSums::Crc32c).then_some(crc32c),
+                crc32c,
             })
         });
         Ok(())

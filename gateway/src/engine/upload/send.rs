@@ -281,15 +281,11 @@ impl State {
 
     /// The parts that an upload is completed of, as they are listed.
     pub(super) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
-        let is_named = upload.sums == PartSums::Crc32c;
+        let sums = |number: u32| self.sums.get(&(number - 1));
         let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
             number,
             etag,
-            crc32c: self
-                .sums
-                .get(&(number - 1))
-                .filter(|_| is_named)
-                .map(|it| it.crc32c),
+            crc32c: sums(number).and_then(|it| upload.sums.listed(*it)),
         });
         listed.collect()
     }
