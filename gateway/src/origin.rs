@@ -308,10 +308,7 @@ impl OriginError {
     pub fn proves_undone(&self) -> bool {
         matches!(
             self,
-            Self::Throttled { .. }
-                | Self::Timeout(Phase::Connect | Phase::Queue)
-                | Self::StorageFull
-                | Self::Damaged
+            Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
         ) || *self == breaker::OPEN
     }
 
@@ -320,7 +317,11 @@ impl OriginError {
     pub fn leaves_doubt(&self) -> bool {
         matches!(
             self,
-            Self::NoSuchUpload | Self::Timeout(_) | Self::Unavailable(_) | Self::BadAnswer(_)
+            Self::NoSuchUpload
+                | Self::Timeout(_)
+                | Self::Unavailable(_)
+                | Self::StorageFull
+                | Self::BadAnswer(_)
         )
     }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::origin::fake::Fault;
 use tidegate::origin::s3::S3;
 use tidegate::origin::settings::{Credentials, Deadlines};
 use tidegate::origin::{
-    self, Answer, Condition, Content, Get, Metrics, Origin, OriginError, PartSums, Phase, Priority,
-    Settings,
+    self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Payload,
+    Phase, Priority, Settings,
 };
 use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
@@ -254,7 +255,7 @@ async fn refusals_of_access_versions_and_ranges_are_told_apart() {
 
 #[tokio::test]
 async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
-    use OriginError::{StorageFull, Throttled, Unavailable};
+    use OriginError::{Throttled, Unavailable};
     let throttled = |seconds: Option<u64>| Throttled {
         retry_after: seconds.map(Duration::from_secs),
     };
@@ -273,7 +274,24 @@ async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
         ),
         ("429 Too Many Requests", "", throttled(None)),
         ("503 Service Unavailable", "", trouble.clone()),
-        ("500 Internal Server Error", "InternalError", trouble),
+        (
+            "500 Internal Server Error",
+            "InternalError",
+            trouble.clone(),
+        ),
+        // Reading needs no room.
+        ("507 Insufficient Storage", "XMinioStorageFull", trouble),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_without_room_is_told_from_one_in_trouble() {
+    use OriginError::{Forbidden, StorageFull, Unavailable};
+    let server = FakeS3::start().await;
+    let origin = bare(&server).await;
+    let writing = (&origin as &dyn Origin).writing();
+    for (head, code, expected) in [
         ("507 Insufficient Storage", "XMinioStorageFull", StorageFull),
         ("507 Insufficient Storage", "", StorageFull),
         (
@@ -282,8 +300,19 @@ async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
             StorageFull,
         ),
         ("403 Forbidden", "QuotaExceeded", StorageFull),
-    ])
-    .await;
+        ("403 Forbidden", "AccessDenied", Forbidden),
+        (
+            "500 Internal Server Error",
+            "InternalError",
+            Unavailable("server error"),
+        ),
+    ] {
+        server.answer_next(raw(head, &xml(code)));
+        let payload = Payload::from(Bytes::from_static(b"bytes"));
+        let key = key("k");
+        let put = writing.put(&key, Vec::new(), payload, Guard::None).await;
+        assert_eq!(put.expect_err(head), expected, "{head} {code}");
+    }
 }
 
 #[tokio::test]

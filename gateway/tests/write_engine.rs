@@ -338,28 +338,6 @@ async fn what_goes_on_is_written_at_once() {
     ends_with_nothing_left(&desk, writer, &bytes).await;
 }
 
-/// A program that writes a head and reads it again asks the bucket for none of its bytes.
-#[tokio::test(start_paused = true)]
-async fn what_was_just_put_is_in_memory() {
-    let desk = Desk::plain();
-    let bytes = sample(1, PART - 1);
-    desk.write(KEY, &bytes).await;
-    let writer = desk.open(KEY, How::Change).await.expect("opened");
-    let asked = desk.bucket().gets();
-    for range in [
-        ByteRange::new(0, 100),
-        ByteRange::new(500, 700),
-        ByteRange::new(0, PART),
-    ] {
-        let read = writer.read_at(range).await.expect("readable");
-        same(
-            &read,
-            &bytes.slice(range.start as usize..bytes.len().min(range.end as usize)),
-        );
-    }
-    assert_eq!(desk.bucket().gets(), asked);
-}
-
 /// Who creates a file and opens it again to fill it has nothing of it published half way through.
 #[tokio::test(start_paused = true)]
 async fn a_handle_that_leaves_has_nothing_published_twice() {

@@ -40,9 +40,6 @@ pub fn kept_in(size: u64) -> u64 {
 /// How far writing must have gone on from a part that has holes before it is sent with them.
 const LEFT_BEHIND: u32 = 4;
 
-/// So many parts at most wait for being written again.
-const TURNED: usize = 4;
-
 /// Why something cannot be done to a draft: bytes of these parts are gone and would be needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of part {} have left the spool", .0 + 1)]
@@ -116,7 +113,8 @@ pub struct Draft {
     in_order: bool,
     /// Where the last write ended.
     last: u64,
-    /// Parts in whose midst the writer turned back to what lies before, in that order.
+    /// Parts in whose midst the writer turned back to what lies before, in that order: no more of it than what
+    /// is kept of an end, for it is sent at the close.
     turned: VecDeque<u32>,
 }
 
@@ -221,7 +219,6 @@ impl Draft {
                 return Err(Gone(index));
             }
         }
-        self.note_turn(range);
         for index in span {
             self.note_order(index);
             self.change(index).busy += 1;
@@ -235,6 +232,7 @@ impl Draft {
             let part = self.change(index);
             part.busy = part.busy.saturating_sub(1);
         }
+        self.note_turn(range);
         self.size = self.size.max(range.end);
         self.frontier = self.frontier.max(range.end);
         self.local.insert(range)

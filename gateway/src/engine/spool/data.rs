@@ -176,10 +176,17 @@ impl Data {
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, whole))
     }
 
-    /// The same of bytes that are somebody else's, unless they are better copied into a block of their own.
-    pub(super) fn copy_in(&self, offset: u64, bytes: &[u8]) -> bool {
+    /// Whether bytes go on from the tail, and are better copied into it than made a block of their own. Does
+    /// not block.
+    pub(super) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
         let begins_block = offset.is_multiple_of(BLOCK) && bytes.len() as u64 >= BLOCK;
         let end = self.end_now().filter(|_| !begins_block);
+        end.is_some_and(|end| end.way != Way::ThroughCache && end.tail.reaches(offset))
+    }
+
+    /// The same of bytes that are somebody else's, and go on.
+    pub(super) fn copy_in(&self, offset: u64, bytes: &[u8]) -> bool {
+        let end = self.end_now();
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, None))
     }
 

@@ -126,7 +126,12 @@ impl SpoolFile {
         taken
     }
 
-    /// The same of bytes that are somebody else's, where one copy of them is enough.
+    /// Whether bytes go on where the last ended, and are better copied there than made a block of their own.
+    pub(in crate::engine) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.data.goes_on(offset, bytes)
+    }
+
+    /// The same of bytes that are somebody else's, and go on.
     pub(in crate::engine) fn copy_in(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> bool {
         let taken = self.data.copy_in(offset, bytes);
         self.tend();

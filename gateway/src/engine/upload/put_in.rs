@@ -99,8 +99,8 @@ impl Writing {
         Ok(())
     }
 
-    /// The same of bytes that are somebody else's, where nothing has to be waited for: no room, no lock, no disk.
-    /// `false`: nothing was written.
+    /// Puts bytes that are somebody else's behind all others, where nothing has to be waited for: no room, no
+    /// lock, no disk. `false`: nothing was written.
     pub(super) fn copy_in(self: &Arc<Self>, range: ByteRange, bytes: &[u8]) -> bool {
         let (Ok(_held), Ok(_page)) = (self.gate.try_read(), self.page.try_read()) else {
             return false;
@@ -108,7 +108,9 @@ impl Writing {
         let space = &self.inner.spool.space;
         let (file, growth) = {
             let mut state = self.state();
-            let Some(file) = state.file.clone().filter(|_| !state.lost) else {
+            let goes_on = range.start == state.draft.size() && !state.lost;
+            let file = state.file.clone().filter(|_| goes_on);
+            let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
                 return false;
             };
             let growth = state.draft.growth(range);

@@ -182,6 +182,7 @@ impl Writing {
                     tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
+                    self.outlive().await;
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
@@ -198,6 +199,19 @@ impl Writing {
         }
         self.leave_if_done();
         self.progress.send_replace(());
+    }
+
+    /// What was closed and could not be published is there after a restart as well, for that may come before
+    /// the bucket is back, or has room. Not what somebody is half way through.
+    async fn outlive(&self) {
+        let is_due = {
+            let state = self.state();
+            !state.promised && !state.unclosed
+        };
+        if is_due && let Err(error) = self.sync().await {
+            let key = self.id().key;
+            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
+        }
     }
 
     /// Waits while somebody is half way through the next version: of one that replaces what was closed, to
@@ -234,8 +248,8 @@ impl Writing {
             if state.handles > 0 {
                 return;
             }
-            // What is queued is looked at once more when it was tried.
-            let wants = state.dirty && !state.queued;
+            // What is queued, and was not written to since, is asked for already.
+            let wants = state.dirty && (!state.queued || state.unclosed);
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
             let abandoned = state.removed || (refused && !state.promised);
             if abandoned {

@@ -158,7 +158,11 @@ impl Writing {
         let Some(until) = until.filter(|_| last) else {
             return;
         };
-        tracing::debug!(%error, key = key.as_str(), "cannot send a part; trying again later");
+        let what = "cannot send a part; trying again later";
+        match error {
+            WriteError::StorageFull => tracing::warn!(%error, key = key.as_str(), what),
+            _ => tracing::debug!(%error, key = key.as_str(), what),
+        }
         let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
         self.inner.core.spawn(async move {
             tokio::select! {

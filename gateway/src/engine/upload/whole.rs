@@ -12,9 +12,7 @@ use crate::engine::budget::Charge;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError, Payload};
-use crate::plan::freshness::Policy;
-use crate::plan::{ByteRange, ETag, Version, VersionId};
-use crate::store::{Admit, ChunkKey};
+use crate::plan::{ByteRange, ETag, Version};
 
 /// The tag of an object that is put in one request (S3, unless encrypted with keys of its own).
 fn tag(pieces: &[Bytes]) -> ETag {
@@ -57,20 +55,16 @@ impl Writing {
             .put(&key, headers.clone(), payload, guard.clone())
             .await
         {
-            Ok(written) => {
-                let version = Version {
+            Ok(written) => Ok(Published {
+                version: Version {
                     etag: written.etag,
                     size,
                     last_modified: None,
                     version_id: written.version_id,
                     headers,
-                };
-                self.keep(&version, &pieces).await;
-                Ok(Published {
-                    version,
-                    confirmed: false,
-                })
-            }
+                },
+                confirmed: false,
+            }),
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
                 let mut state = self.state();
@@ -93,25 +87,6 @@ impl Writing {
                 }
                 Err(error.into())
             }
-        }
-    }
-
-    /// Keeps an object of one piece in memory: who writes a small one often reads it next, and the kernel
-    /// has no pages of it (`fuse/slot`).
-    async fn keep(&self, version: &Version, pieces: &[Bytes]) {
-        let [whole] = pieces else { return };
-        let (core, profile) = (&self.inner.core, self.source.profile.load());
-        let policy = Policy::new(version, &profile, core.now());
-        if !policy.storable || profile.bulk {
-            return;
-        }
-        let id = self.id();
-        let version = VersionId::new(&id, version, core.meta.generation(&id).await);
-        let chunk = usize::try_from(core.geometry.chunk()).unwrap_or(usize::MAX);
-        for (index, bytes) in (0..).zip(whole.chunks(chunk)) {
-            let key = ChunkKey { version, index };
-            let bytes = Bytes::copy_from_slice(bytes);
-            core.chunks.insert(key, bytes, Admit::Memory);
         }
     }
 

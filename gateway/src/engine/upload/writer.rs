@@ -72,8 +72,8 @@ impl Writer {
         self.write(Some(offset), bytes).await.map(drop)
     }
 
-    /// The same at once, if nothing has to be waited for; `false`: nothing was written. Does not block. What
-    /// goes on from the last write, and is no block as it is, is copied once less than by [`Writer::write_at`].
+    /// The same at once, of what goes on at the end and is no block as it is, if nothing has to be waited for;
+    /// `false`: nothing was written. Does not block, and copies once less than [`Writer::write_at`].
     #[must_use]
     pub fn write_now(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);

@@ -85,11 +85,6 @@ impl Reader {
             (_, "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch") => {
                 OriginError::Damaged
             }
-            // MinIO's words for a drive and for a quota, Ceph's for a quota; B2 and R2 have none.
-            (507, _)
-            | (_, "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded") => {
-                OriginError::StorageFull
-            }
             // Another write of the key, or of the upload, is taking place just now.
             (409, _) => OriginError::Unavailable("another write is under way"),
             (429, _) => throttled(&head),
@@ -112,6 +107,24 @@ impl Reader {
             (500..=599, _) => OriginError::Unavailable("server error"),
             _ => OriginError::BadAnswer("unexpected status"),
         }
+    }
+}
+
+/// The reason why something was not written: as of what was not read, or that there is no room for it. Those
+/// are MinIO's words for a drive and for a quota, and Ceph's for a quota; of other stores none are known.
+pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
+    error: &SdkError<E, HttpResponse>,
+) -> OriginError {
+    const FULL: [&str; 3] = [
+        "XMinioStorageFull",
+        "XMinioAdminBucketQuotaExceeded",
+        "QuotaExceeded",
+    ];
+    let status = error.raw_response().map(|raw| raw.status().as_u16());
+    let code = error.as_service_error().and_then(|it| it.meta().code());
+    match status == Some(507) || code.is_some_and(|code| FULL.contains(&code)) {
+        true => OriginError::StorageFull,
+        false => Reader::default().read(error),
     }
 }
 

@@ -27,7 +27,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::S3;
-use super::failure::Reader;
+use super::failure;
 use crate::origin::write::Headers;
 use crate::origin::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
@@ -125,7 +125,7 @@ impl S3 {
             .body(body(payload));
         match put.customize().disable_payload_signing().send().await {
             Ok(output) => written(output.e_tag, output.version_id),
-            Err(error) => Err(guarded(&guard, Reader::default().read(&error))),
+            Err(error) => Err(guarded(&guard, failure::of_write(&error))),
         }
     }
 
@@ -169,7 +169,7 @@ impl S3 {
             .key(key.as_str())
             .set_checksum_algorithm(named);
         let sent = begin.send().await;
-        let output = sent.map_err(|error| Reader::default().read(&error))?;
+        let output = sent.map_err(|error| failure::of_write(&error))?;
         let id = output.upload_id.filter(|id| !id.is_empty());
         id.ok_or(OriginError::BadAnswer("no upload id"))
     }
@@ -194,7 +194,7 @@ impl S3 {
             .body(body(payload));
         match part.customize().disable_payload_signing().send().await {
             Ok(output) => Ok(Wrote::Part(tag(output.e_tag)?)),
-            Err(error) => Err(Reader::default().read(&error)),
+            Err(error) => Err(failure::of_write(&error)),
         }
     }
 
@@ -223,7 +223,7 @@ impl S3 {
                 let result = output.copy_part_result;
                 Ok(Wrote::Part(tag(result.and_then(|result| result.e_tag))?))
             }
-            Err(error) => Err(of_source(Reader::default().read(&error))),
+            Err(error) => Err(of_source(failure::of_write(&error))),
         }
     }
 
@@ -252,14 +252,14 @@ impl S3 {
             .multipart_upload(list.build());
         match complete.send().await {
             Ok(output) => written(output.e_tag, output.version_id),
-            Err(error) => Err(guarded(&guard, Reader::default().read(&error))),
+            Err(error) => Err(guarded(&guard, failure::of_write(&error))),
         }
     }
 
     async fn abort(&self, upload: Upload) -> Result<Wrote, OriginError> {
         let abort = self.writer.abort_multipart_upload().bucket(&self.bucket);
         let abort = abort.key(upload.key.as_str()).upload_id(upload.id);
-        match abort.send().await.map_err(|e| Reader::default().read(&e)) {
+        match abort.send().await.map_err(|e| failure::of_write(&e)) {
             Ok(_) | Err(OriginError::NoSuchUpload) => Ok(Wrote::Done),
             Err(error) => Err(error),
         }
@@ -268,7 +268,7 @@ impl S3 {
     async fn uploads(&self, key: ObjectKey) -> Result<Wrote, OriginError> {
         let list = self.writer.list_multipart_uploads().bucket(&self.bucket);
         let sent = list.prefix(key.as_str()).send().await;
-        let output = sent.map_err(|error| Reader::default().read(&error))?;
+        let output = sent.map_err(|error| failure::of_write(&error))?;
         let of_key = output.uploads.unwrap_or_default().into_iter();
         let of_key = of_key.filter(|upload| upload.key.as_deref() == Some(key.as_str()));
         let uploads = of_key.filter_map(|upload| upload.upload_id);
@@ -302,7 +302,7 @@ impl S3 {
                 let result = output.copy_object_result;
                 written(result.and_then(|result| result.e_tag), output.version_id)
             }
-            Err(error) => Err(of_source(Reader::default().read(&error))),
+            Err(error) => Err(of_source(failure::of_write(&error))),
         }
     }
 
@@ -315,7 +315,7 @@ impl S3 {
         let delete = delete.key(key.as_str()).set_version_id(version_id);
         match delete.send().await {
             Ok(_) => Ok(Wrote::Done),
-            Err(error) => match Reader::default().read(&error) {
+            Err(error) => match failure::of_write(&error) {
                 OriginError::NotFound => Ok(Wrote::Done),
                 error => Err(error),
             },

@@ -1,6 +1,6 @@
 //! What a part is, and what may be done with it.
 
-use super::{Draft, LEFT_BEHIND, Part, Sent, TURNED, When};
+use super::{Draft, LEFT_BEHIND, Part, Sent, When};
 use crate::plan::ByteRange;
 
 impl Draft {
@@ -44,7 +44,8 @@ impl Draft {
         if is_back && is_within && self.last == self.frontier {
             self.turned.retain(|index| *index != left);
             self.turned.push_back(left);
-            if self.turned.len() > TURNED {
+            let length = |index: &u32| self.sizes.range(*index, u64::MAX).len();
+            while self.turned.iter().map(length).sum::<u64>() > self.kept {
                 self.turned.pop_front();
             }
         }
