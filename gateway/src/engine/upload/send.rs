@@ -158,10 +158,14 @@ impl Writing {
         let Some(until) = until.filter(|_| last) else {
             return;
         };
-        let what = "cannot send a part; trying again later";
         match error {
-            WriteError::StorageFull => tracing::warn!(%error, key = key.as_str(), what),
-            _ => tracing::debug!(%error, key = key.as_str(), what),
+            // What an operator mends.
+            WriteError::StorageFull => {
+                tracing::warn!(%error, key = key.as_str(), "no part can be sent; trying again later");
+            }
+            _ => {
+                tracing::debug!(%error, key = key.as_str(), "cannot send a part; trying again later")
+            }
         }
         let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
         self.inner.core.spawn(async move {
