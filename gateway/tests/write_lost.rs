@@ -338,7 +338,6 @@ async fn what_the_store_has_no_room_for_is_told_and_kept() {
     for length in [1000, 3 * PART] {
         let desk = Desk::plain();
         let bytes = sample(1, length);
-        desk.bucket().put("other", "there");
         let writer = desk.create(KEY).await;
         desk.bucket()
             .set_faults([Fault::Refuse(OriginError::StorageFull)]);

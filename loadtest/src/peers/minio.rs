@@ -60,12 +60,10 @@ impl Minio {
                 true => std::fs::remove_dir_all(path),
                 false => std::fs::remove_file(path),
             };
-            // It may have come to that itself.
-            if removed
-                .as_ref()
-                .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
-            {
-                return removed;
+            match removed {
+                // It may have come to that itself.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
             }
         }
         Ok(())

@@ -179,8 +179,7 @@ impl Data {
     /// Whether bytes go on from the tail, and are better copied into it than made a block of their own. Does
     /// not block.
     pub(super) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
-        let begins_block = offset.is_multiple_of(BLOCK) && bytes.len() as u64 >= BLOCK;
-        let end = self.end_now().filter(|_| !begins_block);
+        let end = self.end_now().filter(|_| !has_block(offset, bytes));
         end.is_some_and(|end| end.way != Way::ThroughCache && end.tail.reaches(offset))
     }
 
@@ -528,10 +527,14 @@ impl Drop for Data {
     }
 }
 
-/// Whether bytes begin with a whole block that a direct write takes as it is.
+/// Whether bytes begin with a whole block.
+fn has_block(offset: u64, bytes: &[u8]) -> bool {
+    offset.is_multiple_of(BLOCK) && bytes.len() >= Tail::room(offset)
+}
+
+/// The same, and a direct write takes it as it is.
 fn is_block(offset: u64, bytes: &[u8]) -> bool {
-    let aligned = bytes.as_ptr().align_offset(PAGE as usize) == 0;
-    offset.is_multiple_of(BLOCK) && bytes.len() >= Tail::room(offset) && aligned
+    has_block(offset, bytes) && bytes.as_ptr().align_offset(PAGE as usize) == 0
 }
 
 #[cfg(test)]

@@ -106,29 +106,28 @@ impl Writing {
             return false;
         };
         let space = &self.inner.spool.space;
-        let (file, growth) = {
+        let (file, room) = {
             let mut state = self.state();
             let goes_on = range.start == state.draft.size() && !state.lost;
             let file = state.file.clone().filter(|_| goes_on);
             let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
                 return false;
             };
-            let growth = state.draft.growth(range);
-            if !space.try_take(growth) {
+            let bytes = state.draft.growth(range);
+            if !space.try_take(bytes) {
                 return false;
             }
+            let room = Room { space, bytes };
             if state.draft.begin_write(range).is_err() {
-                space.give(growth);
                 return false;
             }
-            (file, growth)
+            (file, room)
         };
         if !file.copy_in(range.start, bytes) {
             self.state().draft.fail_write(range);
-            space.give(growth);
             return false;
         }
-        let ended = self.put_in_ended(range, growth, Ok(()));
+        let ended = self.put_in_ended(range, room.keep(), Ok(()));
         self.inner.metrics.written.inc_by(range.len());
         self.kick(When::Writing);
         ended.is_ok()

@@ -36,6 +36,12 @@ pub(super) struct Pen {
 }
 
 impl Pen {
+    /// A process writes through it.
+    fn writes(&self, thread: u32) {
+        self.users.add(thread);
+        self.idle.store(false, Ordering::Relaxed);
+    }
+
     /// Whether there is anything of its own to publish.
     pub(super) fn wrote(&self) -> bool {
         !self.idle.load(Ordering::Relaxed)
@@ -153,8 +159,7 @@ impl Files {
         let pen = handle.pen.as_ref();
         let pen = pen.filter(|pen| pen.dated.load(Ordering::Relaxed) == given);
         pen.is_some_and(|pen| {
-            pen.users.add(thread);
-            pen.idle.store(false, Ordering::Relaxed);
+            pen.writes(thread);
             pen.writer.write_now(offset, data)
         })
     }
@@ -169,8 +174,7 @@ impl Files {
     ) -> Result<u32, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let pen = handle.pen.as_ref().ok_or(Errno::EBADF)?;
-        pen.users.add(thread);
-        pen.idle.store(false, Ordering::Relaxed);
+        pen.writes(thread);
         let length = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
         let work = async {
             self.date(&handle.share.node, pen).await;
