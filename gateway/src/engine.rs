@@ -29,6 +29,7 @@ use crate::plan::readahead::Limits;
 use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
 
+pub mod backing;
 mod board;
 pub mod budget;
 mod core;
@@ -58,6 +59,7 @@ mod watch;
 
 pub use self::core::Clock;
 pub use crate::store::Tier;
+pub use backing::{Backing, Backings};
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};

@@ -147,6 +147,10 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         len: usize,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
+    /// The chunk as [`get`](Self::get) finds it, for who copies it elsewhere: it is not promoted, and no
+    /// reader is counted.
+    fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
+
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 

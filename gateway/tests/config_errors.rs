@@ -597,7 +597,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `mount`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `passthrough`, `origin`, `route`, `mount`, `profile`",
         ]
     );
 }
@@ -653,6 +653,23 @@ capacity = "1GiB""#,
                 "t.toml:10:8: `mount[1].path`: /srv/spool (spool.path) would lie in the mount",
                 "t.toml:12:8: `spool.path`: the same folder as `cache.disk[1]`; each locks its own",
             ],
+        ),
+        (
+            r#"[[mount]]
+path = "/mnt"
+[passthrough]
+size = "1GiB""#,
+            &[
+                "t.toml:6:1: `passthrough.path`: there is no `cache.disk` to lay files out on; name a folder",
+            ],
+        ),
+        (
+            r#"[[mount]]
+path = "/mnt"
+[passthrough]
+size = "1GiB"
+path = "/mnt/plain""#,
+            &["t.toml:5:8: `mount[0].path`: /mnt/plain (passthrough.path) would lie in the mount"],
         ),
     ]);
 }

@@ -11,9 +11,10 @@ use super::gateway::{self, Assembled};
 use super::writing;
 use crate::cli::MountArgs;
 use crate::config::{self, CommitName, Config, Environment, Mtime};
+use crate::engine::backing::Settings;
 use crate::engine::upload::Commit;
-use crate::engine::{Engine, Writers};
-use crate::fuse::{self, Modified, Mounted, Writable};
+use crate::engine::{Backings, Engine, Writers};
+use crate::fuse::{self, Access, Modified, Mounted, Writable};
 use crate::http::Route;
 
 /// The mounts of a process.
@@ -31,6 +32,7 @@ pub(super) async fn start(
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     let writers = writing::start(config, env, mounts, engine, routes, registry).await?;
+    let backings = backings(config, mounts, engine, registry).await?;
     let metrics = fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
@@ -41,15 +43,17 @@ pub(super) async fn start(
         let route = &routes[route];
         let settings = settings(mount, &route.settings.key_prefix);
         let (engine, source) = (engine.clone(), route.source.clone());
-        let writable = writers.clone().filter(|_| mount.writable);
-        let writable = writable.map(|writers| Writable {
-            writers,
-            commit: match mount.commit {
-                CommitName::Close => Commit::Close,
-                CommitName::Background => Commit::Background,
-            },
-        });
-        match fuse::mount(settings, engine, source, writable, metrics.clone()).await {
+        let access = match writers.clone().filter(|_| mount.writable) {
+            None => Access::Read(backings.clone()),
+            Some(writers) => Access::Write(Writable {
+                writers,
+                commit: match mount.commit {
+                    CommitName::Close => Commit::Close,
+                    CommitName::Background => Commit::Background,
+                },
+            }),
+        };
+        match fuse::mount(settings, engine, source, access, metrics.clone()).await {
             Ok(mounted) => all.0.push(mounted),
             Err(error) => {
                 all.stop().await;
@@ -58,6 +62,35 @@ pub(super) async fn start(
         }
     }
     Ok((all, writers))
+}
+
+/// Plain files for the kernel to read by itself, if they are wanted and some mount can have them.
+async fn backings(
+    config: &Config,
+    mounts: &[config::Mount],
+    engine: &Engine,
+    registry: &mut Registry,
+) -> anyhow::Result<Option<Backings>> {
+    let Some(folder) = config.passthrough_path() else {
+        return Ok(None);
+    };
+    if mounts.iter().all(|mount| mount.writable) {
+        return Ok(None);
+    }
+    let size = config.passthrough.size;
+    tracing::info!(path = %folder.display(), %size, "passthrough");
+    let settings = Settings {
+        folder,
+        size: size.0,
+        min_free: config.passthrough.min_free.0,
+    };
+    let engine = engine.clone();
+    let started = tokio::task::spawn_blocking(move || Backings::start(&engine, settings));
+    let backings = started
+        .await?
+        .context("cannot lay files out in `passthrough.path`")?;
+    backings.register(registry);
+    Ok(Some(backings))
 }
 
 impl Mounts {

@@ -15,7 +15,8 @@ use super::handles::Handles;
 use super::late::Late;
 use super::metrics::Metrics;
 use super::nodes::{Node, Nodes, ROOT};
-use super::settings::{Modified, Settings, Writable};
+use super::passthrough::Passthrough;
+use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::{Engine, Object, Open, Scope, Source, Watch};
@@ -52,6 +53,8 @@ pub(super) struct Files {
     source: Arc<Source>,
     /// What it writes through, if it may.
     writable: Option<Writable>,
+    /// What the kernel may read by itself. Nobody writes then: who reads a plain file would not see it.
+    pub(super) passthrough: Option<Passthrough>,
     nodes: Nodes,
     open: Handles<Handle>,
     folders: Handles<Folder>,
@@ -70,9 +73,13 @@ impl Files {
         settings: Settings,
         engine: Engine,
         source: Arc<Source>,
-        writable: Option<Writable>,
+        access: Access,
         metrics: Metrics,
     ) -> Self {
+        let (writable, backings) = match access {
+            Access::Read(backings) => (None, backings),
+            Access::Write(writable) => (Some(writable), None),
+        };
         let nodes = Nodes::new(source.origin.id(), &settings.prefix);
         Self {
             settings,
@@ -81,6 +88,7 @@ impl Files {
             engine,
             source,
             writable,
+            passthrough: backings.map(Passthrough::new),
             nodes,
             open: Handles::default(),
             folders: Handles::default(),

@@ -9,13 +9,17 @@
 //!   where the kernel copies (`sendfile`) or maps. So those that go past them count as well.
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
+//! - The kernel reads some files by itself, past these pages (`passthrough`), and then wants all handles of
+//!   a node so: the first one decides.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: what is
 //!   written goes through the pages, or past them while there are none (`slot`). When that begins,
 //!   pages of anything but the version that the draft is based on are dropped. When it ends with a
 //!   commit, they are of the version that was committed, and stay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::passthrough::Lent;
 use crate::engine::names::Facts;
 use crate::plan::{ETag, Timestamp, VersionId};
 
@@ -27,6 +31,8 @@ pub(super) struct Pages {
     /// Open handles, all of them on `of`, and what it is.
     handles: u32,
     pinned: Option<Facts>,
+    /// What the kernel reads by itself for them all.
+    lent: Option<Arc<Lent>>,
     /// What the kernel was told last.
     told: Option<(u64, Option<Timestamp>)>,
     /// The kernel itself has written what it holds, and knows that it knows no times.
@@ -79,6 +85,18 @@ impl Pages {
         self.handles += 1;
         self.pinned = Some(facts.clone());
         opening
+    }
+
+    /// What the kernel is to read by itself for the handle that was just opened: what it reads for the
+    /// others, or, where there are none, what is `offered`.
+    pub(super) fn lend(
+        &mut self,
+        offered: impl FnOnce() -> Option<Arc<Lent>>,
+    ) -> Option<Arc<Lent>> {
+        if self.handles == 1 {
+            self.lent = offered();
+        }
+        self.lent.clone()
     }
 
     /// A handle is opened that follows the draft: what the kernel holds is right.
@@ -139,6 +157,7 @@ impl Pages {
         self.handles -= 1;
         if self.handles == 0 {
             self.pinned = None;
+            self.lent = None;
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::files::Files;
 use super::kernel::{Adapter, Told};
 use super::metrics::Metrics;
-use super::settings::{Settings, Writable};
+use super::settings::{Access, Settings};
 use crate::engine::{Engine, Source, Watch};
 
 /// What the kernel reads ahead of a program, in KiB: one request of the largest size. Reading far
@@ -76,10 +76,10 @@ pub async fn mount(
     settings: Settings,
     engine: Engine,
     source: Arc<Source>,
-    writable: Option<Writable>,
+    access: Access,
     metrics: Metrics,
 ) -> Result<Mounted, MountError> {
-    let files = Files::new(settings, engine.clone(), source, writable, metrics);
+    let files = Files::new(settings, engine.clone(), source, access, metrics);
     let files = Arc::new(files);
     let (runtime, shared) = (Handle::current(), files.clone());
     let begun = tokio::task::spawn_blocking(move || begin(&shared, runtime));

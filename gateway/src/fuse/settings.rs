@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::Writers;
 use crate::engine::upload::Commit;
+use crate::engine::{Backings, Writers};
 
 /// Where a mount is, whose its files are, and how long it may take.
 #[derive(Debug, Clone)]
@@ -39,7 +39,16 @@ pub enum Modified {
     Metadata,
 }
 
-/// What a mount writes through; without it a mount is read-only.
+/// What may be done on a mount.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// Files are read; the kernel may read by itself what is laid out as a plain file.
+    Read(Option<Backings>),
+    /// They are written, too.
+    Write(Writable),
+}
+
+/// What a mount writes through.
 #[derive(Debug, Clone)]
 pub struct Writable {
     /// Everything that is written through this process.

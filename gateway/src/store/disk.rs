@@ -134,6 +134,11 @@ impl Disk {
         found
     }
 
+    /// The same without counting it, for who copies.
+    pub(super) async fn copy(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
+        self.find(key, len, Patience::Usual).await
+    }
+
     async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<Bytes> {
         let log = &self.log;
         if let Some(bytes) = log.queue.get(key) {

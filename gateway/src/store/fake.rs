@@ -109,6 +109,15 @@ impl FakeStore {
     }
 
     async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
+        let (bytes, tier) = self.look(key, len, patient).await?;
+        let mut inner = self.lock();
+        if tier == Tier::Disk && !inner.faults.refuse_memory {
+            inner.memory.insert(*key, bytes.clone());
+        }
+        Some((bytes, tier))
+    }
+
+    async fn look(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
         let faults = {
             let mut inner = self.lock();
             if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
@@ -126,16 +135,9 @@ impl FakeStore {
         if faults.lose || faults.late && !patient {
             return None;
         }
-        let mut inner = self.lock();
-        let bytes = inner
-            .disk
-            .get(key)
-            .filter(|bytes| bytes.len() == len)?
-            .clone();
-        if !faults.refuse_memory {
-            inner.memory.insert(*key, bytes.clone());
-        }
-        Some((bytes, Tier::Disk))
+        let inner = self.lock();
+        let bytes = inner.disk.get(key).filter(|bytes| bytes.len() == len)?;
+        Some((bytes.clone(), Tier::Disk))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -164,6 +166,10 @@ impl ChunkStore for FakeStore {
         len: usize,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
         Box::pin(self.find(key, len, true))
+    }
+
+    fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {
+        Box::pin(async move { Some(self.look(key, len, false).await?.0) })
     }
 
     fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Estimate> {

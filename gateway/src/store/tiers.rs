@@ -129,6 +129,20 @@ impl ChunkStore for Tiers {
         Box::pin(self.find(key, len, Patience::Last))
     }
 
+    fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {
+        Box::pin(async move {
+            let disk = self.bays.of(key).and_then(|disk| disk.clone());
+            let found = match disk {
+                Some(disk) => disk.copy(key, len).await,
+                None => None,
+            };
+            // What is used in memory alone would stay there for longer.
+            found
+                .or_else(|| self.memory.get(key).map(|(bytes, _)| bytes))
+                .filter(|bytes| bytes.len() == len)
+        })
+    }
+
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
         if self.memory.contains(key) {
             return Some(Tier::Memory);

@@ -1,5 +1,6 @@
 //! The logic of a mount, without a kernel.
 
+use std::path::Path;
 use std::sync::{Mutex, mpsc};
 
 use arc_swap::ArcSwap;
@@ -16,6 +17,7 @@ use crate::origin::{FakeOrigin, OriginError};
 use crate::plan::{Geometry, Profile, Timestamp};
 use crate::store;
 
+mod passthrough;
 mod writing;
 
 /// Remembers what it was told.
@@ -48,7 +50,7 @@ impl Kernel for Ear {
 }
 
 struct World {
-    _spool: Option<tempfile::TempDir>,
+    _folder: tempfile::TempDir,
     bucket: FakeOrigin,
     engine: Engine,
     source: Arc<Source>,
@@ -62,15 +64,30 @@ impl World {
     }
 
     fn with(profile: Profile, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::build(profile, change, false)
+        Self::build(profile, change, |_, _, _| Access::Read(None))
     }
 
     /// One that may be written to.
     fn writable() -> Self {
-        Self::build(Profile::web(), |_| {}, true)
+        Self::build(
+            Profile::web(),
+            |_| {},
+            |engine, source, folder| {
+                let terms = upload::Settings::new(folder.to_owned());
+                let sources = std::slice::from_ref(source);
+                Access::Write(Writable {
+                    writers: Writers::start(engine, terms, sources).expect("a spool"),
+                    commit: Commit::Close,
+                })
+            },
+        )
     }
 
-    fn build(profile: Profile, change: impl FnOnce(&mut Settings), writable: bool) -> Self {
+    fn build(
+        profile: Profile,
+        change: impl FnOnce(&mut Settings),
+        access: impl FnOnce(&Engine, &Arc<Source>, &Path) -> Access,
+    ) -> Self {
         let bucket = FakeOrigin::new();
         let source = Arc::new(Source {
             origin: Arc::new(bucket.clone()),
@@ -99,20 +116,13 @@ impl World {
             deadline: Duration::from_secs(30),
         };
         change(&mut settings);
-        let spool = writable.then(|| tempfile::tempdir().expect("a folder"));
-        let writable = spool.as_ref().map(|spool| {
-            let terms = upload::Settings::new(spool.path().to_owned());
-            let sources = std::slice::from_ref(&source);
-            Writable {
-                writers: Writers::start(&engine, terms, sources).expect("a spool"),
-                commit: Commit::Close,
-            }
-        });
+        let folder = tempfile::tempdir().expect("a folder");
+        let access = access(&engine, &source, folder.path());
         let files = Files::new(
             settings,
             engine.clone(),
             source.clone(),
-            writable,
+            access,
             Metrics::default(),
         );
         let (files, ear) = (Arc::new(files), Arc::new(Ear::default()));
@@ -120,7 +130,7 @@ impl World {
         let watcher: Arc<dyn Watch> = files.clone();
         engine.watch(Arc::downgrade(&watcher));
         Self {
-            _spool: spool,
+            _folder: folder,
             bucket,
             engine,
             source,
