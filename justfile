@@ -84,10 +84,11 @@ long-mount:
         cargo test -p tidegate --features real-parts --test real_mount_proof -- --test-threads 1
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
         cargo test -p tidegate --features real-parts --test write_minio -- --ignored too_large
+    TIDEGATE_NAMES=1000000 cargo test -p tidegate --features real-parts --test real_mount -- large_folder
 
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: release
-    {{ loadtest }} run mount-read mount-write mount-small --report report
+    {{ loadtest }} run mount-read mount-scan mount-write mount-small --report report
 
 # Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
 # every machine that runs `ci` gives

@@ -14,6 +14,8 @@ mod mounts;
 #[path = "app/no_mounts.rs"]
 mod mounts;
 mod pins;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod plain;
 mod profiles;
 mod routes;
 mod settings;

@@ -151,6 +151,11 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// reader is counted.
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
 
+    /// Counts a chunk as used where it lies on disk, though nobody reads it. Never blocks.
+    fn touch(&self, key: &ChunkKey) {
+        let _ = key;
+    }
+
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 

@@ -654,6 +654,12 @@ capacity = "1GiB""#,
                 "t.toml:12:8: `spool.path`: the same folder as `cache.disk[1]`; each locks its own",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn plain_files_must_have_a_place() {
+    tell_behind_media(&[
         (
             r#"[[mount]]
 path = "/mnt"
@@ -661,6 +667,17 @@ path = "/mnt"
 size = "1GiB""#,
             &[
                 "t.toml:6:1: `passthrough.path`: there is no `cache.disk` to lay files out on; name a folder",
+            ],
+        ),
+        (
+            r#"[[mount]]
+path = "/mnt"
+[passthrough]
+size = "1000KiB"
+path = "plain""#,
+            &[
+                "t.toml:7:8: `passthrough.size`: no file is smaller than 1MiB; write 0 for none",
+                "t.toml:8:8: `passthrough.path`: `plain` is no absolute path",
             ],
         ),
         (

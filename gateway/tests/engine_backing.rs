@@ -6,13 +6,14 @@ mod support;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use support::*;
 use tempfile::TempDir;
-use tidegate::engine::backing::Settings;
+use tidegate::engine::backing::{Settings, Under};
 use tidegate::engine::{Backing, Backings};
 use tidegate::store::fake::Faults;
 
@@ -21,6 +22,7 @@ const SIZE: u64 = 3 * MIB + 12_345;
 /// A world with objects of [`SIZE`] that are cached whole, and room for two of them as plain files.
 struct Laid {
     world: World,
+    under: Arc<Mutex<Under>>,
     folder: TempDir,
     backings: Backings,
     registry: Registry,
@@ -40,11 +42,15 @@ impl Laid {
             min_free: 0,
         };
         change(&mut settings);
-        let backings = Backings::start(&world.engine, settings).expect("a folder");
+        let under = Arc::new(Mutex::new(Under::Sound));
+        let told = under.clone();
+        let ask = Box::new(move || *told.lock().expect("no panic"));
+        let backings = Backings::start(&world.engine, settings, ask).expect("a folder");
         let mut registry = Registry::default();
         backings.register(&mut registry);
         Self {
             world,
+            under,
             folder,
             backings,
             registry,
@@ -58,7 +64,7 @@ impl Laid {
     }
 
     /// Has an object laid out, and waits for what comes of it.
-    async fn lay_out(&self, key: &str) -> Option<std::sync::Arc<Backing>> {
+    async fn lay_out(&self, key: &str) -> Option<Arc<Backing>> {
         let object = self.world.get(key).await.expect("it opens");
         self.backings.lay_out(&object);
         // The fake disk says of itself that it is never idle: each chunk waits for a second.
@@ -122,7 +128,7 @@ async fn what_is_not_cached_whole_or_too_small_or_too_large_is_not_laid_out() {
         ..Faults::default()
     });
     assert!(laid.lay_out("gone").await.is_none());
-    assert!(laid.counted("passthrough_laid_out_total{result=\"uncached\"} 1"));
+    assert!(laid.counted("passthrough_laid_out_total{result=\"gone\"} 1"));
     assert!(laid.counted("passthrough_bytes 0"), "its room is free");
 }
 
@@ -156,6 +162,7 @@ async fn what_is_open_keeps_its_room_and_what_is_not_makes_room() {
     assert!(laid.lay_out("c").await.is_none(), "both are open");
     assert!(laid.counted("passthrough_laid_out_total{result=\"no_room\"} 1"));
     drop(b);
+    // Twice asked for, and the other one was not in between.
     same(
         &bytes_of(&laid.lay_out("c").await.expect("room")),
         &sample(2, SIZE),
@@ -164,12 +171,50 @@ async fn what_is_open_keeps_its_room_and_what_is_not_makes_room() {
     let size = 2 * SIZE;
     assert!(laid.counted(&format!("passthrough_bytes {size}")));
     laid.world.purge_prefix("").await;
+    pass(secs(1)).await;
     assert!(
         laid.counted(&format!("passthrough_bytes {SIZE}")),
         "one is open"
     );
     drop(a);
     assert!(laid.counted("passthrough_bytes 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_changed_meanwhile_is_not_laid_out() {
+    let laid = Laid::new();
+    laid.cached(KEY, &sample(1, SIZE)).await;
+    let old = laid.world.get(KEY).await.expect("it opens");
+    laid.world.purge(KEY).await;
+    laid.backings.lay_out(&old);
+    pass(secs(30)).await;
+    assert!(laid.counted("passthrough_laid_out_total{result=\"gone\"} 1"));
+    // And while it is copied, which takes a second a chunk here.
+    laid.cached(KEY, &sample(1, SIZE)).await;
+    let old = laid.world.get(KEY).await.expect("it opens");
+    laid.backings.lay_out(&old);
+    pass(secs(5)).await;
+    assert!(laid.counted(&format!("passthrough_bytes {SIZE}")));
+    laid.world.purge(KEY).await;
+    pass(secs(30)).await;
+    assert!(laid.counted("passthrough_laid_out_total{result=\"gone\"} 2"));
+    assert!(laid.counted("passthrough_bytes 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lent_is_not_forgotten_by_the_cache() {
+    let laid = Laid::new();
+    laid.cached(KEY, &sample(1, SIZE)).await;
+    drop(laid.lay_out(KEY).await.expect("laid out"));
+    let object = laid.world.get(KEY).await.expect("it opens");
+    assert_eq!(laid.world.store.counts().touches, 0);
+    pass(secs(600)).await;
+    for _ in 0..3 {
+        laid.backings.of(&object).expect("it is there");
+        settle().await;
+    }
+    let chunks = SIZE.div_ceil(CHUNK);
+    assert_eq!(laid.world.store.counts().touches as u64, chunks);
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,18 +227,26 @@ async fn what_is_to_stay_free_stays_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_lent_while_a_disk_fails() {
+async fn nothing_is_lent_while_the_disk_fails_and_nothing_kept_once_it_is_off() {
     let laid = Laid::new();
     laid.cached(KEY, &sample(1, SIZE)).await;
     drop(laid.lay_out(KEY).await.expect("laid out"));
     let object = laid.world.get(KEY).await.expect("it opens");
-    laid.world.store.set(Faults {
-        demoted: true,
-        ..Faults::default()
-    });
+    let turn = async |under| {
+        *laid.under.lock().expect("no panic") = under;
+        pass(secs(2)).await;
+    };
+    turn(Under::Failing).await;
     assert!(laid.backings.of(&object).is_none());
-    laid.world.store.set(Faults::default());
-    assert!(laid.backings.of(&object).is_some());
+    turn(Under::Sound).await;
+    let open = laid.backings.of(&object).expect("it was kept");
+    turn(Under::Off).await;
+    assert!(laid.counted(&format!("passthrough_bytes {SIZE}")));
+    drop(open);
+    assert!(laid.counted("passthrough_bytes 0"));
+    assert!(laid.lay_out(KEY).await.is_none());
+    turn(Under::Sound).await;
+    laid.lay_out(KEY).await.expect("laid out anew");
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +259,8 @@ async fn a_folder_that_cannot_be_is_told() {
         size: SIZE,
         min_free: 0,
     };
-    Backings::start(&World::plain().engine, settings).expect_err("no folder");
+    Backings::start(&World::plain().engine, settings, Box::new(|| Under::Sound))
+        .expect_err("no folder");
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,11 +20,10 @@ mod fake_s3;
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "support/mount.rs"]
-#[expect(dead_code, reason = "other suites run programs")]
 mod mount;
 
 use fake_s3::FakeS3;
-use gateway::ask;
+use gateway::{ask, send};
 use mount::{Mounted, TOKEN, blocking};
 
 const MIB: usize = 1 << 20;
@@ -42,7 +41,7 @@ fn sample(seed: usize, size: usize) -> Vec<u8> {
 struct Passing {
     store: FakeS3,
     mounted: Mounted,
-    _disk: TempDir,
+    disk: TempDir,
 }
 
 impl Passing {
@@ -61,7 +60,7 @@ impl Passing {
         Self {
             store,
             mounted,
-            _disk: disk,
+            disk,
         }
     }
 
@@ -278,7 +277,8 @@ async fn who_has_a_file_open_otherwise_is_not_disturbed() {
 /// it is told of one node in two ways.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_opens_at_once_are_alike_for_the_kernel() {
-    const KEYS: usize = 3;
+    /// The last one is never replaced.
+    const KEYS: usize = 4;
     let passing = Passing::start().await;
     for key in 0..KEYS {
         let bytes = sample(key, SIZE);
@@ -291,7 +291,8 @@ async fn many_opens_at_once_are_alike_for_the_kernel() {
                 .collect();
             blocking(move || {
                 for turn in 0..40 {
-                    let path = &paths[(reader + turn) % KEYS];
+                    let key = (reader + turn) % KEYS;
+                    let path = &paths[key];
                     // One of each version: the first byte is the seed's.
                     let bytes = match turn % 4 {
                         0 => copied_by_the_kernel(&File::open(path).expect("it opens")),
@@ -300,21 +301,93 @@ async fn many_opens_at_once_are_alike_for_the_kernel() {
                     };
                     let seed = usize::from(bytes[0]);
                     assert!(bytes == sample(seed, SIZE), "{path:?} is mixed");
+                    assert!(seed % 10 == key, "{path:?} is another's");
                 }
             })
         })
         .collect();
     let bucket = passing.store.bucket.clone();
     let changed = tokio::spawn(async move {
-        for seed in KEYS..KEYS + 9 {
-            sleep(Duration::from_millis(150)).await;
-            bucket.put(&(seed % KEYS).to_string(), sample(seed, SIZE));
+        for version in 1..4 {
+            for key in 0..KEYS - 1 {
+                sleep(Duration::from_millis(150)).await;
+                bucket.put(&key.to_string(), sample(version * 10 + key, SIZE));
+            }
         }
     });
     for reader in readers {
         reader.await;
     }
     changed.await.expect("no panic");
-    assert!(passing.laid_out().await > 0 && passing.passed_through().await > 0);
+    let (path, last) = (passing.path("3"), sample(3, SIZE));
+    let passed = async {
+        while passing.passed_through().await == 0 {
+            let path = path.clone();
+            let read = blocking(move || read_past_pages(&path)).await;
+            assert!(read == last, "the bytes differ");
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(LONG, passed).await.expect("the kernel reads it");
+    passing.mounted.gateway.stop().await;
+}
+
+/// A map goes to the plain file, and outlives the descriptor that it was made of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_maps_what_the_kernel_reads_by_itself() {
+    let passing = Passing::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base.sqlite");
+    let sql = "create table t (n integer, s text); \
+               with recursive c(n) as (select 1 union all select n + 1 from c where n < 40000) \
+               insert into t select n, 'row ' || n || ' ' || hex(zeroblob(20)) from c;";
+    let made = [base.to_str().expect("text"), sql];
+    let made = [&["sqlite3"][..], &made[..]].concat();
+    let made = mount::run_in(folder.path(), &made).await;
+    assert!(made.status.success(), "{made:?}");
+    let bytes = std::fs::read(&base).expect("the database");
+    passing.store.bucket.put("base.sqlite", bytes.clone());
+    passing.read_until_laid_out("base.sqlite", &bytes).await;
+    let (before, reads) = (passing.passed_through().await, passing.reads().await);
+    let query =
+        "pragma mmap_size = 1000000000; select count(*), sum(n) from t where s like 'row %'";
+    let line = ["sqlite3", "-readonly", "base.sqlite", query];
+    let rows = passing.mounted.says(&line).await;
+    assert!(rows.ends_with("40000|800020000\n"), "{rows}");
+    assert!(passing.passed_through().await > before);
+    assert_eq!(passing.reads().await, reads, "nothing was asked of us");
+    passing.mounted.gateway.stop().await;
+}
+
+/// A disk that is switched off is to be unmounted: nothing of ours may be open on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_on_a_disk_that_is_switched_off() {
+    let passing = Passing::start().await;
+    let bytes = sample(1, SIZE);
+    passing.store.bucket.put("file", bytes.clone());
+    passing.read_until_laid_out("file", &bytes).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("authorization", bearer.as_str())];
+    let off = serde_json::json!({ "path": passing.disk.path(), "enabled": false });
+    let admin = passing.mounted.gateway.admin;
+    let done = send(
+        admin,
+        Method::PUT,
+        "/cache/disk",
+        &headers,
+        &off.to_string(),
+    )
+    .await;
+    assert_eq!(done.status, 200, "{}", done.text());
+    let gone = async {
+        while passing.taken().await > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, gone).await.expect("it is closed");
+    let before = passing.passed_through().await;
+    let path = passing.path("file");
+    assert!(blocking(move || std::fs::read(path).expect("read")).await == bytes);
+    assert_eq!(passing.passed_through().await, before);
     passing.mounted.gateway.stop().await;
 }

@@ -18,6 +18,7 @@ pub mod herd;
 pub mod hot;
 pub mod mixed;
 pub mod mount_read;
+pub mod mount_scan;
 pub mod mount_small;
 pub mod mount_write;
 pub mod page;
@@ -163,6 +164,12 @@ pub const ALL: &[Scenario] = &[
         about: "a mount: look-ups, cold over HTTP and other mounts, small steps, from disk, from pages, at random (root)",
         count: "MB of the object (864)",
         run: |context| Box::pin(mount_read::run(context)),
+    },
+    Scenario {
+        name: "mount-scan",
+        about: "a library's scan through a mount beside a playback: waits of the playback, bytes fetched (root)",
+        count: "files (10,000)",
+        run: |context| Box::pin(mount_scan::run(context)),
     },
     Scenario {
         name: "mount-write",

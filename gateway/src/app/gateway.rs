@@ -100,7 +100,8 @@ impl Gateway {
         let settings = settings::http(&config.http);
         let deadline = settings.drain;
         // Last of what can fail; by now there is something to close.
-        let mounts = mounts::start(config, env, &config.mount, &engine, &routes, &mut registry);
+        let shared = (&engine, &stores.tiering);
+        let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
         let (mounts, writers) = match mounts.await {
             Ok(started) => started,
             Err(error) => {
@@ -175,7 +176,7 @@ impl Gateway {
 /// What every frontend stands on.
 pub(super) struct Assembled {
     pub(super) engine: Engine,
-    stores: Stores,
+    pub(super) stores: Stores,
     /// In the configuration's order.
     pub(super) routes: Vec<Route>,
     locator: Arc<locate::Locator>,

@@ -1,6 +1,7 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,14 +9,14 @@ use prometheus_client::registry::Registry;
 
 use super::background::Background;
 use super::gateway::{self, Assembled};
-use super::writing;
+use super::{plain, writing};
 use crate::cli::MountArgs;
 use crate::config::{self, CommitName, Config, Environment, Mtime};
-use crate::engine::backing::Settings;
 use crate::engine::upload::Commit;
-use crate::engine::{Backings, Engine, Writers};
+use crate::engine::{Engine, Writers};
 use crate::fuse::{self, Access, Modified, Mounted, Writable};
 use crate::http::Route;
+use crate::store::Tiering;
 
 /// The mounts of a process.
 #[derive(Debug)]
@@ -27,12 +28,12 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    engine: &Engine,
+    (engine, tiering): (&Engine, &Arc<dyn Tiering>),
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     let writers = writing::start(config, env, mounts, engine, routes, registry).await?;
-    let backings = backings(config, mounts, engine, registry).await?;
+    let backings = plain::start(config, mounts, engine, tiering, registry).await?;
     let metrics = fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
@@ -62,35 +63,6 @@ pub(super) async fn start(
         }
     }
     Ok((all, writers))
-}
-
-/// Plain files for the kernel to read by itself, if they are wanted and some mount can have them.
-async fn backings(
-    config: &Config,
-    mounts: &[config::Mount],
-    engine: &Engine,
-    registry: &mut Registry,
-) -> anyhow::Result<Option<Backings>> {
-    let Some(folder) = config.passthrough_path() else {
-        return Ok(None);
-    };
-    if mounts.iter().all(|mount| mount.writable) {
-        return Ok(None);
-    }
-    let size = config.passthrough.size;
-    tracing::info!(path = %folder.display(), %size, "passthrough");
-    let settings = Settings {
-        folder,
-        size: size.0,
-        min_free: config.passthrough.min_free.0,
-    };
-    let engine = engine.clone();
-    let started = tokio::task::spawn_blocking(move || Backings::start(&engine, settings));
-    let backings = started
-        .await?
-        .context("cannot lay files out in `passthrough.path`")?;
-    backings.register(registry);
-    Ok(Some(backings))
 }
 
 impl Mounts {
@@ -174,13 +146,15 @@ impl Alone {
     ) -> anyhow::Result<Self> {
         let Assembled {
             engine,
+            stores,
             routes,
             mut registry,
             background,
             ..
         } = gateway::assemble(config, env).await?;
         let drain = config.http.drain.into();
-        match start(config, env, &[mount], &engine, &routes, &mut registry).await {
+        let shared = (&engine, &stores.tiering);
+        match start(config, env, &[mount], shared, &routes, &mut registry).await {
             Ok((mounted, writers)) => Ok(Self {
                 engine,
                 mounted,

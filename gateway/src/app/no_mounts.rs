@@ -1,5 +1,7 @@
 //! Where mounts are not built in (the feature `fuse`, on Linux), asking for one is an error.
 
+use std::sync::Arc;
+
 use anyhow::bail;
 use prometheus_client::registry::Registry;
 
@@ -8,6 +10,7 @@ use crate::cli::MountArgs;
 use crate::config::{self, Config, Environment};
 use crate::engine::{Engine, Writers};
 use crate::http::Route;
+use crate::store::Tiering;
 
 const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
 
@@ -19,7 +22,7 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    engine: &Engine,
+    (engine, _): (&Engine, &Arc<dyn Tiering>),
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {

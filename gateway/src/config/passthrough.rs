@@ -12,14 +12,19 @@ use crate::plan::ByteSize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Passthrough {
-    /// How much these files may take; 0: there are none.
+    /// How much these files may take, at least 1 MiB; 0: there are none. At most 1024 files.
+    ///
+    /// What a program has closed and has mapped still takes its space beside that.
     pub size: ByteSize,
     /// A folder for them, where they have no names; left out: the first disk's.
     ///
-    /// Not on an overlay. On a tmpfs they take memory, and no disk can fail under them.
+    /// Not on an overlay. On a tmpfs, which has a `min_free` of 0 and a size of its own, they take memory, and
+    /// no disk can fail under them.
     #[schemars(extend("examples" = ["/var/cache/tidegate"]))]
     pub path: Option<PathBuf>,
     /// How much of the file system stays free, whoever fills it.
+    ///
+    /// On a cache disk half as much again as that is to have free, if that is more: the cache goes first.
     pub min_free: ByteSize,
 }
 

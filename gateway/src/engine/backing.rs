@@ -6,12 +6,16 @@
 //! (`O_TMPFILE`): it is gone with the process, however that ends, and no other version can be met in
 //! it. It is seen by nobody before it is whole. Nothing is asked of any origin for it.
 //!
-//! What was not used for longest makes room, unless somebody has it open.
+//! Which of them stay says the `shelf`. Once a second the file system is looked at, and what it is to
+//! have free is given back; and the disk under the folder: while it fails nothing is lent, and once it is
+//! switched off nothing is kept.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -22,55 +26,81 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use rustix::fs::FallocateFlags;
 use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
 use super::core::Core;
 use super::watch::{Scope, Watch};
 use super::{Engine, Found, Object};
 use crate::plan::{ByteRange, OriginId};
-use crate::store::ChunkKey;
+use crate::store::{ChunkKey, Entry};
 use crate::telemetry::names;
 
 mod shelf;
 
 pub use shelf::Backing;
-use shelf::{Room, Shelf};
+use shelf::{Leaving, Room, Shelf};
 
 /// Smaller objects are not laid out: to open a plain file costs what it saves.
-const LEAST: u64 = 1 << 20;
+pub const LEAST: u64 = 1 << 20;
 
-/// How much is written before the disk is waited for.
-const DIRTY: u64 = 64 << 20;
+/// How much of an object's beginning and end says whether it is cached, when it is opened.
+const ENDS: u64 = 16 << 20;
+
+/// How much is written before the disk is waited for: a reader's turn is behind it.
+const DIRTY: u64 = 4 << 20;
 
 /// After a failure nothing is laid out for so long.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// How often the free space is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often the file system and the disk are looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// While somebody reads a chunk's disk its copying waits, so long at a time and so often.
 const GIVE_WAY: Duration = Duration::from_millis(20);
 const GIVES_WAY: u32 = 50;
+
+/// So many chunks are looked at before others have their turn.
+const TURN: u32 = 4096;
 
 /// Where plain files lie, and how much they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// A folder; it is made where it is missing.
     pub folder: PathBuf,
-    /// Bytes of files at most, those included that were given up while they were open.
+    /// Bytes of files at most, those included that left the shelf while they were open. What a program has
+    /// closed and has mapped still cannot be seen, and does not count.
     pub size: u64,
     /// Bytes that stay free on the file system, whoever fills it.
     pub min_free: u64,
 }
 
+/// What can be said of the disk under the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// It may be read.
+    Sound,
+    /// It is slow, or fails.
+    Failing,
+    /// It was switched off, and may be about to be unmounted.
+    Off,
+}
+
+/// Says how the disk under the folder is; asked once a second.
+pub type Ask = Box<dyn Fn() -> Under + Send + Sync>;
+
 /// Plain files of whole objects. Clones are one.
 #[derive(Debug, Clone)]
 pub struct Backings(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     core: Arc<Core>,
     settings: Settings,
+    /// The file system that the folder is on.
+    device: u64,
+    under: Ask,
+    /// The disk is sound.
+    lends: AtomicBool,
     shelf: Mutex<Shelf>,
     /// Who lays something out.
     turn: Arc<Semaphore>,
@@ -79,12 +109,21 @@ struct Inner {
     laid_out: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("settings", &self.settings)
+            .field("shelf", &self.shelf)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Why an object is not laid out after all.
 #[derive(Debug)]
 enum GivenUp {
-    /// A chunk has left the cache.
-    Uncached,
-    /// There is no room, and all files are open.
+    /// A chunk is not in the cache, or the object has another version by now.
+    Gone,
+    /// There is no room that others may leave for it.
     NoRoom,
     /// The file system fails.
     Failed(io::Error),
@@ -101,22 +140,30 @@ impl Backings {
     ///
     /// # Errors
     /// The folder cannot be made, or no file can be made in it.
-    pub fn start(engine: &Engine, settings: Settings) -> io::Result<Self> {
+    pub fn start(engine: &Engine, settings: Settings, under: Ask) -> io::Result<Self> {
         std::fs::create_dir_all(&settings.folder)?;
-        drop(tempfile::tempfile_in(&settings.folder)?);
+        let device = tempfile::tempfile_in(&settings.folder)?.metadata()?.dev();
+        let core = engine.core.clone();
         let inner = Arc::new(Inner {
-            core: engine.core.clone(),
+            core: core.clone(),
             shelf: Mutex::new(Shelf::new(settings.size)),
             settings,
+            device,
+            lends: AtomicBool::new(under() == Under::Sound),
+            under,
             turn: Arc::new(Semaphore::new(1)),
             pause: Mutex::default(),
             laid_out: Family::default(),
         });
         let watcher: Arc<dyn Watch> = inner.clone();
         engine.watch(Arc::downgrade(&watcher));
-        engine
-            .core
-            .spawn(keep_free(Arc::downgrade(&inner), engine.core.clone()));
+        let (watched, stop) = (Arc::downgrade(&inner), core.stop.clone());
+        core.spawn(async move {
+            tokio::select! {
+                () = keep_watch(watched) => {}
+                () = stop.cancelled() => {}
+            }
+        });
         Ok(Self(inner))
     }
 
@@ -126,42 +173,61 @@ impl Backings {
         names::PASSTHROUGH_BYTES.register(registry, self.0.shelf().taken());
     }
 
-    /// The plain file of an object's version, if it is laid out, and no cache disk fails: who reads a
-    /// file by himself is not helped by the origin.
+    /// The plain file of an object's version, if it is laid out, and the disk under it is sound. Now and
+    /// then its chunks count as used, for nobody reads them, and after a restart they are wanted.
     #[must_use]
     pub fn of(&self, object: &Object) -> Option<Arc<Backing>> {
-        let found = self.0.shelf().take(object.id())?;
-        let sound = self.0.core.chunks.notes().is_empty();
-        sound.then_some(found)
+        let inner = &self.0;
+        if !inner.lends.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (found, stale) = inner.shelf().take(object.id())?;
+        if stale {
+            let (core, object) = (inner.core.clone(), object.clone());
+            inner.core.spawn(async move { touch(&core, &object).await });
+        }
+        Some(found)
     }
 
-    /// Whether an object can be laid out as things are: it has the size for it, and is cached whole.
+    /// Whether an object can be laid out, as far as can be told at once: it has the size for it, and its
+    /// beginning and end are cached.
     #[must_use]
     pub fn suits(&self, object: &Object) -> bool {
         let size = object.version().size;
-        let whole = ByteRange::new(0, size);
-        (LEAST..=self.0.settings.size).contains(&size)
-            && matches!(object.locate(whole), Found::All(_))
+        let ends = [
+            ByteRange::new(0, size.min(ENDS)),
+            ByteRange::new(size.saturating_sub(ENDS), size),
+        ];
+        let cached = |range| matches!(object.locate(range), Found::All(_));
+        (LEAST..=self.0.settings.size).contains(&size) && ends.into_iter().all(cached)
     }
 
     /// Lays an object out in the background, if it suits, and nothing else is being laid out.
     pub fn lay_out(&self, object: &Object) {
         let inner = &self.0;
-        if inner.pauses() || inner.shelf().has(object.id()) || !self.suits(object) {
+        if !inner.lends.load(Ordering::Relaxed) || inner.pauses() || !self.suits(object) {
             return;
         }
         let Ok(turn) = inner.turn.clone().try_acquire_owned() else {
             return;
         };
+        if inner.shelf().has(object.id()) {
+            return;
+        }
         let (inner, object) = (inner.clone(), object.clone());
         self.0.core.spawn(async move {
             let stop = inner.core.stop.clone();
             tokio::select! {
-                done = inner.copy(&object) => inner.told(&object, &done),
+                done = inner.lay_out(&object) => inner.told(&object, &done),
                 () = stop.cancelled() => {}
             }
             drop(turn);
         });
+    }
+
+    /// Nobody can be lent anything: the files go.
+    pub fn let_go(&self) {
+        self.0.let_go();
     }
 }
 
@@ -175,10 +241,15 @@ impl Inner {
         until.is_some_and(|until| Instant::now() < until)
     }
 
+    fn let_go(&self) {
+        let leaving = self.shelf().remove(|_| true);
+        drop(close(leaving));
+    }
+
     fn told(&self, object: &Object, done: &Result<(), GivenUp>) {
         let result = match done {
             Ok(()) => "done",
-            Err(GivenUp::Uncached) => "uncached",
+            Err(GivenUp::Gone) => "gone",
             Err(GivenUp::NoRoom) => "no_room",
             Err(GivenUp::Failed(_)) => "failed",
         };
@@ -193,20 +264,69 @@ impl Inner {
         }
     }
 
+    async fn lay_out(&self, object: &Object) -> Result<(), GivenUp> {
+        if !self.is_current(object).await || !self.is_cached(object).await {
+            return Err(GivenUp::Gone);
+        }
+        let room = self.room(object).await?;
+        let file = self.copy(object).await?;
+        // Else it would be nobody's, and stand in the way of others.
+        if !self.is_current(object).await {
+            return Err(GivenUp::Gone);
+        }
+        let (version, id) = (object.id(), object.pinned.id.clone());
+        self.shelf().put(version, id, Backing::new(file, room));
+        Ok(())
+    }
+
+    /// Whether the object has this version still, as far as is known here.
+    async fn is_current(&self, object: &Object) -> bool {
+        let known = self.core.meta.load(&object.pinned.id).await;
+        matches!(known, Some(Entry::Present(record)) if record.id == object.id())
+    }
+
+    async fn is_cached(&self, object: &Object) -> bool {
+        let (core, version) = (&self.core, object.id());
+        for index in 0..core.geometry.count(object.version().size) {
+            let held = core.chunks.held(&ChunkKey { version, index });
+            if !held.memory && !held.disk {
+                return false;
+            }
+            if index % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+        true
+    }
+
+    /// Room for an object, which others leave for it if need be.
+    async fn room(&self, object: &Object) -> Result<Room, GivenUp> {
+        let size = object.version().size;
+        let admitted = self.shelf().admit(object.id(), size);
+        let (room, leaving) = admitted.ok_or(GivenUp::NoRoom)?;
+        let _ = close(leaving).await;
+        let folder = self.settings.folder.clone();
+        let free = blocking(move || free(&folder)).await?;
+        // What was just given back shows with the next look at the latest.
+        match free >= size.saturating_add(self.settings.min_free) {
+            true => Ok(room),
+            false => Err(GivenUp::NoRoom),
+        }
+    }
+
     /// Copies an object from the tiers into a file. One chunk of it is in memory at a time.
-    async fn copy(&self, object: &Object) -> Result<(), GivenUp> {
+    async fn copy(&self, object: &Object) -> Result<File, GivenUp> {
         let (version, size) = (object.id(), object.version().size);
         let (core, geometry) = (&self.core, self.core.geometry);
-        let room = self.room(size).await?;
-        let folder = self.settings.folder.clone();
-        let mut file = blocking(move || create(&folder, size)).await?;
+        let (folder, device) = (self.settings.folder.clone(), self.device);
+        let mut file = blocking(move || create(&folder, device, size)).await?;
         let mut dirty = 0;
         for index in 0..geometry.count(size) {
             let (key, range) = (ChunkKey { version, index }, geometry.bytes(index, size));
             let len = usize::try_from(range.len()).map_err(io::Error::other)?;
             self.give_way(&key, len).await;
             let chunk = core.chunks.copy(&key, len).await;
-            let chunk = chunk.ok_or(GivenUp::Uncached)?;
+            let chunk = chunk.ok_or(GivenUp::Gone)?;
             dirty += range.len();
             let settle = dirty >= DIRTY || range.end == size;
             file = blocking(move || write(file, range.start, &chunk, settle)).await?;
@@ -214,9 +334,7 @@ impl Inner {
                 dirty = 0;
             }
         }
-        let id = object.pinned.id.clone();
-        self.shelf().put(version, id, Backing::new(file, room));
-        Ok(())
+        Ok(file)
     }
 
     /// Waits while others read the disk that a chunk lies on, for bounded time.
@@ -233,74 +351,71 @@ impl Inner {
         }
     }
 
-    /// Room for so many bytes, which others leave for it if need be.
-    async fn room(&self, size: u64) -> Result<Room, GivenUp> {
-        let wanted = size.saturating_add(self.settings.min_free);
-        loop {
-            let room = self.shelf().reserve(size);
-            if let Some(room) = room {
-                let folder = self.settings.folder.clone();
-                if blocking(move || free(&folder)).await? >= wanted {
-                    return Ok(room);
-                }
-            }
-            if !self.drop_one().await {
-                return Err(GivenUp::NoRoom);
-            }
+    /// Gives back what the file system is to have free, as far as nobody has it open.
+    async fn keep_free(&self) {
+        if self.shelf().is_empty() {
+            return;
         }
-    }
-
-    /// Removes the file that was not used for longest. `false`: all are open.
-    async fn drop_one(&self) -> bool {
-        let Some(idle) = self.shelf().pop_idle() else {
-            return false;
-        };
-        // A large one takes its time.
-        let dropped = tokio::task::spawn_blocking(move || drop(idle));
-        dropped.await.is_ok()
+        let folder = self.settings.folder.clone();
+        if let Ok(free) = blocking(move || free(&folder)).await {
+            let lacking = self.settings.min_free.saturating_sub(free);
+            let leaving = self.shelf().give(lacking);
+            let _ = close(leaving).await;
+        }
     }
 }
 
 impl Watch for Inner {
     /// The next open could not find them, for a purge changes the version's identity; the space is
-    /// free at once.
+    /// free soon.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let purged = self.shelf().remove(|id| {
-                let covered = scope.covers(id.key.as_str());
-                id.origin == origin && covered
-            });
-            if !purged.is_empty() {
-                let _ = tokio::task::spawn_blocking(move || drop(purged)).await;
-            }
-        })
+        let purged = self.shelf().remove(|id| {
+            let covered = scope.covers(id.key.as_str());
+            id.origin == origin && covered
+        });
+        // A disk that hangs does not hold a purge up.
+        drop(close(purged));
+        Box::pin(std::future::ready(()))
     }
 }
 
-/// Removes files while less space is free than is to be.
-async fn keep_free(inner: Weak<Inner>, core: Arc<Core>) {
+/// Looks at the disk and at the file system, for as long as there are files.
+async fn keep_watch(inner: Weak<Inner>) {
     loop {
-        tokio::select! {
-            () = sleep(LOOK) => {}
-            () = core.stop.cancelled() => return,
-        }
+        sleep(LOOK).await;
         let Some(inner) = inner.upgrade() else { return };
-        if inner.shelf().is_empty() {
-            continue;
-        }
-        let (folder, least) = (inner.settings.folder.clone(), inner.settings.min_free);
-        let low = move || Ok(free(&folder)? < least);
-        while let Ok(true) = blocking(low.clone()).await {
-            if !inner.drop_one().await {
-                break;
-            }
+        let under = (inner.under)();
+        inner.lends.store(under == Under::Sound, Ordering::Relaxed);
+        match under {
+            Under::Off => inner.let_go(),
+            Under::Sound | Under::Failing => inner.keep_free().await,
         }
     }
 }
 
-/// An empty file with room for `size` bytes.
-fn create(folder: &Path, size: u64) -> io::Result<File> {
+/// What is lent is read without us: its chunks are used all the same.
+async fn touch(core: &Core, object: &Object) {
+    let version = object.id();
+    for index in 0..core.geometry.count(object.version().size) {
+        core.chunks.touch(&ChunkKey { version, index });
+        if index % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Closes files, behind the caller's back unless he waits: a large one takes its time.
+fn close(leaving: Leaving) -> JoinHandle<()> {
+    spawn_blocking(move || drop(leaving))
+}
+
+/// An empty file with room for `size` bytes; on this file system, for another may be mounted by now, or
+/// none any more.
+fn create(folder: &Path, device: u64, size: u64) -> io::Result<File> {
     let file = tempfile::tempfile_in(folder)?;
+    if file.metadata()?.dev() != device {
+        return Err(io::Error::other("another file system is mounted there"));
+    }
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
         // It takes space as it is written, then.
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(file),
@@ -325,6 +440,6 @@ fn free(folder: &Path) -> io::Result<u64> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = spawn_blocking(work).await;
     done.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }

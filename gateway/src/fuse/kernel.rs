@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 
 use super::files::{Files, Kernel, SetAttr};
 use super::metrics::Operation;
+use super::passthrough::may_lend;
 
 mod listing;
 mod writing;
@@ -135,7 +136,8 @@ impl Filesystem for Adapter {
             let wanted = InitFlags::FUSE_PASSTHROUGH;
             let can = config.add_capabilities(wanted).is_ok();
             // A plain file lies on no stacked file system.
-            passthrough.begin(can && config.set_max_stack_depth(1).is_ok());
+            let can = can && config.set_max_stack_depth(1).is_ok();
+            passthrough.begin(can, may_lend());
         }
         let maps = given.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.files.maps.store(maps, Ordering::Relaxed);

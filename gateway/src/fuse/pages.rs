@@ -93,7 +93,7 @@ impl Pages {
         &mut self,
         offered: impl FnOnce() -> Option<Arc<Lent>>,
     ) -> Option<Arc<Lent>> {
-        if self.handles == 1 {
+        if self.handles == 1 && self.lent.is_none() {
             self.lent = offered();
         }
         self.lent.clone()
@@ -152,13 +152,14 @@ impl Pages {
         self.of == Of::Draft
     }
 
-    /// A handle is closed.
-    pub(super) fn close(&mut self) {
+    /// A handle is closed. What was lent for the last one is to be let go of without the lock.
+    pub(super) fn close(&mut self) -> Option<Arc<Lent>> {
         self.handles -= 1;
-        if self.handles == 0 {
-            self.pinned = None;
-            self.lent = None;
+        if self.handles > 0 {
+            return None;
         }
+        self.pinned = None;
+        self.lent.take()
     }
 
     /// What an open handle holds the node to.

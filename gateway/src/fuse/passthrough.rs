@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use fuser::BackingId;
+use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 
 use crate::engine::{Backing, Backings, Object};
 
@@ -30,14 +32,17 @@ impl Passthrough {
         }
     }
 
-    /// The kernel said whether it can read by itself.
-    pub(super) fn begin(&self, can: bool) {
-        self.on.store(can, Ordering::Relaxed);
-        if !can {
-            tracing::warn!(
-                "this kernel cannot read files by itself: `passthrough` wants Linux 6.9"
-            );
-        }
+    /// The kernel said whether it can read by itself; and whether we may have it do so.
+    pub(super) fn begin(&self, can: bool, may: bool) {
+        let lacks = match (can, may) {
+            (true, true) => return self.on.store(true, Ordering::Relaxed),
+            (false, _) => "Linux 6.9 or newer",
+            (true, false) => "CAP_SYS_ADMIN",
+        };
+        tracing::warn!(
+            lacks,
+            "the kernel does not read files by itself: `passthrough` is without effect"
+        );
     }
 
     fn is_on(&self) -> bool {
@@ -53,25 +58,33 @@ impl Passthrough {
         }))
     }
 
-    /// Makes a lent file known to the kernel, once. `None`: it refuses, and is asked no more.
+    /// Makes a lent file known to the kernel, once. `None`: it refuses, and its handles are read by us.
     pub(super) fn known<'a>(
         &self,
         lent: &'a Lent,
         tell: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> Option<&'a BackingId> {
-        let id = lent.id.get_or_init(|| match tell(lent.backing.file()) {
-            Ok(id) => Some(id),
-            Err(error) => {
-                self.on.store(false, Ordering::Relaxed);
-                tracing::warn!(
-                    %error,
-                    "the kernel refuses to read files by itself: `passthrough` wants root, and a \
-                     folder that is not on an overlay"
-                );
-                None
-            }
-        });
-        id.as_ref()
+        let told = || {
+            tell(lent.backing.file())
+                .inspect_err(|error| self.refused(error))
+                .ok()
+        };
+        lent.id.get_or_init(told).as_ref()
+    }
+
+    fn refused(&self, error: &io::Error) {
+        tracing::warn!(
+            %error,
+            "the kernel refuses to read a file by itself: `passthrough.path` may not lie on an overlay"
+        );
+        // What may pass is asked for again with the next file.
+        if !matches!(
+            Errno::from_io_error(error),
+            Some(Errno::NOMEM | Errno::NFILE | Errno::MFILE)
+        ) {
+            self.on.store(false, Ordering::Relaxed);
+            self.backings.let_go();
+        }
     }
 
     /// For a handle that is not lent anything: counts what is read through it, if the kernel could do
@@ -106,4 +119,10 @@ impl Reread {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+/// Only who administers the system may have the kernel open files for others (`FUSE_DEV_IOC_BACKING_OPEN`).
+pub(super) fn may_lend() -> bool {
+    let own = rustix::thread::capabilities(None);
+    own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN))
 }

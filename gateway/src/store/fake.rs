@@ -44,6 +44,8 @@ pub struct Counts {
     pub disk_inserts: usize,
     /// Chunks dropped.
     pub removals: usize,
+    /// Chunks that counted as used on disk without being read.
+    pub touches: usize,
 }
 
 /// Chunks in two maps, one of which plays the disk. Never forgets unless told to.
@@ -170,6 +172,12 @@ impl ChunkStore for FakeStore {
 
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {
         Box::pin(async move { Some(self.look(key, len, false).await?.0) })
+    }
+
+    fn touch(&self, key: &ChunkKey) {
+        let mut inner = self.lock();
+        let there = inner.disk.contains_key(key);
+        inner.counts.touches += usize::from(there);
     }
 
     fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Estimate> {

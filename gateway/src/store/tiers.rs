@@ -143,6 +143,10 @@ impl ChunkStore for Tiers {
         })
     }
 
+    fn touch(&self, key: &ChunkKey) {
+        self.with_disk(key, |disk| disk.touch(key));
+    }
+
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
         if self.memory.contains(key) {
             return Some(Tier::Memory);

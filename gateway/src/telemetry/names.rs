@@ -386,7 +386,7 @@ pub const FUSE_PASSED_THROUGH: Metric = Metric {
 /// Objects laid out.
 pub const PASSTHROUGH_LAID_OUT: Metric = Metric {
     name: "passthrough_laid_out",
-    help: "Objects laid out as plain files, by result: done, uncached (a part has left the cache meanwhile), no_room, failed",
+    help: "Objects laid out as plain files, by result: done, gone (a part has left the cache, or the object has changed), no_room, failed",
 };
 /// Bytes of plain files.
 pub const PASSTHROUGH_BYTES: Metric = Metric {

@@ -10,6 +10,9 @@ use crate::plan::ByteSize;
 /// More threads than this wait for each other.
 const MOST_THREADS: u32 = 64;
 
+/// The smallest plain file.
+const LEAST_PLAIN: ByteSize = ByteSize(1 << 20);
+
 impl Check<'_, '_> {
     pub(super) fn mounts(&mut self, config: &Config) {
         let least = ByteSize(64 << 20);
@@ -72,6 +75,15 @@ impl Check<'_, '_> {
         let path = |key| KeyPath::of("passthrough", key);
         if config.passthrough.size.0 == 0 {
             return;
+        }
+        if config.passthrough.size < LEAST_PLAIN {
+            let message = format!("no file is smaller than {LEAST_PLAIN}; write 0 for none");
+            self.error(&path("size"), message);
+        }
+        let folder = config.passthrough.path.as_ref();
+        if let Some(folder) = folder.filter(|folder| !folder.is_absolute()) {
+            let shown = folder.display();
+            self.error(&path("path"), format!("`{shown}` is no absolute path"));
         }
         if config.passthrough_path().is_none() {
             let message = "there is no `cache.disk` to lay files out on; name a folder";

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use futures_util::StreamExt as _;
 use rustix::fs::OFlags;
+use tokio::task::spawn_blocking;
 
 use super::super::errno;
 use super::super::nodes::Node;
@@ -103,7 +104,8 @@ impl Paged {
 
 impl Drop for Paged {
     fn drop(&mut self) {
-        self.0.pages().close();
+        let lent = self.0.pages().close();
+        drop(lent);
     }
 }
 
@@ -292,7 +294,7 @@ impl Files {
     /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
     pub(super) fn drop_pages_later(&self, ino: u64) {
         if let Some(kernel) = self.kernel.get().cloned() {
-            tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
+            spawn_blocking(move || kernel.drop_pages(ino));
         }
     }
 
@@ -302,7 +304,7 @@ impl Files {
             return false;
         };
         // The kernel may wait for a page that is being read.
-        let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
+        let told = spawn_blocking(move || kernel.drop_pages(ino));
         let told = tokio::time::timeout(self.settings.deadline / 2, told);
         let told = async { told.await.map_err(|_| Errno::EIO) };
         matches!(self.until_stopped(told).await, Ok(Ok(true)))
@@ -327,6 +329,9 @@ impl Files {
             let wrote = handle.pen.as_ref().is_some_and(Pen::wrote);
             self.settle(&node, leaving, wrote).await;
             drop(handle);
+        } else if handle.lent.is_some() {
+            // The last one may close a large file.
+            drop(spawn_blocking(move || drop(handle)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the kernel is lent to read by itself, without a kernel.
 
-use crate::engine::backing::{Backings, Settings};
+use crate::engine::backing::{Backings, Settings, Under};
 
 use super::*;
 
@@ -17,11 +17,13 @@ async fn passing() -> (World, u64) {
                 size: 64 << 20,
                 min_free: 0,
             };
-            Access::Read(Some(Backings::start(engine, settings).expect("a folder")))
+            let sound = Box::new(|| Under::Sound);
+            let backings = Backings::start(engine, settings, sound);
+            Access::Read(Some(backings.expect("a folder")))
         },
     );
     let passthrough = world.files.passthrough.as_ref();
-    passthrough.expect("it has that").begin(true);
+    passthrough.expect("it has that").begin(true, true);
     world.bucket.put("p/file", vec![1; SIZE]);
     let ino = world.walk("file").await.ino.0;
     let (handle, _) = world.open(ino).await;
@@ -91,6 +93,8 @@ async fn all_handles_of_a_node_are_lent_the_same_or_nothing() {
     for handle in [third, fourth] {
         world.files.close(handle).await;
     }
+    // Plain files are closed behind the caller's back.
+    pass().await;
 
     let third = world.files.open(ino, direct, 0).await;
     let (third, _) = third.expect("it opens");
@@ -129,6 +133,7 @@ async fn a_kernel_that_refuses_is_asked_no_more() {
     for handle in [first, second] {
         world.files.close(handle).await;
     }
+    pass().await;
     let (third, _) = world.open(ino).await;
     assert!(world.files.lent(third).is_none());
     world.read_all(third).await;
