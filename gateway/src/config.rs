@@ -86,8 +86,8 @@ pub struct Config {
     /// Whole objects as plain files, which the kernel reads by itself for mounts that are not writable.
     ///
     /// An object that is read again, though it is cached whole, is laid out as a file, beside what the
-    /// cache has of it; then it is read as any local file is, and maps, without asking us. Linux 6.9, as
-    /// root. Nothing of ours stands between that file's disk and who reads it: no checksum, no `deadline`.
+    /// cache has of it; then it is read as any local file is, and maps, without asking us. Linux 6.9, with
+    /// CAP_SYS_ADMIN. Nothing of ours stands between that file's disk and who reads it: no checksum, no `deadline`.
     pub passthrough: Passthrough,
     /// A bucket behind the gateway.
     pub origin: Vec<Origin>,

@@ -255,6 +255,14 @@ async fn who_has_a_file_open_otherwise_is_not_disturbed() {
     })
     .await;
     assert_eq!(passing.passed_through().await, 0);
+    // The kernel tells of a close behind the program's back.
+    let closed = async {
+        let words = ["tidegate_fuse_open_files "];
+        while passing.mounted.gateway.metric(&words).await > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, closed).await.expect("nobody has it open");
     let path = passing.path("file");
     let late = blocking(move || {
         assert!(std::fs::read(&path).expect("read") == bytes);

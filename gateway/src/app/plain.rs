@@ -1,6 +1,7 @@
 //! Plain files that the kernel reads by itself, for mounts that are not writable (`[passthrough]`).
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -27,57 +28,71 @@ pub(super) async fn start(
     }
     let size = config.passthrough.size;
     tracing::info!(path = %folder.display(), %size, "passthrough");
-    let settings = Settings {
-        folder: folder.clone(),
-        size: size.0,
-        min_free: min_free(config, &folder),
-    };
-    let (engine, under) = (engine.clone(), under(&folder, tiering));
-    let started = tokio::task::spawn_blocking(move || Backings::start(&engine, settings, under));
+    let (disks, tiering) = (config.cache.disk.clone(), tiering.clone());
+    let (own, engine) = (config.passthrough.clone(), engine.clone());
+    let started = tokio::task::spawn_blocking(move || {
+        std::fs::create_dir_all(&folder)?;
+        let beside = beside(disks, &folder);
+        let settings = Settings {
+            min_free: min_free(&own, &beside),
+            size: size.0,
+            folder,
+        };
+        tell_of_room(&settings, &beside);
+        let paths = beside.into_iter().map(|disk| disk.path).collect();
+        Backings::start(&engine, settings, under(paths, tiering))
+    });
     let backings = started
         .await?
         .context("cannot lay files out in `passthrough.path`")?;
     backings.register(registry);
-    tell_of_room(config, &folder);
     Ok(Some(backings))
 }
 
-/// The cache disks that the folder lies on.
-fn beside<'a>(config: &'a Config, folder: &'a Path) -> impl Iterator<Item = &'a Disk> {
-    let disks = config.cache.disk.iter();
-    disks.filter(|disk| folder.starts_with(&disk.path))
+/// The cache disks that lie on the same file system as the folder, or that it lies in.
+fn beside(mut disks: Vec<Disk>, folder: &Path) -> Vec<Disk> {
+    let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
+    let own = device(folder);
+    disks.retain(|disk| {
+        folder.starts_with(&disk.path) || own.is_some() && device(&disk.path) == own
+    });
+    disks
 }
 
-/// What stays free; on a cache disk so much more than the cache leaves that plain files give way to it.
-fn min_free(config: &Config, folder: &Path) -> u64 {
-    let of_cache = beside(config, folder).map(|disk| disk.min_free.0);
-    let before = of_cache.max().unwrap_or(0).saturating_mul(3) / 2;
-    config.passthrough.min_free.0.max(before)
+/// What stays free; beside a cache so much more than that leaves that plain files give way to it.
+fn min_free(own: &config::Passthrough, beside: &[Disk]) -> u64 {
+    let of_cache = beside.iter().map(|disk| disk.min_free.0).max();
+    own.min_free
+        .0
+        .max(of_cache.unwrap_or(0).saturating_mul(3) / 2)
 }
 
-/// How the cache disk is that the folder lies on; a folder elsewhere is nobody's to judge.
-fn under(folder: &Path, tiering: &Arc<dyn Tiering>) -> Ask {
-    let (folder, tiering) = (folder.to_owned(), tiering.clone());
+/// How the cache disks are that lie there; a folder elsewhere is nobody's to judge.
+fn under(paths: Vec<PathBuf>, tiering: Arc<dyn Tiering>) -> Ask {
     Box::new(move || {
         let disks = tiering.report().disks;
-        let disk = disks.iter().find(|disk| folder.starts_with(&disk.path));
-        match disk.map_or("up", |disk| disk.state) {
-            "off" | "closed" => Under::Off,
-            "slow" | "demoted" => Under::Failing,
-            _ => Under::Sound,
+        let there = disks.iter().filter(|disk| paths.contains(&disk.path));
+        let states: Vec<_> = there.map(|disk| disk.state).collect();
+        let any = |of: &[&str]| states.iter().any(|state| of.contains(state));
+        if any(&["off", "closed"]) {
+            Under::Off
+        } else if any(&["slow", "demoted"]) {
+            Under::Failing
+        } else {
+            Under::Sound
         }
     })
 }
 
 /// Says where the file system can never have what it is to hold.
-fn tell_of_room(config: &Config, folder: &Path) {
-    let Ok(stat) = rustix::fs::statvfs(folder) else {
+fn tell_of_room(settings: &Settings, beside: &[Disk]) {
+    let Ok(stat) = rustix::fs::statvfs(&settings.folder) else {
         return;
     };
     let total = stat.f_blocks.saturating_mul(stat.f_frsize);
-    let (size, min_free) = (config.passthrough.size.0, min_free(config, folder));
-    let capacity: u64 = beside(config, folder).map(|disk| disk.capacity.0).sum();
-    let path = folder.display();
+    let capacity: u64 = beside.iter().map(|disk| disk.capacity.0).sum();
+    let (size, min_free) = (settings.size, settings.min_free);
+    let path = settings.folder.display();
     if min_free.saturating_add(LEAST) > total {
         tracing::warn!(%path, total, "`passthrough.min_free` is all there is: nothing is laid out");
     } else if capacity.saturating_add(size).saturating_add(min_free) > total {

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -26,20 +26,23 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use rustix::fs::FallocateFlags;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::core::Core;
 use super::watch::{Scope, Watch};
 use super::{Engine, Found, Object};
-use crate::plan::{ByteRange, OriginId};
+use crate::plan::{ByteRange, OriginId, VersionId};
 use crate::store::{ChunkKey, Entry};
 use crate::telemetry::names;
 
 mod shelf;
 
 pub use shelf::Backing;
-use shelf::{Leaving, Room, Shelf};
+use shelf::{Closer, Room, Shelf};
+
+/// The most files: each takes a descriptor.
+pub const MOST: usize = 1024;
 
 /// Smaller objects are not laid out: to open a plain file costs what it saves.
 pub const LEAST: u64 = 1 << 20;
@@ -97,13 +100,16 @@ struct Inner {
     core: Arc<Core>,
     settings: Settings,
     /// The file system that the folder is on.
-    device: u64,
+    device: AtomicU64,
     under: Ask,
     /// The disk is sound.
     lends: AtomicBool,
     shelf: Mutex<Shelf>,
+    closer: Closer,
     /// Who lays something out.
     turn: Arc<Semaphore>,
+    /// Who looks at the file system.
+    looks: Arc<Semaphore>,
     /// Until then nothing is laid out.
     pause: Mutex<Option<Instant>>,
     laid_out: Family<[(&'static str, &'static str); 1], Counter>,
@@ -141,17 +147,18 @@ impl Backings {
     /// # Errors
     /// The folder cannot be made, or no file can be made in it.
     pub fn start(engine: &Engine, settings: Settings, under: Ask) -> io::Result<Self> {
-        std::fs::create_dir_all(&settings.folder)?;
-        let device = tempfile::tempfile_in(&settings.folder)?.metadata()?.dev();
+        let device = device(&settings.folder)?;
         let core = engine.core.clone();
         let inner = Arc::new(Inner {
             core: core.clone(),
-            shelf: Mutex::new(Shelf::new(settings.size)),
+            shelf: Mutex::new(Shelf::new(settings.size, MOST)),
+            closer: Closer::start()?,
             settings,
-            device,
+            device: AtomicU64::new(device),
             lends: AtomicBool::new(under() == Under::Sound),
             under,
             turn: Arc::new(Semaphore::new(1)),
+            looks: Arc::new(Semaphore::new(1)),
             pause: Mutex::default(),
             laid_out: Family::default(),
         });
@@ -173,20 +180,11 @@ impl Backings {
         names::PASSTHROUGH_BYTES.register(registry, self.0.shelf().taken());
     }
 
-    /// The plain file of an object's version, if it is laid out, and the disk under it is sound. Now and
-    /// then its chunks count as used, for nobody reads them, and after a restart they are wanted.
+    /// The plain file of an object's version, if it is laid out, and the disk under it is sound.
     #[must_use]
     pub fn of(&self, object: &Object) -> Option<Arc<Backing>> {
-        let inner = &self.0;
-        if !inner.lends.load(Ordering::Relaxed) {
-            return None;
-        }
-        let (found, stale) = inner.shelf().take(object.id())?;
-        if stale {
-            let (core, object) = (inner.core.clone(), object.clone());
-            inner.core.spawn(async move { touch(&core, &object).await });
-        }
-        Some(found)
+        let found = self.0.shelf().take(object.id());
+        found.filter(|_| self.0.lends.load(Ordering::Relaxed))
     }
 
     /// Whether an object can be laid out, as far as can be told at once: it has the size for it, and its
@@ -227,7 +225,7 @@ impl Backings {
 
     /// Nobody can be lent anything: the files go.
     pub fn let_go(&self) {
-        self.0.let_go();
+        self.0.shelf().remove(|_| true);
     }
 }
 
@@ -239,11 +237,6 @@ impl Inner {
     fn pauses(&self) -> bool {
         let until = *self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| Instant::now() < until)
-    }
-
-    fn let_go(&self) {
-        let leaving = self.shelf().remove(|_| true);
-        drop(close(leaving));
     }
 
     fn told(&self, object: &Object, done: &Result<(), GivenUp>) {
@@ -275,7 +268,8 @@ impl Inner {
             return Err(GivenUp::Gone);
         }
         let (version, id) = (object.id(), object.pinned.id.clone());
-        self.shelf().put(version, id, Backing::new(file, room));
+        let backing = Backing::new(file, room, &self.closer);
+        self.shelf().put(version, id, backing);
         Ok(())
     }
 
@@ -302,23 +296,29 @@ impl Inner {
     /// Room for an object, which others leave for it if need be.
     async fn room(&self, object: &Object) -> Result<Room, GivenUp> {
         let size = object.version().size;
-        let admitted = self.shelf().admit(object.id(), size);
-        let (room, leaving) = admitted.ok_or(GivenUp::NoRoom)?;
-        let _ = close(leaving).await;
-        let folder = self.settings.folder.clone();
-        let free = blocking(move || free(&folder)).await?;
-        // What was just given back shows with the next look at the latest.
-        match free >= size.saturating_add(self.settings.min_free) {
+        let wanted = size.saturating_add(self.settings.min_free);
+        let lacking = wanted.saturating_sub(self.free().await?);
+        let room = self.shelf().admit(object.id(), size, lacking);
+        let room = room.ok_or(GivenUp::NoRoom)?;
+        self.closer.settled().await;
+        // It may be slow to tell, or somebody else took it.
+        match lacking == 0 || self.free().await? >= wanted {
             true => Ok(room),
             false => Err(GivenUp::NoRoom),
         }
+    }
+
+    async fn free(&self) -> io::Result<u64> {
+        let folder = self.settings.folder.clone();
+        blocking(move || free(&folder)).await
     }
 
     /// Copies an object from the tiers into a file. One chunk of it is in memory at a time.
     async fn copy(&self, object: &Object) -> Result<File, GivenUp> {
         let (version, size) = (object.id(), object.version().size);
         let (core, geometry) = (&self.core, self.core.geometry);
-        let (folder, device) = (self.settings.folder.clone(), self.device);
+        let folder = self.settings.folder.clone();
+        let device = self.device.load(Ordering::Relaxed);
         let mut file = blocking(move || create(&folder, device, size)).await?;
         let mut dirty = 0;
         for index in 0..geometry.count(size) {
@@ -356,11 +356,19 @@ impl Inner {
         if self.shelf().is_empty() {
             return;
         }
-        let folder = self.settings.folder.clone();
-        if let Ok(free) = blocking(move || free(&folder)).await {
+        if let Ok(free) = self.free().await {
             let lacking = self.settings.min_free.saturating_sub(free);
-            let leaving = self.shelf().give(lacking);
-            let _ = close(leaving).await;
+            self.shelf().give(lacking);
+            self.closer.settled().await;
+        }
+    }
+
+    /// The disk is on again, or another one in its place.
+    async fn begin_anew(&self) {
+        let folder = self.settings.folder.clone();
+        match blocking(move || device(&folder)).await {
+            Ok(device) => self.device.store(device, Ordering::Relaxed),
+            Err(error) => tracing::warn!(%error, "no files can be laid out there"),
         }
     }
 }
@@ -369,34 +377,55 @@ impl Watch for Inner {
     /// The next open could not find them, for a purge changes the version's identity; the space is
     /// free soon.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
-        let purged = self.shelf().remove(|id| {
+        self.shelf().remove(|id| {
             let covered = scope.covers(id.key.as_str());
             id.origin == origin && covered
         });
-        // A disk that hangs does not hold a purge up.
-        drop(close(purged));
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Looks at the disk and at the file system, for as long as there are files.
+/// Looks at the disk, and has the file system looked at, for as long as there are files. What the disk does
+/// is not waited for here.
 async fn keep_watch(inner: Weak<Inner>) {
+    let mut before = Under::Sound;
     loop {
         sleep(LOOK).await;
         let Some(inner) = inner.upgrade() else { return };
         let under = (inner.under)();
         inner.lends.store(under == Under::Sound, Ordering::Relaxed);
-        match under {
-            Under::Off => inner.let_go(),
-            Under::Sound | Under::Failing => inner.keep_free().await,
+        if under == Under::Off {
+            inner.shelf().remove(|_| true);
         }
+        let back = before == Under::Off && under != Under::Off;
+        before = under;
+        let Ok(look) = inner.looks.clone().try_acquire_owned() else {
+            continue;
+        };
+        let stale = inner.shelf().freshen();
+        let (core, stop) = (inner.core.clone(), inner.core.stop.clone());
+        core.spawn(async move {
+            let work = async {
+                if back {
+                    inner.begin_anew().await;
+                }
+                inner.keep_free().await;
+                for (version, size) in stale {
+                    touch(&inner.core, version, size).await;
+                }
+            };
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+            drop(look);
+        });
     }
 }
 
 /// What is lent is read without us: its chunks are used all the same.
-async fn touch(core: &Core, object: &Object) {
-    let version = object.id();
-    for index in 0..core.geometry.count(object.version().size) {
+async fn touch(core: &Core, version: VersionId, size: u64) {
+    for index in 0..core.geometry.count(size) {
         core.chunks.touch(&ChunkKey { version, index });
         if index % TURN == TURN - 1 {
             tokio::task::yield_now().await;
@@ -404,9 +433,10 @@ async fn touch(core: &Core, object: &Object) {
     }
 }
 
-/// Closes files, behind the caller's back unless he waits: a large one takes its time.
-fn close(leaving: Leaving) -> JoinHandle<()> {
-    spawn_blocking(move || drop(leaving))
+/// The file system that a folder is on, in which files can be made; it is made itself where it is missing.
+fn device(folder: &Path) -> io::Result<u64> {
+    std::fs::create_dir_all(folder)?;
+    Ok(tempfile::tempfile_in(folder)?.metadata()?.dev())
 }
 
 /// An empty file with room for `size` bytes; on this file system, for another may be mounted by now, or

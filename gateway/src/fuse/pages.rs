@@ -89,12 +89,9 @@ impl Pages {
 
     /// What the kernel is to read by itself for the handle that was just opened: what it reads for the
     /// others, or, where there are none, what is `offered`.
-    pub(super) fn lend(
-        &mut self,
-        offered: impl FnOnce() -> Option<Arc<Lent>>,
-    ) -> Option<Arc<Lent>> {
+    pub(super) fn lend(&mut self, offered: Option<Arc<Lent>>) -> Option<Arc<Lent>> {
         if self.handles == 1 && self.lent.is_none() {
-            self.lent = offered();
+            self.lent = offered;
         }
         self.lent.clone()
     }

@@ -94,11 +94,13 @@ impl Passthrough {
         suits.then(Reread::default)
     }
 
-    /// A handle is closed through which this was read.
-    pub(super) fn closed(&self, object: &Object, reread: &Reread) {
-        let read = reread.0.load(Ordering::Relaxed);
-        if read >= object.version().size / 2 {
-            self.backings.lay_out(object);
+    /// A handle is closed: one that was lent something, which was used until now, or one through which this
+    /// was read.
+    pub(super) fn closed(&self, object: &Object, reread: Option<&Reread>) {
+        match reread.map(|reread| reread.0.load(Ordering::Relaxed)) {
+            None => drop(self.backings.of(object)),
+            Some(read) if read >= object.version().size / 2 => self.backings.lay_out(object),
+            Some(_) => {}
         }
     }
 }

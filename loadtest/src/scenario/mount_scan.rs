@@ -31,6 +31,8 @@ const FILM: &str = "film.mkv";
 const PACE: f64 = 4e6;
 /// So many bytes of the film take about as long as the scan of one file.
 const FILM_FOR_ONE: u64 = 40_000;
+/// Ten seconds of it, however few files there are.
+const FILM_LEAST: u64 = 40_000_000;
 const SETTLED: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_millis(100);
 
@@ -48,7 +50,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     context.bucket.put_all(files.iter().cloned()).await?;
     let film = Pattern {
         seed: context.options.seed ^ 0xf11e,
-        len: count * FILM_FOR_ONE,
+        len: (count * FILM_FOR_ONE).max(FILM_LEAST),
     };
     context.bucket.put(FILM, film.all()).await?;
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;

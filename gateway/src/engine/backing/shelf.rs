@@ -6,39 +6,96 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::plan::{ObjectId, VersionId};
 
-/// The most files: each takes a descriptor.
-const MOST: usize = 1024;
-
 /// How many objects are remembered that were turned away.
 const REMEMBERED: usize = 4096;
 
-/// How often what is lent counts as used in the cache.
+/// How often what is used here counts as used in the cache.
 const FRESHENED: Duration = Duration::from_secs(600);
 
-/// The plain file of one version of an object: whole, and never changed.
+/// The plain file of one version of an object: whole, and never changed. It is closed behind the back of
+/// who drops it last: a large one takes its time, and a disk that hangs has no end.
 #[derive(Debug)]
 pub struct Backing {
-    file: File,
-    room: Room,
+    /// `None` while it is dropped.
+    held: Option<(File, Room)>,
+    bytes: u64,
+    closer: Closer,
 }
 
 impl Backing {
-    pub(super) fn new(file: File, room: Room) -> Self {
-        Self { file, room }
+    pub(super) fn new(file: File, room: Room, closer: &Closer) -> Self {
+        Self {
+            bytes: room.bytes,
+            held: Some((file, room)),
+            closer: closer.clone(),
+        }
     }
 
     /// The file.
+    ///
+    /// # Panics
+    /// Never: it is there until it is dropped.
     #[must_use]
     pub fn file(&self) -> &File {
-        &self.file
+        let (file, _) = self.held.as_ref().expect("it is not dropped");
+        file
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            // Without its thread it is closed right here.
+            let _ = self.closer.0.send(Closing::File(held));
+        }
+    }
+}
+
+/// Closes files on a thread of its own, one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Closer(Sender<Closing>);
+
+#[derive(Debug)]
+enum Closing {
+    File(#[expect(dead_code, reason = "dropped, not looked at")] (File, Room)),
+    Told(Sender<()>),
+}
+
+impl Closer {
+    pub(super) fn start() -> io::Result<Self> {
+        let (sender, files) = channel();
+        let run = move || {
+            for closing in files {
+                if let Closing::Told(told) = closing {
+                    let _ = told.send(());
+                }
+            }
+        };
+        // It ends with the last who could send it anything, and nobody waits for it.
+        drop(
+            std::thread::Builder::new()
+                .name("close".to_owned())
+                .spawn(run)?,
+        );
+        Ok(Self(sender))
+    }
+
+    /// Returns when everything is closed that was dropped before.
+    pub(super) async fn settled(&self) {
+        let (told, settled) = channel();
+        let _ = self.0.send(Closing::Told(told));
+        let _ = spawn_blocking(move || settled.recv()).await;
     }
 }
 
@@ -69,21 +126,21 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Files that leave the shelf. Closing one can take its time, and is not for who holds a lock.
-pub(super) type Leaving = Vec<Arc<Backing>>;
-
 #[derive(Debug)]
 struct Laid {
     id: ObjectId,
     backing: Arc<Backing>,
     used: u64,
-    freshened: Instant,
+    /// When its chunks counted as used last, and what `used` was then.
+    freshened: (Instant, u64),
 }
 
 /// All files. See the module's head.
 #[derive(Debug)]
 pub(super) struct Shelf {
     size: u64,
+    /// The most files: each takes a descriptor.
+    most: usize,
     taken: Gauge,
     laid: HashMap<VersionId, Laid>,
     /// Counts uses, and objects that were turned away.
@@ -92,10 +149,11 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// For `size` bytes at most.
-    pub(super) fn new(size: u64) -> Self {
+    /// For `size` bytes at most, in `most` files.
+    pub(super) fn new(size: u64, most: usize) -> Self {
         Self {
             size,
+            most,
             taken: Gauge::default(),
             laid: HashMap::new(),
             now: 0,
@@ -116,44 +174,52 @@ impl Shelf {
         self.laid.contains_key(&version)
     }
 
-    /// A version's file, which counts as a use; and whether it is time that its chunks do.
-    pub(super) fn take(&mut self, version: VersionId) -> Option<(Arc<Backing>, bool)> {
+    /// A version's file, which counts as a use.
+    pub(super) fn take(&mut self, version: VersionId) -> Option<Arc<Backing>> {
         self.now += 1;
         let laid = self.laid.get_mut(&version)?;
         laid.used = self.now;
-        let stale = laid.freshened.elapsed() >= FRESHENED;
-        if stale {
-            laid.freshened = Instant::now();
-        }
-        Some((laid.backing.clone(), stale))
+        Some(laid.backing.clone())
     }
 
-    /// Room for a version of so many bytes, and what leaves for it. `None`: too little may leave, which
-    /// is remembered.
-    pub(super) fn admit(&mut self, version: VersionId, bytes: u64) -> Option<(Room, Leaving)> {
+    /// Versions and sizes of what was used, or is open, and did not count as used in the cache for long.
+    /// Now it does.
+    pub(super) fn freshen(&mut self) -> Vec<(VersionId, u64)> {
+        let mut stale = Vec::new();
+        for (version, laid) in &mut self.laid {
+            let (when, used) = laid.freshened;
+            let in_use = laid.used > used || Arc::strong_count(&laid.backing) > 1;
+            if in_use && when.elapsed() >= FRESHENED {
+                laid.freshened = (Instant::now(), laid.used);
+                stale.push((*version, laid.backing.bytes));
+            }
+        }
+        stale
+    }
+
+    /// Room for a version of so many bytes, of which so many are lacking on the file system. What has to
+    /// leave for it does. `None`: too little may leave, so nothing does, which is remembered.
+    pub(super) fn admit(&mut self, version: VersionId, bytes: u64, lacking: u64) -> Option<Room> {
         self.now += 1;
         let since = self.turned_away.remove(&version).unwrap_or(0);
         let taken = u64::try_from(self.taken.get()).unwrap_or(0);
         let over = taken.saturating_add(bytes).saturating_sub(self.size);
-        let files = (self.laid.len() + 1).saturating_sub(MOST);
-        let idle = self.idle(since);
-        let mut freed = 0;
-        let leaving: Vec<_> = idle
-            .into_iter()
-            .enumerate()
-            .take_while(|(count, (_, bytes))| {
-                let enough = freed >= over && *count >= files;
-                freed += bytes;
-                !enough
-            })
-            .map(|(_, (version, _))| version)
-            .collect();
+        let over = over.max(lacking);
+        let files = (self.laid.len() + 1).saturating_sub(self.most);
+        let (mut freed, mut leaving) = (0, Vec::new());
+        for (version, bytes) in self.idle(since) {
+            if freed >= over && leaving.len() >= files {
+                break;
+            }
+            freed += bytes;
+            leaving.push(version);
+        }
         if freed < over || leaving.len() < files {
             self.turn_away(version);
             return None;
         }
-        let leaving = self.take_off(leaving);
-        Some((Room::take(&self.taken, bytes), leaving))
+        self.laid.retain(|version, _| !leaving.contains(version));
+        Some(Room::take(&self.taken, bytes))
     }
 
     fn turn_away(&mut self, version: VersionId) {
@@ -175,20 +241,20 @@ impl Shelf {
         let mut idle: Vec<_> = idle.collect();
         idle.sort_unstable_by_key(|(_, laid)| laid.used);
         idle.into_iter()
-            .map(|(version, laid)| (*version, laid.backing.room.bytes))
+            .map(|(version, laid)| (*version, laid.backing.bytes))
             .collect()
     }
 
     /// Takes off what nobody has open until so many bytes are free, as far as it goes.
-    pub(super) fn give(&mut self, bytes: u64) -> Leaving {
+    pub(super) fn give(&mut self, bytes: u64) {
         let mut freed = 0;
-        let leaving = self.idle(u64::MAX).into_iter().take_while(|(_, more)| {
-            let before = freed;
+        for (version, more) in self.idle(u64::MAX) {
+            if freed >= bytes {
+                return;
+            }
             freed += more;
-            before < bytes
-        });
-        let leaving = leaving.map(|(version, _)| version).collect();
-        self.take_off(leaving)
+            self.laid.remove(&version);
+        }
     }
 
     pub(super) fn put(&mut self, version: VersionId, id: ObjectId, backing: Backing) {
@@ -197,22 +263,14 @@ impl Shelf {
             id,
             backing: Arc::new(backing),
             used: self.now,
-            freshened: Instant::now(),
+            freshened: (Instant::now(), self.now),
         };
         self.laid.insert(version, laid);
     }
 
     /// Takes off the files of these objects, open or not.
-    pub(super) fn remove(&mut self, of: impl Fn(&ObjectId) -> bool) -> Leaving {
-        let removed = self.laid.extract_if(|_, laid| of(&laid.id));
-        removed.map(|(_, laid)| laid.backing).collect()
-    }
-
-    fn take_off(&mut self, versions: Vec<VersionId>) -> Leaving {
-        let laid = versions
-            .into_iter()
-            .filter_map(|version| self.laid.remove(&version));
-        laid.map(|laid| laid.backing).collect()
+    pub(super) fn remove(&mut self, of: impl Fn(&ObjectId) -> bool) {
+        self.laid.retain(|_, laid| !of(&laid.id));
     }
 }
 
@@ -221,86 +279,145 @@ mod tests {
     use super::*;
     use crate::plan::{ObjectKey, OriginId};
 
-    /// Whether there was room for it.
-    fn lay(shelf: &mut Shelf, version: u128, bytes: u64) -> bool {
-        let Some((room, leaving)) = shelf.admit(VersionId(version), bytes) else {
+    const MOST: usize = 8;
+
+    fn shelf(size: u64) -> (Shelf, Closer) {
+        (Shelf::new(size, MOST), Closer::start().expect("a thread"))
+    }
+
+    /// Whether there was room for it, of which so much is lacking on the file system.
+    async fn lay_lacking(
+        (shelf, closer): &mut (Shelf, Closer),
+        version: u128,
+        bytes: u64,
+        lacking: u64,
+    ) -> bool {
+        let Some(room) = shelf.admit(VersionId(version), bytes, lacking) else {
             return false;
         };
-        drop(leaving);
+        closer.settled().await;
         let id = ObjectId {
             origin: OriginId(1),
             key: ObjectKey::new(&version.to_string()).expect("a key"),
         };
         let file = tempfile::tempfile().expect("a file");
-        shelf.put(VersionId(version), id, Backing::new(file, room));
+        shelf.put(VersionId(version), id, Backing::new(file, room, closer));
         true
     }
 
-    fn used(shelf: &mut Shelf, version: u128) -> bool {
-        shelf.take(VersionId(version)).is_some()
+    async fn lay(shelf: &mut (Shelf, Closer), version: u128, bytes: u64) -> bool {
+        lay_lacking(shelf, version, bytes, 0).await
     }
 
-    #[test]
-    fn what_was_not_used_since_somebody_was_turned_away_makes_room() {
-        let mut shelf = Shelf::new(30);
-        assert!((1..=3).all(|version| lay(&mut shelf, version, 10)));
-        assert!(!lay(&mut shelf, 4, 10), "all of them were used since");
+    fn used(shelf: &mut (Shelf, Closer), version: u128) -> bool {
+        shelf.0.take(VersionId(version)).is_some()
+    }
+
+    fn has(shelf: &(Shelf, Closer), version: u128) -> bool {
+        shelf.0.has(VersionId(version))
+    }
+
+    #[tokio::test]
+    async fn what_was_not_used_since_somebody_was_turned_away_makes_room() {
+        let mut shelf = shelf(30);
+        for version in 1..=3 {
+            assert!(lay(&mut shelf, version, 10).await);
+        }
+        assert!(!lay(&mut shelf, 4, 10).await, "all of them were used since");
         assert!(used(&mut shelf, 1) && used(&mut shelf, 3));
-        assert!(lay(&mut shelf, 4, 10), "the second was not");
-        assert!(!shelf.has(VersionId(2)) && shelf.has(VersionId(4)));
-        assert!(!lay(&mut shelf, 5, 20));
+        assert!(lay(&mut shelf, 4, 10).await, "the second was not");
+        assert!(!has(&shelf, 2) && has(&shelf, 4));
+        assert!(!lay(&mut shelf, 5, 20).await);
         assert!(used(&mut shelf, 4));
-        assert!(lay(&mut shelf, 5, 20), "two make room for one");
-        assert_eq!(shelf.taken.get(), 30);
-        assert!(!shelf.has(VersionId(1)) && !shelf.has(VersionId(3)));
+        assert!(lay(&mut shelf, 5, 20).await, "two make room for one");
+        assert_eq!(shelf.0.taken.get(), 30);
+        assert!(!has(&shelf, 1) && !has(&shelf, 3));
     }
 
-    #[test]
-    fn what_is_read_in_turns_and_does_not_fit_is_hit_in_part() {
-        let mut shelf = Shelf::new(30);
+    #[tokio::test]
+    async fn a_file_system_that_is_full_is_no_other_than_a_full_shelf() {
+        let mut shelf = shelf(1000);
+        assert!(lay(&mut shelf, 1, 10).await && lay(&mut shelf, 2, 10).await);
+        assert!(!lay_lacking(&mut shelf, 3, 10, 5).await, "it is remembered");
+        assert!(used(&mut shelf, 2));
+        assert!(lay_lacking(&mut shelf, 3, 10, 5).await);
+        assert!(!has(&shelf, 1) && has(&shelf, 2));
+        assert!(!lay_lacking(&mut shelf, 4, 10, 50).await);
+        assert!(!lay_lacking(&mut shelf, 4, 10, 50).await);
+        assert!(has(&shelf, 2) && has(&shelf, 3), "nobody left for nothing");
+    }
+
+    #[tokio::test]
+    async fn what_is_read_in_turns_and_does_not_fit_is_hit_in_part() {
+        let mut shelf = shelf(30);
         let mut hits = 0;
         for turn in 0..10 {
             for version in 0..9 {
                 let hit = used(&mut shelf, version);
                 hits += u32::from(hit && turn > 0);
                 if !hit {
-                    lay(&mut shelf, version, 10);
+                    lay(&mut shelf, version, 10).await;
                 }
             }
         }
         assert_eq!(hits, 9 * 3, "three of nine each time");
     }
 
-    #[test]
-    fn what_is_open_makes_no_room_and_takes_it_until_it_is_closed() {
-        let mut shelf = Shelf::new(10);
-        assert!(lay(&mut shelf, 1, 10));
-        let open = shelf.take(VersionId(1));
-        assert!(!lay(&mut shelf, 2, 10) && !lay(&mut shelf, 2, 10));
-        assert!(shelf.give(1).is_empty());
-        assert!(shelf.remove(|id| id.key.as_str() == "other").is_empty());
-        assert_eq!(shelf.remove(|id| id.key.as_str() == "1").len(), 1);
-        assert!(shelf.is_empty() && !lay(&mut shelf, 2, 10));
+    #[tokio::test]
+    async fn what_is_open_makes_no_room_and_takes_it_until_it_is_closed() {
+        let mut shelf = shelf(10);
+        assert!(lay(&mut shelf, 1, 10).await);
+        let open = shelf.0.take(VersionId(1));
+        assert!(!lay(&mut shelf, 2, 10).await && !lay(&mut shelf, 2, 10).await);
+        shelf.0.give(1);
+        shelf.0.remove(|id| id.key.as_str() == "other");
+        assert!(has(&shelf, 1));
+        shelf.0.remove(|id| id.key.as_str() == "1");
+        shelf.1.settled().await;
+        assert!(shelf.0.is_empty() && !lay(&mut shelf, 2, 10).await);
         drop(open);
-        assert!(lay(&mut shelf, 2, 10));
-        assert_eq!(shelf.give(1).len(), 1);
-        assert_eq!(shelf.taken.get(), 0);
+        shelf.1.settled().await;
+        assert!(lay(&mut shelf, 2, 10).await);
+        shelf.0.give(1);
+        shelf.1.settled().await;
+        assert_eq!(shelf.0.taken.get(), 0);
     }
 
-    #[test]
-    fn there_are_no_more_files_than_may_be() {
-        let mut shelf = Shelf::new(u64::MAX);
+    #[tokio::test]
+    async fn there_are_no_more_files_than_may_be() {
+        let mut shelf = shelf(u64::MAX);
         for version in 0..MOST as u128 {
-            assert!(lay(&mut shelf, version, 1));
+            assert!(lay(&mut shelf, version, 1).await);
         }
         let next = MOST as u128;
-        assert!(!lay(&mut shelf, next, 1));
-        assert!(lay(&mut shelf, next, 1), "the first was not used since");
-        assert!(!shelf.has(VersionId(0)) && shelf.has(VersionId(1)));
+        assert!(!lay(&mut shelf, next, 1).await);
+        assert!(
+            lay(&mut shelf, next, 1).await,
+            "the first was not used since"
+        );
+        assert!(!has(&shelf, 0) && has(&shelf, 1));
         // Who was turned away is remembered, and not for ever.
         for version in 0..2 * REMEMBERED as u128 {
-            assert!(used(&mut shelf, next) && !lay(&mut shelf, 1 << 64 | version, u64::MAX));
+            assert!(!lay(&mut shelf, 1 << 64 | version, u64::MAX).await);
         }
-        assert_eq!(shelf.turned_away.len(), REMEMBERED);
+        assert_eq!(shelf.0.turned_away.len(), REMEMBERED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_used_or_open_counts_for_the_cache_now_and_then() {
+        let mut shelf = shelf(30);
+        assert!(lay(&mut shelf, 1, 10).await && lay(&mut shelf, 2, 10).await);
+        let open = shelf.0.take(VersionId(1)).expect("there");
+        assert!(shelf.0.freshen().is_empty(), "they were just read");
+        for _ in 0..2 {
+            tokio::time::advance(FRESHENED).await;
+            assert_eq!(shelf.0.freshen(), [(VersionId(1), 10)]);
+            assert!(shelf.0.freshen().is_empty());
+        }
+        drop(open);
+        tokio::time::advance(FRESHENED).await;
+        assert!(shelf.0.freshen().is_empty());
+        assert!(used(&mut shelf, 2));
+        assert_eq!(shelf.0.freshen(), [(VersionId(2), 10)]);
     }
 }

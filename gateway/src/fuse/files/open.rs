@@ -8,7 +8,6 @@ use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use futures_util::StreamExt as _;
 use rustix::fs::OFlags;
-use tokio::task::spawn_blocking;
 
 use super::super::errno;
 use super::super::nodes::Node;
@@ -218,10 +217,9 @@ impl Files {
         let (Some(passthrough), Some(object)) = (&self.passthrough, &handle.object) else {
             return false;
         };
-        let mut pages = handle.share.node.pages();
-        let offered = || passthrough.of(object).filter(|_| !past);
-        handle.lent = pages.lend(offered);
-        drop(pages);
+        // Also where it is not needed: that somebody opens it counts as a use.
+        let offered = passthrough.of(object).filter(|_| !past);
+        handle.lent = handle.share.node.pages().lend(offered);
         if handle.lent.is_none() && !past {
             handle.reread = passthrough.count(object);
         }
@@ -294,7 +292,7 @@ impl Files {
     /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
     pub(super) fn drop_pages_later(&self, ino: u64) {
         if let Some(kernel) = self.kernel.get().cloned() {
-            spawn_blocking(move || kernel.drop_pages(ino));
+            tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
         }
     }
 
@@ -304,7 +302,7 @@ impl Files {
             return false;
         };
         // The kernel may wait for a page that is being read.
-        let told = spawn_blocking(move || kernel.drop_pages(ino));
+        let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
         let told = tokio::time::timeout(self.settings.deadline / 2, told);
         let told = async { told.await.map_err(|_| Errno::EIO) };
         matches!(self.until_stopped(told).await, Ok(Ok(true)))
@@ -317,10 +315,8 @@ impl Files {
             return;
         };
         self.metrics.handles.dec();
-        if let (Some(passthrough), Some(object), Some(reread)) =
-            (&self.passthrough, &handle.object, &handle.reread)
-        {
-            passthrough.closed(object, reread);
+        if let (Some(passthrough), Some(object)) = (&self.passthrough, &handle.object) {
+            passthrough.closed(object, handle.reread.as_ref());
         }
         if self.is_writable() {
             let node = handle.share.node.clone();
@@ -329,9 +325,6 @@ impl Files {
             let wrote = handle.pen.as_ref().is_some_and(Pen::wrote);
             self.settle(&node, leaving, wrote).await;
             drop(handle);
-        } else if handle.lent.is_some() {
-            // The last one may close a large file.
-            drop(spawn_blocking(move || drop(handle)));
         }
     }
 
