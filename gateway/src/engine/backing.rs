@@ -262,13 +262,12 @@ impl Inner {
             return Err(GivenUp::Gone);
         }
         let room = self.room(object).await?;
-        let file = self.copy(object).await?;
+        let backing = self.copy(object, room).await?;
         // Else it would be nobody's, and stand in the way of others.
         if !self.is_current(object).await {
             return Err(GivenUp::Gone);
         }
         let (version, id) = (object.id(), object.pinned.id.clone());
-        let backing = Backing::new(file, room, &self.closer);
         self.shelf().put(version, id, backing);
         Ok(())
     }
@@ -314,12 +313,14 @@ impl Inner {
     }
 
     /// Copies an object from the tiers into a file. One chunk of it is in memory at a time.
-    async fn copy(&self, object: &Object) -> Result<File, GivenUp> {
+    async fn copy(&self, object: &Object, room: Room) -> Result<Backing, GivenUp> {
         let (version, size) = (object.id(), object.version().size);
         let (core, geometry) = (&self.core, self.core.geometry);
         let folder = self.settings.folder.clone();
         let device = self.device.load(Ordering::Relaxed);
-        let mut file = blocking(move || create(&folder, device, size)).await?;
+        let file = blocking(move || create(&folder, device, size)).await?;
+        // From here on it is closed elsewhere, also where it is given up half way.
+        let mut backing = Backing::new(file, room, &self.closer);
         let mut dirty = 0;
         for index in 0..geometry.count(size) {
             let (key, range) = (ChunkKey { version, index }, geometry.bytes(index, size));
@@ -329,12 +330,12 @@ impl Inner {
             let chunk = chunk.ok_or(GivenUp::Gone)?;
             dirty += range.len();
             let settle = dirty >= DIRTY || range.end == size;
-            file = blocking(move || write(file, range.start, &chunk, settle)).await?;
+            backing = blocking(move || write(backing, range.start, &chunk, settle)).await?;
             if settle {
                 dirty = 0;
             }
         }
-        Ok(file)
+        Ok(backing)
     }
 
     /// Waits while others read the disk that a chunk lies on, for bounded time.
@@ -388,20 +389,21 @@ impl Watch for Inner {
 /// Looks at the disk, and has the file system looked at, for as long as there are files. What the disk does
 /// is not waited for here.
 async fn keep_watch(inner: Weak<Inner>) {
-    let mut before = Under::Sound;
+    let mut was_off = false;
     loop {
         sleep(LOOK).await;
         let Some(inner) = inner.upgrade() else { return };
         let under = (inner.under)();
         inner.lends.store(under == Under::Sound, Ordering::Relaxed);
         if under == Under::Off {
+            was_off = true;
             inner.shelf().remove(|_| true);
+            continue;
         }
-        let back = before == Under::Off && under != Under::Off;
-        before = under;
         let Ok(look) = inner.looks.clone().try_acquire_owned() else {
             continue;
         };
+        let back = std::mem::take(&mut was_off);
         let stale = inner.shelf().freshen();
         let (core, stop) = (inner.core.clone(), inner.core.stop.clone());
         core.spawn(async move {
@@ -454,12 +456,12 @@ fn create(folder: &Path, device: u64, size: u64) -> io::Result<File> {
 }
 
 /// `settle`: waits until everything is on the disk, so that the kernel can let go of it at any time.
-fn write(file: File, at: u64, bytes: &Bytes, settle: bool) -> io::Result<File> {
-    file.write_all_at(bytes, at)?;
+fn write(backing: Backing, at: u64, bytes: &Bytes, settle: bool) -> io::Result<Backing> {
+    backing.file().write_all_at(bytes, at)?;
     if settle {
-        file.sync_data()?;
+        backing.file().sync_data()?;
     }
-    Ok(file)
+    Ok(backing)
 }
 
 fn free(folder: &Path) -> io::Result<u64> {
