@@ -9,7 +9,8 @@ use prometheus_client::registry::Registry;
 
 use crate::config::{self, Config, Disk};
 use crate::engine::Engine;
-use crate::engine::backing::{Ask, Backings, LEAST, Settings, Under};
+use crate::engine::backing::{Ask, Backings, Settings, Under};
+use crate::plan::admission::LEAST_PLAIN;
 use crate::store::Tiering;
 
 /// What mounts lend to the kernel; `None` where none is wanted, or no mount can.
@@ -93,7 +94,7 @@ fn tell_of_room(settings: &Settings, beside: &[Disk]) {
     let capacity: u64 = beside.iter().map(|disk| disk.capacity.0).sum();
     let (size, min_free) = (settings.size, settings.min_free);
     let path = settings.folder.display();
-    if min_free.saturating_add(LEAST) > total {
+    if min_free.saturating_add(LEAST_PLAIN) > total {
         tracing::warn!(%path, total, "`passthrough.min_free` is all there is: nothing is laid out");
     } else if capacity.saturating_add(size).saturating_add(min_free) > total {
         tracing::warn!(

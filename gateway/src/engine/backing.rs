@@ -32,7 +32,8 @@ use tokio::time::{Instant, sleep};
 use super::core::Core;
 use super::watch::{Scope, Watch};
 use super::{Engine, Found, Object};
-use crate::plan::{ByteRange, OriginId, VersionId};
+use crate::plan::admission::LEAST_PLAIN;
+use crate::plan::{ByteRange, OriginId};
 use crate::store::{ChunkKey, Entry};
 use crate::telemetry::names;
 
@@ -43,9 +44,6 @@ use shelf::{Closer, Room, Shelf};
 
 /// The most files: each takes a descriptor.
 pub const MOST: usize = 1024;
-
-/// Smaller objects are not laid out: to open a plain file costs what it saves.
-pub const LEAST: u64 = 1 << 20;
 
 /// How much of an object's beginning and end says whether it is cached, when it is opened.
 const ENDS: u64 = 16 << 20;
@@ -62,9 +60,6 @@ const LOOK: Duration = Duration::from_secs(1);
 /// While somebody reads a chunk's disk its copying waits, so long at a time and so often.
 const GIVE_WAY: Duration = Duration::from_millis(20);
 const GIVES_WAY: u32 = 50;
-
-/// So many chunks are looked at before others have their turn.
-const TURN: u32 = 4096;
 
 /// Where plain files lie, and how much they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +192,7 @@ impl Backings {
             ByteRange::new(size.saturating_sub(ENDS), size),
         ];
         let cached = |range| matches!(object.locate(range), Found::All(_));
-        (LEAST..=self.0.settings.size).contains(&size) && ends.into_iter().all(cached)
+        (LEAST_PLAIN..=self.0.settings.size).contains(&size) && ends.into_iter().all(cached)
     }
 
     /// Lays an object out in the background, if it suits, and nothing else is being laid out.
@@ -280,16 +275,14 @@ impl Inner {
 
     async fn is_cached(&self, object: &Object) -> bool {
         let (core, version) = (&self.core, object.id());
-        for index in 0..core.geometry.count(object.version().size) {
+        let mut cached = true;
+        core.each_chunk(object.version().size, |index| {
             let held = core.chunks.held(&ChunkKey { version, index });
-            if !held.memory && !held.disk {
-                return false;
-            }
-            if index % TURN == TURN - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
-        true
+            cached = held.memory || held.disk;
+            cached
+        })
+        .await;
+        cached
     }
 
     /// Room for an object, which others leave for it if need be.
@@ -412,8 +405,13 @@ async fn keep_watch(inner: Weak<Inner>) {
                     inner.begin_anew().await;
                 }
                 inner.keep_free().await;
+                // What is lent is read without us: its chunks are used all the same.
                 for (version, size) in stale {
-                    touch(&inner.core, version, size).await;
+                    let touch = |index| {
+                        inner.core.chunks.touch(&ChunkKey { version, index });
+                        true
+                    };
+                    inner.core.each_chunk(size, touch).await;
                 }
             };
             tokio::select! {
@@ -422,16 +420,6 @@ async fn keep_watch(inner: Weak<Inner>) {
             }
             drop(look);
         });
-    }
-}
-
-/// What is lent is read without us: its chunks are used all the same.
-async fn touch(core: &Core, version: VersionId, size: u64) {
-    for index in 0..core.geometry.count(size) {
-        core.chunks.touch(&ChunkKey { version, index });
-        if index % TURN == TURN - 1 {
-            tokio::task::yield_now().await;
-        }
     }
 }
 

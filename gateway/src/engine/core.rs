@@ -129,6 +129,19 @@ impl Core {
         }
     }
 
+    /// Looks at the chunks of an object in turn, by their numbers, until `look` says that it has seen enough;
+    /// others have their turn now and then.
+    pub(super) async fn each_chunk(&self, size: u64, mut look: impl FnMut(u32) -> bool) {
+        for index in 0..self.geometry.count(size) {
+            if !look(index) {
+                return;
+            }
+            if index % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         (self.clock)()
     }
@@ -159,6 +172,9 @@ impl Core {
             .expect("no code panics while it holds this lock")
     }
 }
+
+/// How many chunks are looked at before others have their turn.
+const TURN: u32 = 4096;
 
 /// Fingerprints of chunks seen once: 64 Ki of them take 512 KiB and cover 16 GiB of recent fetches.
 const SECOND_USE_SLOTS: usize = 1 << 16;

@@ -15,9 +15,6 @@ use crate::store::{ChunkKey, Entry, Held, Record};
 /// chunks.
 const LISTED: usize = 10_000;
 
-/// How many chunks are looked up before others have their turn.
-const TURN: u32 = 4096;
-
 /// What is known of a key.
 #[derive(Debug, Clone)]
 pub enum Stat {
@@ -103,7 +100,7 @@ impl Engine {
             pinned: 0,
         };
         let mut run: Option<Run> = None;
-        for index in 0..self.core.geometry.count(size) {
+        let look = |index| {
             let held = self.core.chunks.held(&ChunkKey {
                 version: record.id,
                 index,
@@ -113,10 +110,9 @@ impl Engine {
                 Some(run) if run.held == held => run.range.end = range.end,
                 _ => present.take(run.replace(Run { range, held })),
             }
-            if index % TURN == TURN - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
+            true
+        };
+        self.core.each_chunk(size, look).await;
         present.take(run);
         present
     }

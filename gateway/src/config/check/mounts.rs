@@ -1,17 +1,15 @@
 //! Mounts: where they are, and which route they show.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Mount};
 use super::Check;
 use crate::plan::ByteSize;
+use crate::plan::admission::LEAST_PLAIN;
 
 /// More threads than this wait for each other.
 const MOST_THREADS: u32 = 64;
-
-/// The smallest plain file.
-const LEAST_PLAIN: ByteSize = ByteSize(1 << 20);
 
 impl Check<'_, '_> {
     pub(super) fn mounts(&mut self, config: &Config) {
@@ -48,14 +46,18 @@ impl Check<'_, '_> {
         if !self.document.has(&path) {
             return;
         }
-        if !mount.path.is_absolute() {
-            let shown = mount.path.display();
-            self.error(&path, format!("`{shown}` is no absolute path"));
-        }
+        self.absolute(&path, &mount.path);
         let earlier = &config.mount[..index];
         if let Some(first) = earlier.iter().position(|one| one.path == mount.path) {
             let message = format!("the same folder as `mount[{first}]`");
             self.error(&path, message);
+        }
+    }
+
+    fn absolute(&mut self, path: &KeyPath, folder: &Path) {
+        if !folder.is_absolute() {
+            let shown = folder.display();
+            self.error(path, format!("`{shown}` is no absolute path"));
         }
     }
 
@@ -76,14 +78,13 @@ impl Check<'_, '_> {
         if config.passthrough.size.0 == 0 {
             return;
         }
-        if config.passthrough.size < LEAST_PLAIN {
-            let message = format!("no file is smaller than {LEAST_PLAIN}; write 0 for none");
+        let least = ByteSize(LEAST_PLAIN);
+        if config.passthrough.size < least {
+            let message = format!("no file is smaller than {least}; write 0 for none");
             self.error(&path("size"), message);
         }
-        let folder = config.passthrough.path.as_ref();
-        if let Some(folder) = folder.filter(|folder| !folder.is_absolute()) {
-            let shown = folder.display();
-            self.error(&path("path"), format!("`{shown}` is no absolute path"));
+        if let Some(folder) = &config.passthrough.path {
+            self.absolute(&path("path"), folder);
         }
         if config.passthrough_path().is_none() {
             let message = "there is no `cache.disk` to lay files out on; name a folder";
