@@ -17,6 +17,7 @@ pub(crate) mod direct;
 mod disk;
 mod memory;
 mod metrics;
+pub(crate) mod space;
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,13 +3,12 @@
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use http::Method;
 use tidegate::origin::fake::Fault;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,22 +27,19 @@ mod minio;
 mod mount;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "support/reading.rs"]
+mod reading;
 
 use bucket::Bucket;
 use fake_s3::FakeS3;
-use gateway::ask;
 use minio::Minio;
-use mount::{Folder, Mounted, TOKEN, blocking, origin, run_in};
+use mount::{Folder, Mounted, blocking, origin, run_in};
+use reading::{all, copied_by_the_kernel, sample};
 
 const MIB: usize = 1 << 20;
 
 /// Longer than anything here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(60);
-
-fn sample(seed: usize, size: usize) -> Vec<u8> {
-    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ seed) as u8;
-    (0..size).map(byte).collect()
-}
 
 /// A second of silence that ffprobe knows for what it is (WAVE, "canonical" header).
 fn wave() -> Vec<u8> {
@@ -275,12 +271,6 @@ async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
     let mounted = Mounted::start(&store.settings(), STRICT).await;
     let path = mounted.path("file");
     let open = |path: &Path| File::open(path).expect("it opens");
-    let all = |file: &mut File| {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0)).expect("a file");
-        file.read_to_end(&mut bytes).expect("read");
-        bytes
-    };
     let bucket = store.bucket.clone();
     blocking(move || {
         let mut old = open(&path);
@@ -320,25 +310,19 @@ async fn what_the_kernel_copies_is_of_one_version() {
     let (path, bucket) = (mounted.path("file"), store.bucket.clone());
     blocking(move || {
         let open = || File::open(&path).expect("it opens");
-        let copied = |from: &File| {
-            let mut to = tempfile::tempfile().expect("a file");
-            let mut at = 0;
-            while rustix::fs::sendfile(&to, from, Some(&mut at), SIZE * 2).expect("copied") > 0 {}
-            let mut bytes = Vec::new();
-            to.seek(SeekFrom::Start(0)).expect("a file");
-            to.read_to_end(&mut bytes).expect("read");
-            bytes
-        };
         let old = open();
         // Half of it is in the pages.
         let mut half = vec![0; SIZE / 2];
         (&old).read_exact(&mut half).expect("read");
-        assert!(copied(&old) == vec![b'1'; SIZE]);
+        assert!(copied_by_the_kernel(&old) == vec![b'1'; SIZE]);
         for (byte, size) in [(b'2', SIZE + 50_000), (b'3', SIZE - 100_000), (b'4', SIZE)] {
             bucket.put("file", vec![byte; size]);
-            let new = copied(&open());
+            let new = copied_by_the_kernel(&open());
             assert!(new == vec![byte; size], "{}: {}", byte as char, new.len());
-            assert!(copied(&old) == vec![b'1'; SIZE], "the old one changed");
+            assert!(
+                copied_by_the_kernel(&old) == vec![b'1'; SIZE],
+                "the old one changed"
+            );
         }
     })
     .await;
@@ -413,21 +397,18 @@ async fn purges_are_seen_at_once() {
     let store = FakeS3::start().await;
     store.bucket.put("f/file", "old");
     let mounted = Mounted::start(&store.settings(), "").await;
-    let purge = async |path: &str| {
-        let bearer = format!("Bearer {TOKEN}");
-        let path = format!("/purge?path={path}");
-        let headers = [("authorization", bearer.as_str())];
-        let done = ask(mounted.gateway.admin, Method::POST, &path, &headers).await;
+    let purge = async |key: &str| {
+        let done = mounted.purge(key).await;
         assert_eq!(done.status, 200, "{}", done.text());
     };
     assert_eq!(mounted.says(&["cat", "f/file"]).await, "old");
     store.bucket.put("f/file", "a new one");
     assert_eq!(mounted.says(&["cat", "f/file"]).await, "old");
-    purge("/f/file").await;
+    purge("f/file").await;
     assert_eq!(mounted.says(&["cat", "f/file"]).await, "a new one");
     assert_eq!(mounted.says(&["stat", "-c", "%s", "f/file"]).await, "9\n");
     store.bucket.delete("f/file");
-    purge("/f/file").await;
+    purge("f/file").await;
     assert!(!mounted.run(&["cat", "f/file"]).await.status.success());
     mounted.gateway.stop().await;
 }

@@ -3,7 +3,7 @@
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,21 +21,19 @@ mod fake_s3;
 mod gateway;
 #[path = "support/mount.rs"]
 mod mount;
+#[path = "support/reading.rs"]
+mod reading;
 
 use fake_s3::FakeS3;
-use gateway::{ask, send};
+use gateway::send;
 use mount::{Mounted, TOKEN, blocking};
+use reading::{all, copied_by_the_kernel, sample};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 2 * MIB + 4321;
 
 /// Longer than anything here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(60);
-
-fn sample(seed: usize, size: usize) -> Vec<u8> {
-    let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ seed) as u8;
-    (0..size).map(byte).collect()
-}
 
 /// A mount with a disk, on which objects are laid out.
 struct Passing {
@@ -111,10 +109,7 @@ impl Passing {
     }
 
     async fn purge(&self, key: &str) {
-        let bearer = format!("Bearer {TOKEN}");
-        let headers = [("authorization", bearer.as_str())];
-        let path = format!("/purge?path=/{key}");
-        let done = ask(self.mounted.gateway.admin, Method::POST, &path, &headers).await;
+        let done = self.mounted.purge(key).await;
         assert_eq!(done.status, 200, "{}", done.text());
     }
 }
@@ -127,20 +122,6 @@ fn read_past_pages(path: &Path) -> Vec<u8> {
     file.read_to_end(&mut bytes).expect("read");
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advised");
     bytes
-}
-
-fn all(file: &mut File) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).expect("a file");
-    file.read_to_end(&mut bytes).expect("read");
-    bytes
-}
-
-fn copied_by_the_kernel(from: &File) -> Vec<u8> {
-    let mut to = tempfile::tempfile().expect("a file");
-    let mut at = 0;
-    while rustix::fs::sendfile(&to, from, Some(&mut at), SIZE * 2).expect("copied") > 0 {}
-    all(&mut to)
 }
 
 #[tokio::test(flavor = "multi_thread")]

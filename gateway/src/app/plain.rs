@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::engine::backing::{Ask, Backings, Settings, Under};
 use crate::plan::admission::LEAST_PLAIN;
 use crate::store::Tiering;
+use crate::store::space::Space;
 
 /// What mounts lend to the kernel; `None` where none is wanted, or no mount can.
 pub(super) async fn start(
@@ -87,10 +88,9 @@ fn under(paths: Vec<PathBuf>, tiering: Arc<dyn Tiering>) -> Ask {
 
 /// Says where the file system can never have what it is to hold.
 fn tell_of_room(settings: &Settings, beside: &[Disk]) {
-    let Ok(stat) = rustix::fs::statvfs(&settings.folder) else {
+    let Ok(Space { total, .. }) = Space::of(&settings.folder) else {
         return;
     };
-    let total = stat.f_blocks.saturating_mul(stat.f_frsize);
     let capacity: u64 = beside.iter().map(|disk| disk.capacity.0).sum();
     let (size, min_free) = (settings.size, settings.min_free);
     let path = settings.folder.display();

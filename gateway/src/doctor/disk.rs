@@ -13,6 +13,7 @@ use super::{Options, Progress};
 use crate::config;
 use crate::plan::ByteSize;
 use crate::plan::diagnosis::Disk;
+use crate::store::space::Space;
 
 /// Blocks in sequence.
 const BLOCK: u64 = 1 << 20;
@@ -37,7 +38,8 @@ pub(super) async fn measure(
     progress: &mut Progress,
 ) -> anyhow::Result<Disk> {
     let folder = existing(&asked.path)?;
-    let space = Space::of(folder)?;
+    let space = Space::of(folder);
+    let space = space.with_context(|| format!("cannot ask how full {folder:?} is"))?;
     let size = space.scratch(asked.min_free.0, options.scratch.0, chunk.0.max(BLOCK))?;
     let scratch = Scratch::make(folder, size);
     let scratch = scratch.with_context(|| format!("cannot write in {folder:?}"))?;
@@ -122,23 +124,7 @@ fn existing(path: &Path) -> anyhow::Result<&Path> {
         .context("there is no such folder")
 }
 
-/// The room on a file system, in bytes.
-#[derive(Debug, Clone, Copy)]
-struct Space {
-    total: u64,
-    free: u64,
-}
-
 impl Space {
-    fn of(folder: &Path) -> anyhow::Result<Self> {
-        let stat = rustix::fs::statvfs(folder)
-            .with_context(|| format!("cannot ask how full {folder:?} is"))?;
-        Ok(Self {
-            total: stat.f_blocks.saturating_mul(stat.f_frsize),
-            free: stat.f_bavail.saturating_mul(stat.f_frsize),
-        })
-    }
-
     /// How large the file may be: as `wanted`, but no more than half of what is not to stay free,
     /// in whole blocks.
     fn scratch(self, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {

@@ -34,6 +34,7 @@ use super::watch::{Scope, Watch};
 use super::{Engine, Found, Object};
 use crate::plan::admission::LEAST_PLAIN;
 use crate::plan::{ByteRange, OriginId};
+use crate::store::space::Space;
 use crate::store::{ChunkKey, Entry};
 use crate::telemetry::names;
 
@@ -302,7 +303,7 @@ impl Inner {
 
     async fn free(&self) -> io::Result<u64> {
         let folder = self.settings.folder.clone();
-        blocking(move || free(&folder)).await
+        blocking(move || Ok(Space::of(&folder)?.free)).await
     }
 
     /// Copies an object from the tiers into a file. One chunk of it is in memory at a time.
@@ -450,11 +451,6 @@ fn write(backing: Backing, at: u64, bytes: &Bytes, settle: bool) -> io::Result<B
         backing.file().sync_data()?;
     }
     Ok(backing)
-}
-
-fn free(folder: &Path) -> io::Result<u64> {
-    let stat = rustix::fs::statvfs(folder)?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 async fn blocking<T: Send + 'static>(

@@ -14,13 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Method;
 use tokio::time::{Instant, sleep};
 
 use crate::desk::{Desk, LONG, PART, until};
 use crate::draw::Draw;
-use crate::gateway::ask;
-use crate::mount::TOKEN;
 use crate::{close, count};
 
 const KEYS: [&str; 4] = ["a", "b", "d/one", "d/two"];
@@ -339,11 +336,7 @@ impl Model {
 
     async fn purge(&mut self, key: usize) {
         self.note(format!("purge {}", KEYS[key]));
-        let token = format!("Bearer {TOKEN}");
-        let headers = [("authorization", &*token)];
-        let path = format!("/purge?path=/{}", KEYS[key]);
-        let admin = self.desk.mounted.gateway.admin;
-        let got = ask(admin, Method::POST, &path, &headers).await;
+        let got = self.desk.mounted.purge(KEYS[key]).await;
         self.right(got.status == 200, &got.text());
         if !self.held.iter().any(|it| it.key == Some(key) && it.follows) {
             let now = self.now(key).clone();

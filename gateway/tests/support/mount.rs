@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use http::Method;
 use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 use tidegate::origin::Settings;
 use tidegate::origin::settings::Credentials;
 
-use crate::gateway::Whole;
+use crate::gateway::{Got, Whole, ask};
 
 /// The token of the admin listener.
 pub(crate) const TOKEN: &str = "let-me-in";
@@ -71,6 +72,14 @@ impl Mounted {
 
     pub(crate) fn path(&self, key: &str) -> PathBuf {
         self.folder.path().join(key)
+    }
+
+    /// Purges a key through the admin listener.
+    pub(crate) async fn purge(&self, key: &str) -> Got {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", bearer.as_str())];
+        let path = format!("/purge?path=/{key}");
+        ask(self.gateway.admin, Method::POST, &path, &headers).await
     }
 
     /// Runs a program in the mounted folder.

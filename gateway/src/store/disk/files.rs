@@ -30,15 +30,7 @@ pub(super) enum Access {
 }
 
 pub(super) use crate::store::direct::{PAGE, is_unsupported};
-
-/// Bytes of a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Space {
-    /// In all.
-    pub(super) total: u64,
-    /// Left for us (not for root alone).
-    pub(super) free: u64,
-}
+pub(super) use crate::store::space::Space;
 
 /// A file system.
 pub(super) trait Files: Send + Sync + fmt::Debug {
@@ -153,11 +145,7 @@ impl Files for RealFiles {
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {
-        let stat = rustix::fs::statvfs(dir)?;
-        Ok(Space {
-            total: stat.f_blocks.saturating_mul(stat.f_frsize),
-            free: stat.f_bavail.saturating_mul(stat.f_frsize),
-        })
+        Space::of(dir)
     }
 }
 
