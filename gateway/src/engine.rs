@@ -418,7 +418,9 @@ impl Engine {
     /// What is amiss with the cache but keeps nobody from an answer, in words, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        self.core.chunks.notes()
+        let mut notes = self.core.chunks.notes();
+        notes.extend(self.core.meta.notes());
+        notes
     }
 
     /// Orderly end: stops what is being fetched and writes out what the stores still hold, within

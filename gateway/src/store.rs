@@ -291,6 +291,11 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<(), MetaError>>;
 
+    /// The faults of the store that keep no request from its answer, in words, one line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Writes out everything that is still pending, and marks the store as closed in order.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use futures_util::future::join_all;
 
 use super::place::{Locate, Place};
 use super::{Control, Purge, PurgeError};
@@ -43,22 +44,36 @@ impl EngineControl {
             path: purge.path.clone(),
             host: purge.host.clone(),
         };
-        let mut purged = Vec::new();
+        // Side by side: each holds in memory at once, and all wait for the disk together.
         if purge.prefix {
-            for below in self.locate.beginning(&place)? {
-                let done = self.engine.purge_prefix(&below.source, &below.prefix);
-                done.await.map_err(not_durable)?;
-                purged.push(below.prefix);
-            }
+            let purges = self
+                .locate
+                .beginning(&place)?
+                .into_iter()
+                .map(|below| async move {
+                    let done = self.engine.purge_prefix(&below.source, &below.prefix);
+                    done.await.map(|()| below.prefix.clone())
+                });
+            all_durable(join_all(purges).await)
         } else {
-            for object in self.locate.objects(&place)? {
-                let done = self.engine.purge_key(&object.source, &object.key);
-                done.await.map_err(not_durable)?;
-                purged.push(object.key.as_str().to_owned());
-            }
+            let purges = self
+                .locate
+                .objects(&place)?
+                .into_iter()
+                .map(|object| async move {
+                    let done = self.engine.purge_key(&object.source, &object.key);
+                    done.await.map(|()| object.key.as_str().to_owned())
+                });
+            all_durable(join_all(purges).await)
         }
-        Ok(purged)
     }
+}
+
+/// The names of all purges, or the error of the first that is not durable.
+fn all_durable(done: Vec<Result<String, impl fmt::Display>>) -> Result<Vec<String>, PurgeError> {
+    done.into_iter()
+        .map(|one| one.map_err(not_durable))
+        .collect()
 }
 
 fn not_durable(error: impl fmt::Display) -> PurgeError {

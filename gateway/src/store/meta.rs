@@ -13,6 +13,7 @@ mod metrics;
 mod pinning;
 mod purges;
 mod queue;
+mod reads;
 mod record;
 mod tables;
 
@@ -23,6 +24,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use self::db::{Db, now_micros};
 use self::front::Front;
@@ -30,6 +32,7 @@ use self::journal::Journal;
 use self::metrics::MetaMetrics;
 use self::purges::{Edit, Purges};
 use self::queue::{Change, Queue};
+use self::reads::Row;
 use self::record::{decode, row_key, unseal};
 use super::pins::{Pins, SharedPins};
 use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError};
@@ -38,6 +41,13 @@ use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 /// A confirmation of an unchanged version is written at most this often: each 304 written through
 /// would wear the disk, and a restart costs at most this much freshness.
 const CONFIRM_EVERY: Duration = Duration::from_secs(300);
+
+/// How often a row is read again because something was written meanwhile; after that it is unknown.
+const MAX_LOOKS: usize = 3;
+
+/// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the
+/// start, and reaches the disk when the disk takes it.
+const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file in the state directory.
 const FILE: &str = "meta-v1.redb";
@@ -100,7 +110,7 @@ impl Meta {
     }
 
     async fn look(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
-        loop {
+        for _ in 0..MAX_LOOKS {
             let seen = {
                 let queue = journal.lock();
                 if let Some(change) = queue.pending(id) {
@@ -112,13 +122,17 @@ impl Meta {
                 }
                 queue.batches
             };
-            let row = journal.read(id).await?;
+            // Of an unknown row nothing may be concluded: the origin is asked.
+            let Row::Found(row) = journal.read(id).await else {
+                return None;
+            };
             match self.take_up(journal, id, &row, seen) {
                 Looked::Found(entry) => return Some(entry),
                 Looked::Nothing => return None,
                 Looked::Again => {}
             }
         }
+        None
     }
 
     /// Believes a row or removes it, and puts what it says into the front, unless the key may have
@@ -206,9 +220,15 @@ impl Meta {
     }
 }
 
+/// Waits until a change is durable, for [`DURABLE_TIMEOUT`] at most.
 async fn durable(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    told.await
-        .unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned())))
+    let Ok(told) = timeout(DURABLE_TIMEOUT, told).await else {
+        let seconds = DURABLE_TIMEOUT.as_secs();
+        return Err(MetaError(format!(
+            "the state disk did not take it within {seconds} s"
+        )));
+    };
+    told.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned())))
 }
 
 /// Whether `new` says of `known` only that it was confirmed again, soon after what is on disk: then
@@ -293,6 +313,13 @@ impl MetaStore for Meta {
             None,
             Some((origin, prefix)),
         )
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.journal
+            .as_ref()
+            .map(Journal::notes)
+            .unwrap_or_default()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

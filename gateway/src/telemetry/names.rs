@@ -336,6 +336,21 @@ pub const META_LOOKUPS: Metric = Metric {
     name: "meta_lookups",
     help: "Lookups of an object's metadata, by where it was found: memory, disk, nowhere",
 };
+/// Rows that did not come in time.
+pub const META_UNKNOWN: Metric = Metric {
+    name: "meta_unknown",
+    help: "Lookups of metadata that the state disk did not answer in time, or was not asked for because it hangs; the bucket was asked instead",
+};
+/// Whether the metadata database is read.
+pub const META_READS_UP: Metric = Metric {
+    name: "meta_reads_up",
+    help: "1 while the metadata database is read, 0 after a read came too late until a probe comes in time; 0 also without a state directory",
+};
+/// Reads of the metadata database that hang.
+pub const META_HUNG_READS: Metric = Metric {
+    name: "meta_hung_reads",
+    help: "Reads of the metadata database that no request waits for any more and that have not returned",
+};
 /// Records that could not be believed.
 pub const META_CORRUPT: Metric = Metric {
     name: "meta_corrupt",

@@ -157,8 +157,8 @@ impl Db {
         purges: Vec<(Vec<u8>, u64)>,
         pins: Vec<Row>,
     ) -> Result<(), Failure> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = None;
+        // Held for no system call: a file that hangs must not stop those who ask for the database.
+        self.set(None);
         let mut run = self.run;
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(Failure::io)?;
@@ -177,8 +177,19 @@ impl Db {
             ..Batch::default()
         };
         guarded(|| write(&database, &batch, run))?;
-        *current = Some(Arc::new(database));
+        self.set(Some(Arc::new(database)));
         Ok(())
+    }
+
+    /// Whether a file is open at this moment. Never blocks.
+    pub(super) fn is_open(&self) -> bool {
+        self.current
+            .try_read()
+            .is_ok_and(|current| current.is_some())
+    }
+
+    fn set(&self, database: Option<Arc<Database>>) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = database;
     }
 
     fn current(&self) -> Result<Arc<Database>, Failure> {

@@ -6,18 +6,20 @@
 //! before it. What cannot be written is lost and counted: the next answer of the origin brings it
 //! back.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
-use tracing::{error, info};
+use tokio::sync::oneshot;
+use tracing::{error, info, warn};
 
 use super::db::{Batch, Db, Failure, Run};
 use super::front::Front;
 use super::metrics::MetaMetrics;
 use super::purges::Edit;
 use super::queue::{Change, End, Queue, Taken, Waiter};
+use super::reads::{PROBE_PAUSE, Reads, Row};
 use super::record::{encode, row_key, seal};
 use crate::plan::ObjectId;
 use crate::store::MetaError;
@@ -38,20 +40,22 @@ const FLUSH: Duration = Duration::from_secs(30);
 /// Pause after a failure, before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Reads at a time; each holds a thread.
-const READS: usize = 16;
+/// How long the owner of a store waits for the writer thread at its end. A thread in a system call
+/// that does not return is left to itself.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queue and the thread that empties it.
 #[derive(Debug)]
 pub(super) struct Journal {
     shared: Arc<Shared>,
-    reads: Semaphore,
-    writer: Option<JoinHandle<()>>,
+    reads: Reads,
+    /// Disconnected when the writer thread has ended.
+    writer: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    db: Db,
+    db: Arc<Db>,
     front: Arc<Front>,
     pins: SharedPins,
     metrics: MetaMetrics,
@@ -67,6 +71,8 @@ impl Journal {
         pins: &SharedPins,
         metrics: MetaMetrics,
     ) -> std::io::Result<Self> {
+        let db = Arc::new(db);
+        let reads = Reads::new(Arc::clone(&db) as _, metrics.clone(), PROBE_PAUSE)?;
         let shared = Arc::new(Shared {
             db,
             front: Arc::clone(front),
@@ -76,13 +82,19 @@ impl Journal {
             wake: Condvar::new(),
         });
         let writing = Arc::clone(&shared);
-        let writer = thread::Builder::new()
+        let (ended, writer) = channel();
+        thread::Builder::new()
             .name("tidegate-meta".to_owned())
-            .spawn(move || writing.run())?;
+            .spawn(move || {
+                let _ended: std::sync::mpsc::Sender<()> = ended;
+                writing.run();
+                // The database goes before the word that the thread is at its end.
+                drop(writing);
+            })?;
         Ok(Self {
             shared,
-            reads: Semaphore::new(READS),
-            writer: Some(writer),
+            reads,
+            writer: Mutex::new(writer),
         })
     }
 
@@ -128,21 +140,22 @@ impl Journal {
         told
     }
 
-    /// The row of a key, read on a thread that may block. An error is logged, counted, and `None`.
-    pub(super) async fn read(&self, id: &ObjectId) -> Option<Vec<u8>> {
-        let _permit = self.reads.acquire().await.ok()?;
-        let (shared, key) = (Arc::clone(&self.shared), row_key(id));
-        let read = tokio::task::spawn_blocking(move || {
-            shared.db.read(&key).unwrap_or_else(|failure| {
-                shared.failed(&failure, "cannot read the metadata store");
-                if failure.corrupt {
-                    shared.lock().suspect = Some(failure);
-                    shared.wake.notify_one();
-                }
-                None
-            })
-        });
-        read.await.ok().flatten()
+    /// The row of a key, in bounded time. An error is logged and counted.
+    pub(super) async fn read(&self, id: &ObjectId) -> Row {
+        let shared = Arc::clone(&self.shared);
+        let failed = move |failure: Failure| {
+            shared.failed(&failure, "cannot read the metadata store");
+            if failure.corrupt {
+                shared.lock().suspect = Some(failure);
+                shared.wake.notify_one();
+            }
+        };
+        self.reads.read(row_key(id), failed).await
+    }
+
+    /// The state of the database where it is not as it should be, in words.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.reads.note().into_iter().collect()
     }
 
     /// Writes everything that waits and ends the thread.
@@ -165,9 +178,9 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.lock().end.get_or_insert(End::Abandoned);
         self.shared.wake.notify_one();
-        if let Some(writer) = self.writer.take() {
-            // It ends after what it is doing; a panic in it was reported when it happened.
-            let _ = writer.join();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            warn!("the metadata store hangs; its thread is left behind");
         }
     }
 }

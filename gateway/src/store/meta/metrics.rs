@@ -3,6 +3,7 @@
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::telemetry::names;
@@ -19,6 +20,12 @@ pub(super) struct MetaMetrics {
     pub(super) in_memory: Counter,
     pub(super) on_disk: Counter,
     pub(super) nowhere: Counter,
+    /// Rows that the database did not give in time, or was not asked for.
+    pub(super) unknown: Counter,
+    /// 1 while the database is read.
+    pub(super) reads_up: Gauge,
+    /// Reads that were given up and have not returned.
+    pub(super) hung: Gauge,
     pub(super) corrupt: Counter,
     pub(super) purged: Counter,
     pub(super) errors: Counter,
@@ -35,6 +42,9 @@ impl Default for MetaMetrics {
             in_memory: found("memory"),
             on_disk: found("disk"),
             nowhere: found("nowhere"),
+            unknown: Counter::default(),
+            reads_up: Gauge::default(),
+            hung: Gauge::default(),
             lookups,
             corrupt: Counter::default(),
             purged: Counter::default(),
@@ -49,6 +59,9 @@ impl Default for MetaMetrics {
 impl MetaMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         names::META_LOOKUPS.register(registry, self.lookups.clone());
+        names::META_UNKNOWN.register(registry, self.unknown.clone());
+        names::META_READS_UP.register(registry, self.reads_up.clone());
+        names::META_HUNG_READS.register(registry, self.hung.clone());
         names::META_CORRUPT.register(registry, self.corrupt.clone());
         names::META_PURGED.register(registry, self.purged.clone());
         names::META_ERRORS.register(registry, self.errors.clone());

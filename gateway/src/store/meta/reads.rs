@@ -1,0 +1,332 @@
+//! Reads of the database: bounded in number and in time, on threads of their own.
+//!
+//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as it does
+//! for a key that it never heard of. An unknown row says nothing about the key. It is never taken for
+//! "there is no row", and a row that arrives after its deadline is dropped, so that it cannot
+//! overtake a later write.
+//!
+//! After a late read the database is left alone: every further read is unknown at once. A probe, one
+//! read at a time on a thread of its own, asks for the same row again until it comes in time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::db::{Db, Failure};
+use super::metrics::MetaMetrics;
+
+/// The longest that a request waits for a row, its place among the reads included.
+pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The pause before each probe.
+pub(super) const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Reads at a time; each holds a thread until its system calls return.
+const MAX_READS: usize = 16;
+
+/// A table of rows that may block, or never return.
+pub(super) trait Rows: Send + Sync + std::fmt::Debug {
+    /// Whether there is a database to read at this moment. Never blocks.
+    fn is_open(&self) -> bool;
+
+    /// The row of a key, sealed as it is. Blocks.
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
+}
+
+impl Rows for Db {
+    fn is_open(&self) -> bool {
+        Db::is_open(self)
+    }
+
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        self.read(key)
+    }
+}
+
+/// The outcome of a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Row {
+    /// The row as it lies in the database.
+    Found(Vec<u8>),
+    /// The database has none.
+    Absent,
+    /// The database did not answer in time, failed, or was not asked.
+    Unknown,
+}
+
+/// The reads of one database.
+#[derive(Debug)]
+pub(super) struct Reads {
+    shared: Arc<Shared>,
+    threads: Threads,
+    places: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    rows: Arc<dyn Rows>,
+    metrics: MetaMetrics,
+    /// The pause before each probe.
+    pause: Duration,
+    /// A read was late, and no probe was in time since.
+    off: AtomicBool,
+    /// Reads and probes that were given up and have not returned.
+    hung: AtomicU64,
+    /// Set when the store ends; the probe waits on it between two reads.
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+impl Reads {
+    /// Reads of `rows`, which a probe asks again after each `pause` once a read was late.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub(super) fn new(
+        rows: Arc<dyn Rows>,
+        metrics: MetaMetrics,
+        pause: Duration,
+    ) -> std::io::Result<Self> {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(MAX_READS)
+            .thread_name("tidegate-row")
+            .build()?;
+        metrics.reads_up.set(1);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                rows,
+                metrics,
+                pause,
+                off: AtomicBool::new(false),
+                hung: AtomicU64::new(0),
+                ended: Mutex::new(false),
+                end: Condvar::new(),
+            }),
+            threads: Threads(Some(threads)),
+            places: Arc::new(Semaphore::new(MAX_READS)),
+        })
+    }
+
+    /// Reads the row of a key, within [`ROW_TIMEOUT`]. A failure is handed to `failed`.
+    pub(super) async fn read(
+        &self,
+        key: Vec<u8>,
+        failed: impl FnOnce(Failure) + Send + 'static,
+    ) -> Row {
+        let shared = &self.shared;
+        if shared.off.load(Ordering::Acquire) || !shared.rows.is_open() {
+            shared.metrics.unknown.inc();
+            return Row::Unknown;
+        }
+        let call = Arc::new(Call::default());
+        let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
+            Ok(row) => row,
+            Err(_) => {
+                // A read that only waited for its place says nothing about the disk.
+                if call.abandon() {
+                    shared.hung();
+                    shared.turn_off(key);
+                }
+                Row::Unknown
+            }
+        };
+        if row == Row::Unknown {
+            shared.metrics.unknown.inc();
+        }
+        row
+    }
+
+    async fn run(
+        &self,
+        key: &[u8],
+        call: Arc<Call>,
+        failed: impl FnOnce(Failure) + Send + 'static,
+    ) -> Row {
+        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+            return Row::Unknown;
+        };
+        // Turned off while this read waited for its place.
+        if self.shared.off.load(Ordering::Acquire) {
+            return Row::Unknown;
+        }
+        let (shared, key) = (Arc::clone(&self.shared), key.to_vec());
+        // From here on it is the disk that is waited for.
+        call.begin();
+        let work = move || {
+            let read = shared.rows.row(&key);
+            if !call.end() {
+                shared.returned();
+            }
+            drop(place);
+            match read {
+                Ok(Some(row)) => Row::Found(row),
+                Ok(None) => Row::Absent,
+                Err(failure) => {
+                    failed(failure);
+                    Row::Unknown
+                }
+            }
+        };
+        match self.threads.run(work) {
+            Some(row) => row.await.unwrap_or(Row::Unknown),
+            None => Row::Unknown,
+        }
+    }
+
+    /// The reason why no row is read, in words; `None` while rows are read.
+    pub(super) fn note(&self) -> Option<String> {
+        let off = self.shared.off.load(Ordering::Acquire);
+        off.then(|| {
+            format!(
+                "metadata store: nothing is read from it (no answer within {} ms)",
+                ROW_TIMEOUT.as_millis()
+            )
+        })
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        *self.shared.ended() = true;
+        self.shared.end.notify_all();
+    }
+}
+
+impl Shared {
+    fn ended(&self) -> MutexGuard<'_, bool> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hung(&self) {
+        self.hung.fetch_add(1, Ordering::Relaxed);
+        self.metrics.hung.inc();
+    }
+
+    fn returned(&self) {
+        self.hung.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.hung.dec();
+    }
+
+    /// Leaves the database alone from now on, and begins to probe it with the row that was late.
+    fn turn_off(self: &Arc<Self>, key: Vec<u8>) {
+        if self.off.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.metrics.reads_up.set(0);
+        warn!(
+            waited_ms = ROW_TIMEOUT.as_millis(),
+            "the metadata store does not answer in time; nothing is read from it until a probe succeeds"
+        );
+        let weak = Arc::downgrade(self);
+        let probe = thread::Builder::new().name("tidegate-probe".to_owned());
+        if let Err(error) = probe.spawn(move || probe_until_in_time(&weak, &key)) {
+            warn!(%error, "no thread for a probe; the metadata store is read on");
+            self.turn_on();
+        }
+    }
+
+    fn turn_on(&self) {
+        self.off.store(false, Ordering::Release);
+        self.metrics.reads_up.set(1);
+    }
+
+    /// Whether the store ends within the pause.
+    fn ends_within(&self, pause: Duration) -> bool {
+        let waited = self
+            .end
+            .wait_timeout_while(self.ended(), pause, |ended| !*ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Reads a row once; whether it came in time and no read that was given up hangs still.
+    fn probe(&self, key: &[u8]) -> bool {
+        let began = Instant::now();
+        // A failure is an answer: the next read tells it.
+        let _ = self.rows.row(key);
+        began.elapsed() < ROW_TIMEOUT && self.hung.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Probes until the row comes in time or the store ends. The thread holds the database only while it
+/// reads, so that a store can be closed in between.
+fn probe_until_in_time(shared: &Weak<Shared>, key: &[u8]) {
+    while let Some(shared) = shared.upgrade() {
+        if shared.ends_within(shared.pause) {
+            return;
+        }
+        if shared.probe(key) {
+            shared.turn_on();
+            info!("the metadata store is read again");
+            return;
+        }
+    }
+}
+
+/// The phase of a system call, shared by the request that waits and the thread that makes it.
+#[derive(Debug, Default)]
+struct Call(Mutex<Phase>);
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Waits,
+    Runs,
+    Ended,
+    Abandoned,
+}
+
+impl Call {
+    fn begin(&self) {
+        self.change(Phase::Waits, Phase::Runs);
+    }
+
+    /// The call returned; `false` if it was abandoned before.
+    fn end(&self) -> bool {
+        self.change(Phase::Runs, Phase::Ended)
+    }
+
+    /// The request waits no longer; `true` if the call runs still.
+    fn abandon(&self) -> bool {
+        self.change(Phase::Runs, Phase::Abandoned)
+    }
+
+    fn change(&self, from: Phase, to: Phase) -> bool {
+        let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is = *phase == from;
+        if is {
+            *phase = to;
+        }
+        is
+    }
+}
+
+/// The threads of the reads, whose end is not waited for: one may hang for ever.
+#[derive(Debug)]
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        self.0.as_ref().map(|runtime| runtime.spawn_blocking(work))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
