@@ -266,6 +266,11 @@ pub enum OriginError {
     /// it has can be read: it is not down.
     #[error("the origin's storage is full")]
     StorageFull,
+    /// 409, 408: the store answers, and did not carry this request out because another write of the key was
+    /// taking place, or because the request arrived too slowly. The same may succeed soon; the store is not
+    /// down.
+    #[error("the origin did not take this request now ({0})")]
+    Refused(&'static str),
     /// What arrived is not what was sent: the checksums differ.
     #[error("the bytes were damaged on their way")]
     Damaged,
@@ -320,6 +325,7 @@ impl OriginError {
             Self::NoSuchUpload
                 | Self::Timeout(_)
                 | Self::Unavailable(_)
+                | Self::Refused(_)
                 | Self::StorageFull
                 | Self::BadAnswer(_)
         )
@@ -333,6 +339,7 @@ impl OriginError {
             Self::Throttled { .. }
                 | Self::Timeout(_)
                 | Self::Unavailable(_)
+                | Self::Refused(_)
                 | Self::BadAnswer(_)
                 | Self::Damaged
         )

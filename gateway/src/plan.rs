@@ -15,6 +15,7 @@ pub mod freshness;
 pub mod geometry;
 pub mod key;
 pub mod listen;
+pub mod media_type;
 pub mod meter;
 pub mod network;
 pub mod pacer;

@@ -17,6 +17,7 @@ pub(crate) mod direct;
 mod disk;
 mod memory;
 mod metrics;
+pub(crate) mod private;
 pub(crate) mod space;
 
 use std::fmt;

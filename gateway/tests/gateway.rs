@@ -222,3 +222,55 @@ async fn serve_says_where_and_ends_in_order_when_told() {
     assert_eq!(child.wait().expect("ours").code(), Some(0), "{rest}");
     assert!(rest.contains("stopped in order"), "{rest}");
 }
+
+/// Every directory and file below `folder`, and whether others than its owner may do anything with it.
+fn open_to_others(folder: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mode = |path: &std::path::Path| path.metadata().expect("there").mode() & 0o777;
+    let mut found = vec![(folder.to_owned(), mode(folder))];
+    let mut at = 0;
+    while at < found.len() {
+        let path = found[at].0.clone();
+        if path.is_dir() {
+            for entry in std::fs::read_dir(&path).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                found.push((path.clone(), mode(&path)));
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cached_is_for_our_own_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let world = World::new().await;
+    world.put("private.bin", &sample(LONG, 0)).await;
+    for earlier_version in [false, true] {
+        if earlier_version {
+            for (path, mode) in open_to_others(&world.disk()) {
+                let open = std::fs::Permissions::from_mode(mode | (mode & 0o500) >> 3 | 0o44);
+                std::fs::set_permissions(&path, open).expect("ours");
+            }
+        }
+        let gateway = world.start("ttl = \"1h\"").await;
+        gateway.ready().await;
+        assert_eq!(gateway.get("/private.bin", &[]).await.status, 200);
+        gateway.stop().await;
+        let found = open_to_others(&world.disk());
+        let has = |end: &str| {
+            found
+                .iter()
+                .any(|(path, _)| path.to_string_lossy().ends_with(end))
+        };
+        for end in [".data", ".index", ".redb", "lock", "clean"] {
+            assert!(has(end), "{end} in {found:?}");
+        }
+        for (path, mode) in found {
+            let expected = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, expected, "{} {mode:o}", path.display());
+        }
+    }
+}

@@ -255,7 +255,7 @@ async fn refusals_of_access_versions_and_ranges_are_told_apart() {
 
 #[tokio::test]
 async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
-    use OriginError::{Throttled, Unavailable};
+    use OriginError::{Refused, Throttled, Unavailable};
     let throttled = |seconds: Option<u64>| Throttled {
         retry_after: seconds.map(Duration::from_secs),
     };
@@ -273,6 +273,18 @@ async fn an_origin_in_need_of_rest_is_told_from_one_in_trouble() {
             throttled(Some(9)),
         ),
         ("429 Too Many Requests", "", throttled(None)),
+        // It answers, so it is not down.
+        (
+            "409 Conflict",
+            "ConditionalRequestConflict",
+            Refused("another write is under way"),
+        ),
+        ("408 Request Timeout", "", Refused("request timed out")),
+        (
+            "400 Bad Request",
+            "RequestTimeout",
+            Refused("request timed out"),
+        ),
         ("503 Service Unavailable", "", trouble.clone()),
         (
             "500 Internal Server Error",

@@ -197,3 +197,69 @@ async fn serves_the_same_behind_nginx_with_a_cache_of_slices() {
     assert_eq!((hit.status, hit.header("x-nginx")), (206, "HIT"));
     world.gateway.stop().await;
 }
+
+/// A shipped file, in front of `gateway` and with the cache in the test's own folder; and where it listens.
+fn shipped(name: &str, gateway: SocketAddr) -> (Nginx, SocketAddr) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/nginx");
+    let mut text = std::fs::read_to_string(folder.join(name)).expect("it is shipped");
+    let listens = ports::free_addr();
+    for (there, here) in [
+        ("listen 80;", format!("listen {listens};")),
+        ("server 127.0.0.1:8080;", format!("server {gateway};")),
+        (
+            "server unix:/run/tidegate/http.sock;",
+            format!("server {gateway};"),
+        ),
+        ("/var/cache/nginx/tidegate", "{dir}/cache".into()),
+        ("include fastcgi_params;", String::new()),
+    ] {
+        text = text.replace(there, &here);
+    }
+    assert!(text.contains(&listens.to_string()) && text.contains(&gateway.to_string()));
+    (Nginx::start(&text, ""), listens)
+}
+
+/// Requests for other spellings of a path, in whichever order they come, leave the object's own answer alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_cache_of_slices_keeps_each_spelling_of_a_path_apart() {
+    let world = World::new().await;
+    let (_nginx, nginx) = shipped("slice-cache.conf", world.gateway.http);
+    let photo = "/wp-content/uploads/2026/11/photo.jpg";
+    let others = [
+        "//one",
+        "///one?ver=1",
+        "/x/../one",
+        "/./one",
+        "//wp-content/uploads/2026/11/photo.jpg",
+        "/wp-content%2Fuploads//2026/11/photo.jpg",
+    ];
+    for spelling in others {
+        let got = ask(nginx, Method::GET, spelling, &[]).await;
+        let own = ask(world.gateway.http, Method::GET, spelling, &[]).await;
+        assert_eq!(got.status, own.status, "{spelling}");
+    }
+    for path in ["/one", photo, "/one?ver=2"] {
+        let got = ask(nginx, Method::GET, path, &[]).await;
+        assert_eq!(got.status, 200, "{path}");
+    }
+    // An empty object has no first slice.
+    is_right(nginx, &OBJECTS[1..]).await;
+    world.gateway.stop().await;
+}
+
+/// nginx chooses a location by the path as it reads it, and Tidegate sees that very path.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_site_sends_on_the_path_that_it_judged() {
+    let world = World::new().await;
+    let (_nginx, nginx) = shipped("wordpress.conf", world.gateway.http);
+    for path in [
+        "/wp-content/uploads/2026/11/photo.jpg",
+        "//wp-content/uploads//2026/11/photo.jpg",
+        "/one/../wp-content/uploads/2026/11/photo.jpg",
+        "/one%2F..%2Fwp-content/uploads/2026/11/photo.jpg",
+    ] {
+        let got = ask(nginx, Method::GET, path, &[]).await;
+        assert_eq!((got.status, got.body.len()), (200, 35_000), "{path}");
+    }
+    world.gateway.stop().await;
+}

@@ -27,8 +27,11 @@ use crate::store::Stores;
 use crate::telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
 
-/// Permissions of Unix sockets: for the owner, and the group that a proxy is put into.
-const SOCKET_MODE: u32 = 0o660;
+/// Permissions of public Unix sockets: for the owner, and the process's group, which a proxy is put into.
+const PUBLIC_SOCKET_MODE: u32 = 0o660;
+
+/// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
+const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// Where the gateway listens.
 #[derive(Debug)]
@@ -45,15 +48,15 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be had.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        let bind = async |address: &Listen| {
-            let listener = Listener::bind(address, SOCKET_MODE).await;
+        let bind = async |address: &Listen, mode| {
+            let listener = Listener::bind(address, mode).await;
             listener.with_context(|| format!("cannot listen on {address}"))
         };
         let mut http = Vec::new();
         for address in &config.http.listen.0 {
-            http.push(bind(address).await?);
+            http.push(bind(address, PUBLIC_SOCKET_MODE).await?);
         }
-        let admin = bind(&config.admin.listen).await?;
+        let admin = bind(&config.admin.listen, ADMIN_SOCKET_MODE).await?;
         Ok(Self { http, admin })
     }
 }
@@ -274,4 +277,23 @@ fn share(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
     let pinned = budget.0 / 4;
     let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));
     (Budget::new(budget.0 - pinned), Arc::new(ceiling))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxys_group_reaches_the_public_socket_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let mut config = Config::default();
+        config.http.listen.0 = vec![Listen::Unix(path("http.sock"))];
+        config.admin.listen = Listen::Unix(path("admin.sock"));
+        let _sockets = Sockets::bind(&config).await.expect("free");
+        let mode = |name| path(name).metadata().expect("bound").permissions().mode() & 0o777;
+        assert_eq!((mode("http.sock"), mode("admin.sock")), (0o660, 0o600));
+    }
 }

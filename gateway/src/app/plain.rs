@@ -11,8 +11,8 @@ use crate::config::{self, Config, Disk};
 use crate::engine::Engine;
 use crate::engine::backing::{Ask, Backings, Settings, Under};
 use crate::plan::admission::LEAST_PLAIN;
-use crate::store::Tiering;
 use crate::store::space::Space;
+use crate::store::{Tiering, private};
 
 /// What mounts lend to the kernel; `None` where none is wanted, or no mount can.
 pub(super) async fn start(
@@ -33,7 +33,7 @@ pub(super) async fn start(
     let (disks, tiering) = (config.cache.disk.clone(), tiering.clone());
     let (own, engine) = (config.passthrough.clone(), engine.clone());
     let started = tokio::task::spawn_blocking(move || {
-        std::fs::create_dir_all(&folder)?;
+        private::make_dir(&folder)?;
         let beside = beside(disks, &folder);
         let settings = Settings {
             min_free: min_free(&own, &beside),

@@ -13,6 +13,7 @@ use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
 use crate::origin::{self, Origin};
 use crate::plan::Token;
+use crate::plan::media_type::GuessTypes;
 
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
@@ -74,6 +75,11 @@ fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteS
         cors: route.cors.as_ref().map(settings::cors),
         client_no_cache: route.client_no_cache,
         compress: route.compress,
+        guess_types: match route.guess_types {
+            config::GuessTypes::Passive => GuessTypes::Passive,
+            config::GuessTypes::All => GuessTypes::All,
+            config::GuessTypes::Off => GuessTypes::Off,
+        },
         write_token,
     })
 }

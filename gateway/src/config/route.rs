@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Secret;
 use crate::plan::Period;
@@ -42,6 +42,11 @@ pub struct Route {
     pub client_no_cache: bool,
     /// Compress text for clients that accept it.
     pub compress: bool,
+    /// Types that are guessed from a key's ending, for objects stored without one.
+    ///
+    /// An octet-stream counts as none. `passive`: images but SVG, audio, video, PDF, fonts, plain text. `all` adds HTML, SVG, scripts and the rest,
+    /// which browsers run: only where nobody but you writes to the bucket.
+    pub guess_types: GuessTypes,
     /// PUT and DELETE are answered, to whoever shows `write_token`.
     pub writable: bool,
     /// What PUT and DELETE must show, as `Authorization: Bearer`.
@@ -65,10 +70,24 @@ impl Default for Route {
             cors: None,
             client_no_cache: false,
             compress: true,
+            guess_types: GuessTypes::default(),
             writable: false,
             write_token: None,
         }
     }
+}
+
+/// The types that are guessed from a key's ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GuessTypes {
+    /// Types that no browser runs scripts of.
+    #[default]
+    Passive,
+    /// Every type that is known.
+    All,
+    /// None.
+    Off,
 }
 
 /// Cross-origin reads (the Fetch standard's CORS protocol).

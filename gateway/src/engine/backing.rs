@@ -35,7 +35,7 @@ use super::{Engine, Found, Object};
 use crate::plan::admission::LEAST_PLAIN;
 use crate::plan::{ByteRange, OriginId};
 use crate::store::space::Space;
-use crate::store::{ChunkKey, Entry};
+use crate::store::{ChunkKey, Entry, private};
 use crate::telemetry::names;
 
 mod shelf;
@@ -426,7 +426,7 @@ async fn keep_watch(inner: Weak<Inner>) {
 
 /// The file system that a folder is on, in which files can be made; it is made itself where it is missing.
 fn device(folder: &Path) -> io::Result<u64> {
-    std::fs::create_dir_all(folder)?;
+    private::make_dir(folder)?;
     Ok(tempfile::tempfile_in(folder)?.metadata()?.dev())
 }
 

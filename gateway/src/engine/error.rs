@@ -45,7 +45,7 @@ impl From<OriginError> for Error {
             OriginError::Changed | OriginError::Unsatisfiable { .. } => Self::Changed,
             OriginError::Throttled { retry_after } => Self::Overloaded { retry_after },
             OriginError::Timeout(_) => Self::Timeout,
-            OriginError::Unavailable(_) => Self::Unavailable,
+            OriginError::Unavailable(_) | OriginError::Refused(_) => Self::Unavailable,
             OriginError::BadAnswer(what) => Self::BadOrigin(what),
             OriginError::NoSuchUpload => Self::BadOrigin("the upload is gone"),
             OriginError::InvalidPart => Self::BadOrigin("a part is another one"),

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::settings::RouteSettings;
 use super::status::CACHE_STATUS;
+use crate::plan::media_type::{self, GuessTypes};
 use crate::plan::{ObjectKey, Version};
 
 /// Blocks kept of one route: what is asked for at the same time, not all there is. About 1 KiB
@@ -44,7 +45,7 @@ impl Block {
         for (name, value) in &version.headers {
             full.append(name, value.clone());
         }
-        if let Some(kind) = content_type(version, key) {
+        if let Some(kind) = content_type(version, key, route.guess_types) {
             full.insert(CONTENT_TYPE, kind);
         }
         if let Some(own) = &route.cache_control {
@@ -100,23 +101,20 @@ fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
     bare
 }
 
-/// The object's own type, or a guess by the key's ending where that one says nothing.
-fn content_type(version: &Version, key: &ObjectKey) -> Option<HeaderValue> {
-    let own = version.header(&CONTENT_TYPE).map(str::trim);
-    let says_nothing = |kind: &str| {
-        let kind = essence(kind);
-        kind.is_empty()
-            || kind.eq_ignore_ascii_case("application/octet-stream")
-            || kind.eq_ignore_ascii_case("binary/octet-stream")
-    };
-    if own.is_some_and(|kind| !says_nothing(kind)) {
+/// The type to answer with, where it is another one than the object's own (`None`: that one stands).
+/// An object with a type of its own keeps it. One without, or with one of the two octet-streams, gets
+/// the type that `rule` allows to guess from the key's ending.
+fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
+    let own = version.header(&CONTENT_TYPE).map_or("", essence);
+    if !media_type::says_nothing(own) {
         return None;
     }
     let guess = mime_guess::from_path(key.as_str()).first_raw();
-    match (guess, own) {
-        (Some(guess), _) => Some(HeaderValue::from_static(guess)),
-        (None, Some(_)) => None,
-        (None, None) => Some(HeaderValue::from_static("application/octet-stream")),
+    match guess.filter(|kind| rule.allows(kind)) {
+        Some(guess) => Some(HeaderValue::from_static(guess)),
+        // Without a type, a client would guess for itself.
+        None if own.is_empty() => Some(HeaderValue::from_static("application/octet-stream")),
+        None => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use crate::plan::media_type::GuessTypes;
 use crate::plan::{KeyError, Network, ObjectKey, Token};
 
 /// The section `[http]`, but for where it listens.
@@ -72,6 +73,8 @@ pub struct RouteSettings {
     pub client_no_cache: bool,
     /// Whether text is compressed for clients that accept it.
     pub compress: bool,
+    /// The types that are guessed for objects that are stored without one.
+    pub guess_types: GuessTypes,
     /// What PUT and DELETE must show; `None`: the route is read only.
     pub write_token: Option<Token>,
 }
@@ -105,6 +108,7 @@ impl Default for RouteSettings {
             cors: None,
             client_no_cache: false,
             compress: true,
+            guess_types: GuessTypes::default(),
             write_token: None,
         }
     }

@@ -211,6 +211,7 @@ pub(super) fn word(error: &OriginError) -> &'static str {
         OriginError::InvalidPart => "invalid_part",
         OriginError::Unsupported => "unsupported",
         OriginError::StorageFull => "storage_full",
+        OriginError::Refused(_) => "refused",
         OriginError::Damaged => "damaged",
     }
 }

@@ -32,7 +32,8 @@ pub type Headers = Vec<(HeaderName, HeaderValue)>;
 /// A bucket whose objects can be changed.
 pub trait OriginWrite: Send + Sync + fmt::Debug {
     /// Carries out one request. Dropping the future abandons it: whether it was carried out is then
-    /// unknown, as it is after [`OriginError::Timeout`] and [`OriginError::Unavailable`].
+    /// unknown, as it is after [`OriginError::Timeout`], [`OriginError::Unavailable`]
+    /// and [`OriginError::Refused`].
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
         drop(write);
         Box::pin(std::future::ready(Err(OriginError::Forbidden)))

@@ -17,7 +17,6 @@ mod reads;
 mod record;
 mod tables;
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use self::queue::{Change, Queue};
 use self::reads::Row;
 use self::record::{decode, row_key, unseal};
 use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// A confirmation of an unchanged version is written at most this often: each 304 written through
@@ -90,7 +89,7 @@ impl Meta {
                 metrics,
             });
         };
-        fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
+        private::make_dir(dir).map_err(StoreError::io("create", dir))?;
         let (db, purges, pins) = Db::open(&dir.join(FILE))?;
         let front = Arc::new(Front::new(settings.meta_memory, purges));
         let pins = Arc::new(Pins::restore(&pins));

@@ -38,7 +38,34 @@ fn guesses_only_where_the_object_says_nothing() {
             Some("binary/octet-stream"),
             "binary/octet-stream",
         ),
-        ("dir.d/x", Some(""), ""),
+        ("dir.d/x", Some(""), "application/octet-stream"),
+        ("dir.d/x", Some(" ; q=1"), "application/octet-stream"),
+        // Only passive types are guessed.
+        (
+            "a.html",
+            Some("application/octet-stream"),
+            "application/octet-stream",
+        ),
+        ("a.html", Some("binary/octet-stream"), "binary/octet-stream"),
+        ("a.html", None, "application/octet-stream"),
+        ("a.HTM", None, "application/octet-stream"),
+        ("a.xhtml", None, "application/octet-stream"),
+        ("a.svg", None, "application/octet-stream"),
+        ("a.svgz", None, "application/octet-stream"),
+        ("a.xml", None, "application/octet-stream"),
+        ("a.js", None, "application/octet-stream"),
+        ("a.mjs", None, "application/octet-stream"),
+        ("a.css", None, "application/octet-stream"),
+        ("a.wasm", None, "application/octet-stream"),
+        ("a.swf", None, "application/octet-stream"),
+        ("a.mhtml", None, "application/octet-stream"),
+        ("a.pdf", None, "application/pdf"),
+        ("a.woff2", None, "font/woff2"),
+        ("a.txt", None, "text/plain"),
+        ("a.mp4", None, "video/mp4"),
+        // One of its own stands, whatever it is.
+        ("a.bin", Some("text/html"), "text/html"),
+        ("a.html", Some("text/plain"), "text/plain"),
     ];
     for (key, own, expected) in rows {
         let headers: Vec<_> = own.map(|kind| ("content-type", kind)).into_iter().collect();
@@ -49,6 +76,46 @@ fn guesses_only_where_the_object_says_nothing() {
             "{key} {own:?}"
         );
         assert_eq!(get(&block.full, "x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[test]
+fn a_route_may_guess_all_types_or_none() {
+    let octets = "application/octet-stream";
+    for (rule, page, picture) in [
+        (GuessTypes::Passive, octets, "image/jpeg"),
+        (GuessTypes::All, "text/html", "image/jpeg"),
+        (GuessTypes::Off, octets, octets),
+    ] {
+        let route = RouteSettings {
+            guess_types: rule,
+            ..RouteSettings::default()
+        };
+        for (key, expected) in [("a.html", page), ("a.jpg", picture)] {
+            let key = ObjectKey::new(key).expect("a key");
+            let block = Block::new(&version(9, &[("content-type", octets)]), &key, &route);
+            assert_eq!(get(&block.full, "content-type"), Some(expected), "{rule:?}");
+        }
+    }
+}
+
+/// No ending that is known leads to a type that is active, by default.
+#[test]
+fn no_known_ending_is_answered_as_something_active() {
+    for ending in [
+        "html", "htm", "shtml", "xht", "svg", "xsl", "xslt", "rdf", "atom", "rss", "mathml", "js",
+        "jsx", "json", "vbs", "hta", "jar", "class", "eml", "mht", "vml", "xbl", "dtd", "xul",
+    ] {
+        let block = block(&format!("k.{ending}"), 9, &[]);
+        let kind = get(&block.full, "content-type").expect("one");
+        assert!(
+            kind == "application/octet-stream" || media_type::is_passive(kind),
+            "{ending}: {kind}"
+        );
+        assert!(
+            !kind.contains("xml") && !kind.contains("html"),
+            "{ending}: {kind}"
+        );
     }
 }
 

@@ -74,6 +74,11 @@ async fn any_answer_is_a_sign_of_life() {
         OriginError::Forbidden,
         OriginError::Changed,
         OriginError::StorageFull,
+        OriginError::Refused("another write is under way"),
+        OriginError::Unsupported,
+        OriginError::NoSuchUpload,
+        OriginError::InvalidPart,
+        OriginError::BadAnswer("unexpected status"),
     ] {
         for error in [GONE, GONE, alive] {
             fake.fail_next([Fault::Refuse(error.clone())]);

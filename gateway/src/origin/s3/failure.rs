@@ -86,7 +86,7 @@ impl Reader {
                 OriginError::Damaged
             }
             // Another write of the key, or of the upload, is taking place just now.
-            (409, _) => OriginError::Unavailable("another write is under way"),
+            (409, _) => OriginError::Refused("another write is under way"),
             (429, _) => throttled(&head),
             // `SlowDown` at AWS; MinIO tells `SlowDownRead` from `SlowDownWrite`.
             (_, code) if code.starts_with("SlowDown") => throttled(&head),
@@ -100,7 +100,7 @@ impl Reader {
             (416, _) => OriginError::Unsatisfiable {
                 size: head.size_of_unsatisfied().or_else(|| actual_size(raw)),
             },
-            (408, _) | (400, "RequestTimeout") => OriginError::Unavailable("request timed out"),
+            (408, _) | (400, "RequestTimeout") => OriginError::Refused("request timed out"),
             (501, _) | (400, "NotImplemented" | "InvalidArgument" | "InvalidRequest") => {
                 OriginError::Unsupported
             }

@@ -15,7 +15,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::store::direct;
+use crate::store::{direct, private};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(super) struct RealFiles;
 
 impl Files for RealFiles {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        private::make_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -110,7 +110,7 @@ impl Files for RealFiles {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
-        let mut options = OpenOptions::new();
+        let mut options = private::options();
         options.read(true).write(true);
         let opened = match access {
             Access::Existing => options
@@ -126,6 +126,9 @@ impl Files for RealFiles {
             }
         };
         let file = opened?;
+        if access == Access::Existing {
+            private::close_to_others(&file, path);
+        }
         let flags = fcntl_getfl(&file)?;
         Ok(Arc::new(RealFile {
             file,

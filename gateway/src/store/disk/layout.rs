@@ -11,7 +11,7 @@
 //! never meets them: they are left alone, and said. The size of a segment is no part of it: a log
 //! is read whatever its segments' sizes, so that it keeps its chunks at another capacity.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 use super::files::{Files, PAGE, Space};
 use crate::plan::Geometry;
-use crate::store::{DiskSettings, StoreError};
+use crate::store::{DiskSettings, StoreError, private};
 
 /// A segment is a thousandth of the capacity, but no smaller than this: each is an open file, and
 /// new ones cost a sync of the directory.
@@ -69,7 +69,7 @@ impl Layout {
         let chunk = geometry.chunk();
         let segment =
             segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
-        fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+        private::make_dir(path).map_err(StoreError::io("create", path))?;
         let lock = lock(path)?;
         let name = format!("log-v2-{chunk}");
         let dir = path.join(&name);
@@ -90,7 +90,7 @@ impl Layout {
 
     /// Takes the lock anew, after somebody deleted the directory with the old one in it. Blocks.
     pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.path).map_err(StoreError::io("create", &self.path))?;
+        private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if held.is_some() && !self.path.join("lock").exists() {
             *held = Some(lock(&self.path)?);
@@ -131,13 +131,14 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
 /// Takes `<path>/lock`, and leaves our process id in it for whoever comes second.
 fn lock(path: &Path) -> Result<File, StoreError> {
     let file = path.join("lock");
-    let mut lock = OpenOptions::new()
+    let mut lock = private::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(&file)
         .map_err(StoreError::io("open", &file))?;
+    private::close_to_others(&lock, &file);
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {

@@ -5,9 +5,11 @@
 //! and says what a disk can do. The reads that follow correct it.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::plan::meter::Meter;
+use crate::store::private;
 
 /// The file's name, beside the lock.
 const NAME: &str = "speed";
@@ -20,8 +22,15 @@ pub(super) fn read(dir: &Path) -> Option<Meter> {
 /// Leaves it for the next one. Blocks.
 pub(super) fn write(dir: &Path, meter: &Meter) {
     if let Some(line) = meter.to_line()
-        && let Err(error) = fs::write(dir.join(NAME), line)
+        && let Err(error) = keep(&dir.join(NAME), &line)
     {
         tracing::debug!(%error, "what was measured of a cache disk is not kept");
     }
+}
+
+fn keep(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = private::options();
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
+    private::close_to_others(&file, path);
+    file.write_all(line.as_bytes())
 }

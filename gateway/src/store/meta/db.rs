@@ -16,8 +16,8 @@ use tracing::warn;
 
 use super::purges::{Edit, Purges};
 use super::tables::{Found, PinRows, RECORDS, read_state, write};
-use crate::store::StoreError;
 use crate::store::pins::Row;
+use crate::store::{StoreError, private};
 
 /// redb's own page cache: the front holds what is hot already.
 const CACHE: usize = 8 << 20;
@@ -163,7 +163,7 @@ impl Db {
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(Failure::io)?;
             if let Some(dir) = self.path.parent() {
-                fs::create_dir_all(dir).map_err(Failure::io)?;
+                private::make_dir(dir).map_err(Failure::io)?;
             }
             run.trusted = run.number;
         }
@@ -242,7 +242,11 @@ fn open_file(path: &Path) -> Result<(Database, Found, Run), OpenError> {
 }
 
 fn create(path: &Path) -> Result<Database, DatabaseError> {
-    Database::builder().set_cache_size(CACHE).create(path)
+    let mut options = private::options();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(path).map_err(StorageError::from)?;
+    private::close_to_others(&file, path);
+    Database::builder().set_cache_size(CACHE).create_file(file)
 }
 
 fn classify(path: &Path, error: DatabaseError) -> OpenError {
