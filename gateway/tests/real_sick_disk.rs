@@ -1,0 +1,273 @@
+//! A disk that hangs under the real program: requests that memory, another disk or the bucket can answer
+//! are answered all the same, it is said what is wrong, and it recovers. As root, with a /dev/fuse.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tempfile::TempDir;
+
+#[path = "support/draw.rs"]
+mod draw;
+#[path = "support/fake_s3.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod fake_s3;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "other suites mount the bucket")]
+mod mount;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites kill it")]
+mod serving;
+#[path = "support/sick_fs.rs"]
+#[expect(dead_code, reason = "other suites cut the power")]
+mod sick_fs;
+#[path = "support/volatile.rs"]
+mod volatile;
+
+use fake_s3::FakeS3;
+use serving::{Serving, disk};
+use sick_fs::SickFs;
+
+/// Objects of each kind: as many as there are reads at a time, and more.
+const OBJECTS: usize = 40;
+
+/// Objects whose rows make the database twice as large as what it keeps of itself in memory.
+const OTHERS: usize = 3000;
+
+/// A header that makes a row large.
+const LARGE: usize = 5000;
+
+/// The longest that an answer may take on a machine that does other things as well. What waits for a
+/// hung disk waits for ever.
+const BOUND: Duration = Duration::from_secs(2);
+
+fn body(key: &str, edition: usize) -> Vec<u8> {
+    format!("{key} {edition} ").repeat(1000).into_bytes()
+}
+
+/// The program over a bucket that a test can change, and a sick file system.
+struct House {
+    s3: FakeS3,
+    sick: SickFs,
+    serving: Serving,
+    _healthy: TempDir,
+}
+
+impl House {
+    /// Its state lies on the sick file system, and its only disk as well if `disk_too`. Some objects are
+    /// in memory, some on disk alone, and some nowhere.
+    async fn build(disk_too: bool) -> Self {
+        let s3 = FakeS3::start().await;
+        let large = "x".repeat(LARGE);
+        let large = [("x-amz-meta-large", large.as_str())];
+        for kind in ["memory", "disk", "bucket", "later"] {
+            for number in 0..OBJECTS {
+                let key = format!("{kind}/{number}");
+                s3.bucket.put_with(&key, body(&key, 0), &large);
+            }
+        }
+        for number in 0..OTHERS {
+            let key = format!("other/{number}");
+            s3.bucket.put_with(&key, "other", &large);
+        }
+        let (sick, healthy) = (SickFs::mount(&["state", "cache"]), tempfile::tempdir());
+        let healthy = healthy.expect("a folder");
+        let cache = match disk_too {
+            true => sick.path("cache"),
+            false => healthy.path().join("cache"),
+        };
+        let toml = format!(
+            "{}[state]\npath = \"{}\"\n{}",
+            mount::origin(&s3.settings()),
+            sick.path("state").display(),
+            disk(&cache)
+        );
+        let mut serving = Serving::configured(&toml);
+        serving.start().await;
+        let house = Self {
+            s3,
+            sick,
+            serving,
+            _healthy: healthy,
+        };
+        house.fill().await
+    }
+
+    /// Everything but the last kinds is on disk, and after a restart the first kind in memory.
+    async fn fill(mut self) -> Self {
+        for kind in ["memory", "disk"] {
+            self.read(kind, 0).await;
+        }
+        for first in (0..OTHERS).step_by(OBJECTS) {
+            let numbers = first..first + OBJECTS;
+            let paths = numbers.map(|number| format!("/other/{number}"));
+            join_all(paths.map(async |path| self.serving.get(&path).await)).await;
+        }
+        self.serving.end().await;
+        self.serving.start().await;
+        let begun = self.gets();
+        self.read("memory", 0).await;
+        assert_eq!(self.gets(), begun, "the restart has kept them");
+        self
+    }
+
+    fn gets(&self) -> u64 {
+        self.s3.bucket.gets()
+    }
+
+    /// Reads all objects of a kind at once; the longest that one took.
+    async fn read(&self, kind: &str, edition: usize) -> Duration {
+        let one = async |number: usize| {
+            let key = format!("{kind}/{number}");
+            let begun = Instant::now();
+            let got = self.serving.get(&format!("/{key}")).await;
+            assert_eq!(got.status, 200, "{key}: {}", got.text());
+            assert!(got.body == body(&key, edition), "{key}");
+            begun.elapsed()
+        };
+        let took = join_all((0..OBJECTS).map(one)).await;
+        took.into_iter().max().expect("some")
+    }
+
+    async fn notes(&self) -> String {
+        let ready = self.serving.look("/readyz").await;
+        assert_eq!(ready.status, 200, "{}", ready.text());
+        ready.text()
+    }
+
+    async fn until(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self).await {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{what}: {}",
+                self.notes().await
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A purge cannot be made durable: it says so in bounded time, and holds all the same.
+    async fn purge_in_vain(&self) {
+        self.s3.bucket.put("memory/0", body("memory/0", 1));
+        let begun = Instant::now();
+        let purged = self.serving.post("/purge?path=/memory/0").await;
+        assert!(purged.status >= 500, "{}", purged.text());
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        let text = purged.text();
+        assert!(text.contains("within 5 s"), "{text}");
+        self.is_of_the_second_edition().await;
+    }
+
+    async fn is_of_the_second_edition(&self) {
+        let got = self.serving.get("/memory/0").await;
+        assert!(
+            got.body == body("memory/0", 1),
+            "the purged version is served"
+        );
+    }
+
+    /// It hangs; all requests go on, and it is told.
+    async fn hang(&self) {
+        self.sick.hang();
+        let begun = self.gets();
+        let hits = self.read("memory", 0).await;
+        assert_eq!(self.gets(), begun, "hits in memory ask nobody");
+        let on_disk = self.read("disk", 0).await;
+        let misses = self.read("bucket", 0).await;
+        println!("while it is found out: {hits:?} {on_disk:?} {misses:?} at most");
+        assert!(hits.max(on_disk).max(misses) < BOUND);
+        assert!(self.sick.waiting() > 0, "it was asked");
+        self.until("it is told", async |house: &Self| {
+            house
+                .notes()
+                .await
+                .contains("metadata store: nothing is read")
+        })
+        .await;
+        assert_eq!(self.serving.metric(&["meta_reads_up"]).await, 0);
+        assert!(self.serving.metric(&["meta_hung_reads"]).await > 0);
+        assert!(
+            self.serving
+                .log()
+                .contains("the metadata store does not answer in time")
+        );
+    }
+
+    /// What begins now waits for it no more: nothing further is asked of it.
+    async fn later(&self) {
+        let (unknown, hung) = (["meta_unknown_total"], ["meta_hung_reads"]);
+        let before = (
+            self.serving.metric(&unknown).await,
+            self.serving.metric(&hung).await,
+        );
+        let later = self.read("later", 0).await;
+        let again = self
+            .read("later", 0)
+            .await
+            .max(self.read("memory", 0).await);
+        println!("once it is known: {later:?} and {again:?} at most");
+        assert!(later.max(again) < BOUND);
+        let after = (
+            self.serving.metric(&unknown).await,
+            self.serving.metric(&hung).await,
+        );
+        assert_eq!(
+            after.0 - before.0,
+            OBJECTS as u64,
+            "each is unknown at once"
+        );
+        assert!(
+            after.1 <= before.1 + 1,
+            "none but a probe waits: {before:?} {after:?}"
+        );
+    }
+
+    async fn recovers(mut self) {
+        self.sick.release();
+        self.until("it recovers", async |house: &Self| {
+            !house.notes().await.contains("metadata store")
+        })
+        .await;
+        assert_eq!(self.serving.metric(&["meta_reads_up"]).await, 1);
+        assert_eq!(self.serving.metric(&["meta_hung_reads"]).await, 0);
+        assert!(
+            self.serving
+                .log()
+                .contains("the metadata store is read again")
+        );
+        self.is_of_the_second_edition().await;
+        assert_eq!(self.serving.post("/purge?path=/memory/1").await.status, 200);
+        self.serving.end().await;
+        // No row that came late has overtaken what was found out meanwhile.
+        self.serving.start().await;
+        self.is_of_the_second_edition().await;
+        self.read("later", 0).await;
+        self.read("disk", 0).await;
+        self.serving.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hung_state_disk_stops_no_request() {
+    let house = House::build(false).await;
+    house.hang().await;
+    house.later().await;
+    house.purge_in_vain().await;
+    house.recovers().await;
+}
+
+/// The state lies beside the first cache disk unless it is told otherwise: then both hang.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hung_disk_with_cache_and_state_stops_no_request() {
+    let house = House::build(true).await;
+    house.hang().await;
+    house.later().await;
+    house.purge_in_vain().await;
+    house.recovers().await;
+}

@@ -1,0 +1,148 @@
+//! The real program: `tidegate serve` as a process of its own, with a log that can be read.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::gateway::{Got, ask};
+use crate::mount::TOKEN;
+use crate::ports::free_addr;
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A configuration, and the processes that run by it one after the other.
+pub(crate) struct Serving {
+    pub(crate) http: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    home: TempDir,
+    child: Option<Child>,
+}
+
+impl Serving {
+    /// Nothing runs yet. `toml` has no `[http]`, and an `[admin]` without an address.
+    pub(crate) fn configured(toml: &str) -> Self {
+        let (http, admin) = (free_addr(), free_addr());
+        let serving = Self {
+            http,
+            admin,
+            home: tempfile::tempdir().expect("a folder"),
+            child: None,
+        };
+        serving.configure(toml);
+        serving
+    }
+
+    /// Another configuration for the next start.
+    pub(crate) fn configure(&self, toml: &str) {
+        let listen = format!("[admin]\nlisten = \"{}\"\n", self.admin);
+        let toml = toml.replace("[admin]\n", &listen);
+        let toml = format!("{toml}[http]\nlisten = \"{}\"\n", self.http);
+        std::fs::write(self.config(), toml).expect("written");
+    }
+
+    fn config(&self) -> PathBuf {
+        self.home.path().join("tidegate.toml")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.home.path().join("log")
+    }
+
+    /// Everything that the processes have logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Starts it and waits until it is ready.
+    pub(crate) async fn start(&mut self) {
+        assert!(self.child.is_none(), "one at a time");
+        let log = File::options()
+            .append(true)
+            .create(true)
+            .open(self.log_file());
+        let log = log.expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["serve", "--config"]).arg(self.config());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        self.child = Some(command.stderr(log).spawn().expect("it starts"));
+        let begun = Instant::now();
+        while !self.is_ready().await {
+            let child = self.child.as_mut().expect("started");
+            let ended = child.try_wait().expect("a child of ours");
+            let late = begun.elapsed() > LONG;
+            assert!(ended.is_none() && !late, "{ended:?}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn is_ready(&self) -> bool {
+        tokio::net::TcpStream::connect(self.admin).await.is_ok()
+            && self.look("/readyz").await.status == 200
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Got {
+        ask(self.http, Method::GET, path, &[]).await
+    }
+
+    /// A GET on the admin listener.
+    pub(crate) async fn look(&self, path: &str) -> Got {
+        ask(self.admin, Method::GET, path, &[]).await
+    }
+
+    /// A POST on the admin listener, as the operator.
+    pub(crate) async fn post(&self, path: &str) -> Got {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", bearer.as_str())];
+        ask(self.admin, Method::POST, path, &headers).await
+    }
+
+    /// The sum of the samples whose name and labels contain each of `words`.
+    pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
+        let text = self.look("/metrics").await.text();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let found = lines.filter(|line| words.iter().all(|word| line.contains(word)));
+        let values = found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum::<f64>() as u64
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn end(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::TERM).expect("told");
+        let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
+        let ended = tokio::time::timeout(LONG, ended).await.expect("in time");
+        assert!(ended.expect("no panic").success(), "{}", self.log());
+    }
+
+    /// Kills it, as a power cut does.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it runs still");
+        child.wait().expect("it is gone");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A `[[cache.disk]]` in a folder.
+pub(crate) fn disk(path: &Path) -> String {
+    format!(
+        "[[cache.disk]]\npath = \"{}\"\ncapacity = \"64MiB\"\nmin_free = 0\n",
+        path.display()
+    )
+}

@@ -1,0 +1,402 @@
+//! A disk in memory that knows what was made durable, and loses the rest at a power cut.
+//!
+//! The rules are those that POSIX leaves when it is read strictly. `fsync` of a file makes its bytes and
+//! its length durable, not its name; `fsync` of a folder makes the names in it durable. All else may be
+//! on the disk or not at a cut: a write whole, not at all, up to some byte, or in single pages or
+//! sectors; a length without its bytes; a name made, moved or taken away; and none of it in the order in
+//! which it was asked for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+
+use crate::draw::Draw;
+
+/// Bytes of a page, and of a sector.
+pub(crate) const PAGE: u64 = 4096;
+const SECTOR: u64 = 512;
+
+/// The number of the topmost folder, as FUSE has it.
+pub(crate) const ROOT: u64 = 1;
+
+/// The bytes of a file; pages that were never written are zeros.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Image {
+    pages: BTreeMap<u64, Vec<u8>>,
+    pub(crate) len: u64,
+}
+
+impl Image {
+    /// Up to `size` bytes from `at` on; fewer where the file ends.
+    pub(crate) fn read(&self, at: u64, size: u64) -> Vec<u8> {
+        let end = self.len.min(at.saturating_add(size));
+        let mut bytes = Vec::new();
+        let mut at = at;
+        while at < end {
+            let (page, from) = (at / PAGE, at % PAGE);
+            let to = PAGE.min(from + end - at);
+            match self.pages.get(&page) {
+                Some(page) => bytes.extend_from_slice(&page[from as usize..to as usize]),
+                None => bytes.resize(bytes.len() + (to - from) as usize, 0),
+            }
+            at += to - from;
+        }
+        bytes
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.len = self.len.max(at + bytes.len() as u64);
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            let (page, from) = (at / PAGE, (at % PAGE) as usize);
+            let (now, later) = rest.split_at(rest.len().min(PAGE as usize - from));
+            let page = self.pages.entry(page);
+            let page = page.or_insert_with(|| vec![0; PAGE as usize]);
+            page[from..from + now.len()].copy_from_slice(now);
+            at += now.len() as u64;
+            rest = later;
+        }
+    }
+
+    fn resize(&mut self, len: u64) {
+        if len < self.len {
+            self.zero(len, self.len - len);
+        }
+        self.len = len;
+    }
+
+    /// Makes zeros of a range, and gives back the pages that it covers.
+    fn zero(&mut self, at: u64, len: u64) {
+        let end = at.saturating_add(len);
+        let covered = at.div_ceil(PAGE)..(end / PAGE).max(at.div_ceil(PAGE));
+        let gone: Vec<u64> = self.pages.range(covered).map(|(page, _)| *page).collect();
+        for page in gone {
+            self.pages.remove(&page);
+        }
+        for page in [at / PAGE, end / PAGE] {
+            if let Some(bytes) = self.pages.get_mut(&page) {
+                let from = at.max(page * PAGE).min((page + 1) * PAGE) - page * PAGE;
+                let to = end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
+                if from < to {
+                    bytes[from as usize..to as usize].fill(0);
+                }
+            }
+        }
+    }
+
+    /// Bytes that it takes up.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.pages.len() as u64 * PAGE
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write(at, bytes) => self.write(*at, bytes),
+            Change::Resize(len) => self.resize(*len),
+            Change::Grow(len) => self.len = self.len.max(*len),
+            Change::Zero(at, len) => self.zero(*at, *len),
+        }
+    }
+
+    /// Applies of a write what a cut leaves of it.
+    fn apply_torn(&mut self, at: u64, bytes: &[u8], draw: &mut Draw) {
+        let len = bytes.len() as u64;
+        if draw.below(3) == 0 {
+            let prefix = draw.below(len + 1);
+            return self.write(at, &bytes[..prefix as usize]);
+        }
+        let unit = if draw.below(2) == 0 { PAGE } else { SECTOR };
+        let mut from = at;
+        while from < at + len {
+            let to = ((from / unit + 1) * unit).min(at + len);
+            if draw.below(2) == 0 {
+                self.write(from, &bytes[(from - at) as usize..(to - at) as usize]);
+            }
+            from = to;
+        }
+    }
+}
+
+/// A change of a file.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// These bytes there.
+    Write(u64, Vec<u8>),
+    /// This length.
+    Resize(u64),
+    /// This length at least.
+    Grow(u64),
+    /// Zeros from there on, so many.
+    Zero(u64, u64),
+}
+
+/// A file or folder.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) is_folder: bool,
+    pub(crate) now: Image,
+    durable: Image,
+    pending: Vec<Change>,
+}
+
+impl Node {
+    pub(crate) fn change(&mut self, change: Change) {
+        self.now.apply(&change);
+        self.pending.push(change);
+    }
+
+    fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            self.durable.apply(&change);
+        }
+    }
+
+    fn cut(&mut self, draw: &mut Draw) {
+        // A disk may have written all that it was given, or nothing.
+        let habit = draw.below(4);
+        for change in std::mem::take(&mut self.pending) {
+            match (habit, &change) {
+                (0, _) => {}
+                (1, _) => self.durable.apply(&change),
+                (_, Change::Write(at, bytes)) => match draw.below(5) {
+                    0 => {}
+                    1 => self.durable.apply(&Change::Grow(at + bytes.len() as u64)),
+                    2 => self.durable.apply(&change),
+                    _ => self.durable.apply_torn(*at, bytes, draw),
+                },
+                (_, _) if draw.below(2) == 0 => self.durable.apply(&change),
+                _ => {}
+            }
+        }
+        self.now = self.durable.clone();
+    }
+}
+
+/// A name: the folder it is in, and itself.
+type Name = (u64, OsString);
+
+/// A change of names; one that moves is both.
+#[derive(Debug)]
+struct Renaming {
+    gone: Option<Name>,
+    made: Option<(Name, u64)>,
+}
+
+impl Renaming {
+    fn apply(&self, names: &mut BTreeMap<Name, u64>) {
+        if let Some(gone) = &self.gone {
+            names.remove(gone);
+        }
+        if let Some((made, number)) = &self.made {
+            names.insert(made.clone(), *number);
+        }
+    }
+
+    fn touches(&self, folder: u64) -> bool {
+        let made = self.made.as_ref().map(|(name, _)| name);
+        self.gone.iter().chain(made).any(|(of, _)| *of == folder)
+    }
+}
+
+/// The disk.
+#[derive(Debug)]
+pub(crate) struct Volatile {
+    pub(crate) nodes: HashMap<u64, Node>,
+    names: BTreeMap<Name, u64>,
+    durable: BTreeMap<Name, u64>,
+    pending: Vec<Renaming>,
+    next: u64,
+}
+
+impl Default for Volatile {
+    fn default() -> Self {
+        let root = Node {
+            is_folder: true,
+            ..Node::default()
+        };
+        Self {
+            nodes: HashMap::from([(ROOT, root)]),
+            names: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            pending: Vec::new(),
+            next: ROOT + 1,
+        }
+    }
+}
+
+impl Volatile {
+    pub(crate) fn find(&self, folder: u64, name: &OsStr) -> Option<u64> {
+        self.names.get(&(folder, name.to_owned())).copied()
+    }
+
+    /// The names in a folder.
+    pub(crate) fn list(&self, folder: u64) -> Vec<(OsString, u64)> {
+        let from = (folder, OsString::new())..(folder + 1, OsString::new());
+        let names = self.names.range(from);
+        names
+            .map(|((_, name), node)| (name.clone(), *node))
+            .collect()
+    }
+
+    /// How many names a node has.
+    pub(crate) fn links(&self, node: u64) -> u32 {
+        let names = self.names.values().filter(|named| **named == node);
+        u32::try_from(names.count()).expect("few")
+    }
+
+    pub(crate) fn make(&mut self, folder: u64, name: &OsStr, is_folder: bool) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let node = Node {
+            is_folder,
+            ..Node::default()
+        };
+        self.nodes.insert(number, node);
+        self.rename_to(None, Some(((folder, name.to_owned()), number)));
+        number
+    }
+
+    /// Takes a name away; `false` where there is none.
+    pub(crate) fn unlink(&mut self, folder: u64, name: &OsStr) -> bool {
+        let there = self.find(folder, name).is_some();
+        if there {
+            self.rename_to(Some((folder, name.to_owned())), None);
+        }
+        there
+    }
+
+    /// Moves a name over another; `false` where there is none.
+    pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr)) -> bool {
+        let Some(node) = self.find(from.0, from.1) else {
+            return false;
+        };
+        let gone = (from.0, from.1.to_owned());
+        let made = ((to.0, to.1.to_owned()), node);
+        self.rename_to(Some(gone), Some(made));
+        true
+    }
+
+    fn rename_to(&mut self, gone: Option<Name>, made: Option<(Name, u64)>) {
+        let renaming = Renaming { gone, made };
+        renaming.apply(&mut self.names);
+        self.pending.push(renaming);
+    }
+
+    /// Makes a file durable, or the names in a folder.
+    pub(crate) fn sync(&mut self, node: u64) {
+        let (own, others) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|renaming| renaming.touches(node));
+        self.pending = others;
+        for renaming in Vec::<Renaming>::from(own) {
+            renaming.apply(&mut self.durable);
+        }
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.sync();
+        }
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&mut self) {
+        for renaming in self.pending.drain(..) {
+            renaming.apply(&mut self.durable);
+        }
+        for node in self.nodes.values_mut() {
+            node.sync();
+        }
+    }
+
+    /// Cuts the power: what was not synced is there or not, as it is drawn.
+    pub(crate) fn cut(&mut self, draw: &mut Draw) {
+        let pending = std::mem::take(&mut self.pending);
+        // A file system with a journal keeps the order of names; another need not.
+        let in_order = draw.below(2) == 0;
+        let kept = draw.below(pending.len() as u64 + 1) as usize;
+        for (at, renaming) in pending.iter().enumerate() {
+            let applies = match in_order {
+                true => at < kept,
+                false => draw.below(2) == 0,
+            };
+            if applies {
+                renaming.apply(&mut self.durable);
+            }
+        }
+        self.names = self.durable.clone();
+        let named: std::collections::HashSet<u64> = self.names.values().copied().collect();
+        self.nodes
+            .retain(|number, _| *number == ROOT || named.contains(number));
+        let mut numbers: Vec<u64> = self.nodes.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let node = self.nodes.get_mut(&number).expect("listed");
+            node.cut(draw);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(disk: &Volatile, name: &str) -> Option<Vec<u8>> {
+        let node = disk.find(ROOT, OsStr::new(name))?;
+        Some(disk.nodes[&node].now.read(0, u64::MAX))
+    }
+
+    fn write(disk: &mut Volatile, name: &str, at: u64, bytes: &[u8]) -> u64 {
+        let name = OsStr::new(name);
+        let found = disk.find(ROOT, name);
+        let node = found.unwrap_or_else(|| disk.make(ROOT, name, false));
+        let file = disk.nodes.get_mut(&node).expect("there");
+        file.change(Change::Write(at, bytes.to_vec()));
+        node
+    }
+
+    /// What was synced is there after every cut; what was not is sometimes there, sometimes not, and
+    /// sometimes in pieces.
+    #[test]
+    fn a_cut_keeps_what_was_synced_and_draws_the_rest() {
+        let (mut lost, mut kept, mut torn, mut nameless) = (0, 0, 0, 0);
+        for seed in 0..200 {
+            let mut disk = Volatile::default();
+            let node = write(&mut disk, "synced", 0, &[1; 10_000]);
+            disk.sync(node);
+            disk.sync(ROOT);
+            write(&mut disk, "synced", 4096, &[2; 8192]);
+            let other = write(&mut disk, "nameless", 0, b"durable without its name");
+            disk.sync(other);
+            disk.cut(&mut Draw::new(seed));
+            let found = bytes(&disk, "synced").expect("its name was synced");
+            assert!(found[..4096] == [1; 4096], "what lies before the write");
+            assert!(found.len() == 10_000 || found.len() <= 12_288);
+            let twos = found.iter().filter(|byte| **byte == 2).count();
+            match twos {
+                0 => lost += 1,
+                8192 => kept += 1,
+                _ => torn += 1,
+            }
+            match bytes(&disk, "nameless") {
+                None => nameless += 1,
+                Some(found) => assert_eq!(found, b"durable without its name"),
+            }
+        }
+        assert!(lost > 20 && kept > 20 && torn > 20, "{lost} {kept} {torn}");
+        assert!((20..180).contains(&nameless), "{nameless}");
+    }
+
+    #[test]
+    fn an_image_reads_as_a_file_does() {
+        let mut image = Image::default();
+        image.write(5000, b"hello");
+        assert_eq!(image.len, 5005);
+        assert_eq!(image.read(4998, 100), b"\0\0hello");
+        image.resize(5002);
+        image.resize(6000);
+        assert_eq!(image.read(5000, 4), b"he\0\0");
+        image.write(0, &[7; 12_288]);
+        image.zero(100, 8192);
+        assert_eq!(image.allocated(), 8192);
+        let all = image.read(0, 20_000);
+        assert!(all[..100] == [7; 100] && all[8292..] == [7; 3996]);
+        assert!(all[100..8292].iter().all(|byte| *byte == 0));
+    }
+}
