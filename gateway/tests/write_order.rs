@@ -69,6 +69,35 @@ async fn what_is_put_over_http_is_newer_than_what_waits() {
     }
 }
 
+/// More objects than are published at a time.
+const MANY: usize = 40;
+
+/// What waits for its turn and is opened to be replaced is empty from then on, and nobody has closed that.
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_to_nothing_while_it_waits_for_its_turn_is_not_published() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().put(KEY, "before");
+    desk.bucket()
+        .set_faults([Fault::Latency(Duration::from_secs(1))]);
+    let other = |number| format!("other/{number}");
+    for number in 0..MANY {
+        desk.write(&other(number), &sample(1, 100)).await;
+    }
+    desk.write(KEY, &sample(1, 100)).await;
+    engine::settle().await;
+    let writer = desk.create(KEY).await;
+    engine::pass(engine::secs(60)).await;
+    let published = (0..MANY).filter(|number| desk.object(&other(*number)).is_some());
+    assert_eq!(published.count(), MANY);
+    assert_eq!(desk.object(KEY), Some("before".into()));
+    let newer = sample(2, 300);
+    put(&writer, 0, &newer).await;
+    writer.commit(Commit::Background).await.expect("promised");
+    drop(writer);
+    desk.writers.settled().await;
+    same(&desk.object(KEY).expect("there"), &newer);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_over_http_does_not_come_back() {
     let desk = waiting(&sample(1, 100)).await;

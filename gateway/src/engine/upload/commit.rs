@@ -34,6 +34,21 @@ impl Writing {
         self.inner.core.to_its_end(work).await
     }
 
+    /// The same of what is as it was closed; `false`: a writer has begun the next version of it before the
+    /// gate was had, and nothing was published. Cut to nothing and not yet written, the next version would
+    /// be an empty object.
+    pub(super) async fn commit_closed(self: &Arc<Self>) -> Result<bool, WriteError> {
+        let writing = self.clone();
+        let work = async move {
+            let _gate = writing.gate.write().await;
+            if writing.state().is_half_way() {
+                return Ok(false);
+            }
+            writing.commit_alone().await.map(|()| true)
+        };
+        self.inner.core.to_its_end(work).await
+    }
+
     async fn commit_now(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
         self.commit_alone().await

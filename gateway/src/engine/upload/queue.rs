@@ -110,6 +110,17 @@ impl State {
     }
 }
 
+/// The state of a draft whose turn to be published may have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// It is as its last writer closed it.
+    Closed,
+    /// A writer is half way through more of it, and was waited for long enough.
+    HalfWay,
+    /// A writer replaces it, and publishes it at its own close.
+    Left,
+}
+
 impl Writing {
     fn pending(&self) -> Pending {
         let state = self.state();
@@ -155,7 +166,8 @@ impl Writing {
     async fn work_off(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
         for failures in 0.. {
-            if !self.wait_for_close().await {
+            let due = self.wait_for_close().await;
+            if due == Due::Left {
                 break;
             }
             let tried = {
@@ -163,11 +175,16 @@ impl Writing {
                     return;
                 };
                 self.state().asked = false;
-                self.commit().await
+                match due {
+                    Due::Closed => self.commit_closed().await,
+                    _ => self.commit().await.map(|()| true),
+                }
             };
             let key = self.id().key;
             match tried {
-                Ok(()) => {
+                // Another writer has begun the next version since it was looked at.
+                Ok(false) => self.state().asked = true,
+                Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or left by its last handle with more in it.
                     let left_with_more = state.dirty && state.handles == 0;
@@ -214,26 +231,28 @@ impl Writing {
         }
     }
 
-    /// Waits while somebody is half way through the next version: of one that replaces what was closed, to
-    /// its end (`false`: who closes it has it published); else for bounded time, for what was closed is in
-    /// it.
-    async fn wait_for_close(&self) -> bool {
+    /// Waits while a writer is half way through the next version. Where that one replaces what was closed,
+    /// its own close publishes it; else the wait is bounded, for what was closed is in it.
+    async fn wait_for_close(&self) -> Due {
         let stop = self.inner.core.stop.clone();
         let until = Instant::now() + HALF_WAY;
         loop {
             {
                 let mut state = self.state();
-                if state.handles == 0 || !state.unclosed || Instant::now() >= until {
-                    return true;
+                if !state.is_half_way() {
+                    return Due::Closed;
+                }
+                if Instant::now() >= until {
+                    return Due::HalfWay;
                 }
                 if state.replaced {
                     state.queued = false;
-                    return false;
+                    return Due::Left;
                 }
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                () = stop.cancelled() => return true,
+                () = stop.cancelled() => return Due::HalfWay,
             }
         }
     }

@@ -210,6 +210,11 @@ impl State {
         (self.unclosed, self.replaced) = (false, false);
     }
 
+    /// Whether a writer that holds it has changed it since it was last closed.
+    pub(super) fn is_half_way(&self) -> bool {
+        self.handles > 0 && self.unclosed
+    }
+
     /// Unless bytes of it are lost.
     pub(super) fn whole(&self) -> Result<(), WriteError> {
         match self.lost {
