@@ -86,6 +86,12 @@ long-mount:
         cargo test -p tidegate --features real-parts --test write_minio -- --ignored too_large
     TIDEGATE_NAMES=1000000 cargo test -p tidegate --features real-parts --test real_mount -- large_folder
 
+# Power cuts under cache, state and spool, 200 of them (as root; needs MinIO)
+long-power:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
+        TIDEGATE_CUTS=200 TIDEGATE_SEED="${TIDEGATE_SEED:-1}" \
+        cargo test -p tidegate --features real-parts --test real_power_cut -- --nocapture
+
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: release
     {{ loadtest }} run mount-read mount-scan mount-write mount-small --report report

@@ -283,11 +283,10 @@ impl Volatile {
 
     /// Makes a file durable, or the names in a folder.
     pub(crate) fn sync(&mut self, node: u64) {
-        let (own, others) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|renaming| renaming.touches(node));
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let (own, others): (Vec<_>, _) = pending.partition(|renaming| renaming.touches(node));
         self.pending = others;
-        for renaming in Vec::<Renaming>::from(own) {
+        for renaming in own {
             renaming.apply(&mut self.durable);
         }
         if let Some(node) = self.nodes.get_mut(&node) {
