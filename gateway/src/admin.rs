@@ -114,7 +114,8 @@ impl fmt::Debug for Admin {
 impl Admin {
     /// The endpoints in the head of this module.
     pub fn router(self) -> Router {
-        let changes = middleware::from_fn_with_state(self.clone(), auth::require_token);
+        let changes =
+            middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);
         let profile = put(profile::change).patch(profile::change);
         Router::new()
             .route("/healthz", get(healthz))

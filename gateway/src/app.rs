@@ -5,6 +5,7 @@
 //! way to their end, then the engine, and the stores last, with everything they still have to write.
 
 mod background;
+#[cfg(feature = "demo")]
 mod demonstration;
 mod gateway;
 mod locate;
@@ -27,13 +28,17 @@ use std::future::Future;
 use anyhow::{Context as _, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::{self, Actions, DemoArgs, DoctorArgs, MountArgs};
+#[cfg(feature = "demo")]
+use crate::cli::DemoArgs;
+use crate::cli::{self, Actions, DoctorArgs, MountArgs};
 use crate::config::{self, Config, Environment, Loaded};
+#[cfg(feature = "demo")]
 use crate::demo;
 use crate::doctor;
 use crate::origin;
 use crate::telemetry::logging::{Format, Logging};
 
+#[cfg(feature = "demo")]
 pub use demonstration::start as start_demo;
 pub use gateway::{Gateway, Sockets};
 
@@ -60,6 +65,7 @@ impl Actions for App {
         run(mount(&loaded.config, env, args))
     }
 
+    #[cfg(feature = "demo")]
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
         log(&config::Log {
             level: "warn".to_owned(),

@@ -19,7 +19,9 @@ mod show;
 mod stat;
 mod warm;
 
-pub use args::{DemoArgs, DoctorArgs, MountArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
+#[cfg(feature = "demo")]
+pub use args::DemoArgs;
+pub use args::{DoctorArgs, MountArgs, PinArgs, PurgeArgs, StatArgs, WarmArgs};
 
 /// The configuration is wrong (`EX_CONFIG`, sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
@@ -51,6 +53,7 @@ pub enum Command {
     ///
     /// Starts an S3 origin on loopback in a folder of its own, fills it with sample media, starts
     /// the gateway in front of it and prints what to try. Needs nothing else. Ctrl-C ends it.
+    #[cfg(feature = "demo")]
     #[command(after_long_help = EXIT_CODES)]
     Demo(DemoArgs),
 
@@ -166,6 +169,7 @@ pub trait Actions {
     ///
     /// # Errors
     /// Why it could not start, or not go on.
+    #[cfg(feature = "demo")]
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()>;
 
     /// Measures the parts, and prints what that means.
@@ -210,6 +214,7 @@ pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
 fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Result<()> {
     let load = || config::load(cli.config.as_deref(), env);
     match &cli.command {
+        #[cfg(feature = "demo")]
         Command::Demo(args) => actions.demo(args),
         Command::Serve => {
             let loaded = load()?;

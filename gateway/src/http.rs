@@ -43,6 +43,7 @@ mod serve;
 pub mod settings;
 mod status;
 mod write;
+mod wrong_tokens;
 
 pub use metrics::Metrics;
 pub use pace::{Allowance, Ceiling};
@@ -54,6 +55,7 @@ use connection::{Ending, Handler};
 use exchange::Exchange;
 use pulse::Pulse;
 use serve::Server;
+use wrong_tokens::TokenGuard;
 
 /// A route as the frontend needs it.
 #[derive(Debug, Clone)]
@@ -72,6 +74,7 @@ pub struct Frontend {
     settings: Arc<Settings>,
     metrics: Arc<Metrics>,
     allowance: Arc<dyn Allowance>,
+    tokens: Arc<TokenGuard>,
 }
 
 /// A route, and what is remembered for it.
@@ -117,6 +120,7 @@ impl Frontend {
             settings: Arc::new(settings),
             metrics,
             allowance,
+            tokens: Arc::new(TokenGuard::new()),
         }
     }
 
@@ -153,16 +157,17 @@ impl Handler for Frontend {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
+        let client = client::address(peer, &parts.headers, trusted);
         let mut exchange = Exchange::begin(
             self.metrics.clone(),
             pulse,
-            client::address(peer, &parts.headers, trusted),
+            client,
             parts.method.clone(),
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
         );
         let reply = match write::writes(&parts.method) {
-            true => Box::pin(self.write(&parts, sent)).await,
+            true => Box::pin(self.write(&parts, sent, client)).await,
             false => self.reply(&parts, exchange.started()).await,
         };
         exchange.answers(reply.answer.status(), reply.cache);

@@ -45,6 +45,7 @@ pub use write::{
     CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
 };
 
+#[cfg(feature = "demo")]
 pub mod embedded;
 
 use std::fmt;

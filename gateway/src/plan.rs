@@ -35,6 +35,7 @@ pub mod time;
 pub mod token;
 pub mod upload;
 pub mod version;
+pub mod wrong_tokens;
 
 pub use duration::Period;
 pub use etag::ETag;

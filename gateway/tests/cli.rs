@@ -84,3 +84,75 @@ fn prints_what_packagers_need() {
     }
     assert_eq!(tidegate(&["frobnicate"], None).status.code(), Some(2));
 }
+
+/// What can be guessed or overheard is said: short tokens are refused, the rest is a warning.
+#[test]
+fn check_says_what_is_not_safe() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&path, mode).expect("ours");
+        path.display().to_string()
+    };
+    let long = file("long", "0123456789abcdef\n", 0o644);
+    let quiet = file("quiet", "0123456789abcdef\n", 0o640);
+    let short = file("short", "0123456789abcde\n", 0o600);
+    let config = |token: &str| {
+        format!(
+            "[http]\nlisten = [\"127.0.0.1:8080\", \"0.0.0.0:8082\"]\n\
+             [admin]\ntoken = {{ file = \"{token}\" }}\n\
+             [[origin]]\nname = \"a\"\nbucket = \"b\"\nendpoint = \"http://s3.example.org\"\n\
+             [[origin]]\nname = \"c\"\nbucket = \"b\"\nendpoint = \"http://[::1]:9000\"\n\
+             [[origin]]\nname = \"d\"\nbucket = \"b\"\nendpoint = \"https://s3.example.org\"\n\
+             [[route]]\norigin = \"a\"\nkey_prefix = \"pre\"\nwritable = true\n\
+             write_token = {{ file = \"{quiet}\" }}\n\
+             [[route]]\npath = \"/c/\"\norigin = \"c\"\nkey_prefix = \"pre/\"\n"
+        )
+    };
+    let output = tidegate(&["check"], Some(&config(&long)));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said: Vec<_> = text(&output.stdout)
+        .lines()
+        .filter(|line| line.starts_with("warning: "))
+        .collect();
+    let expected = [
+        "`origin[0].endpoint`: is not encrypted, and not on this machine",
+        "`route[0].key_prefix`: `pre` does not end in `/`: `/x` is the key `prex`",
+        "`route[0].writable`: the token crosses the network unencrypted: `http.listen` names 0.0.0.0:8082",
+        "`admin.token`: every user can read ",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (line, part) in said.iter().zip(expected) {
+        assert!(line.contains(part), "{line}");
+    }
+
+    let output = tidegate(&["check"], Some(&config(&short)));
+    assert_eq!(output.status.code(), Some(78));
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("`admin.token`: is shorter than 16 characters"),
+        "{said}"
+    );
+    assert!(!said.contains("0123456789"), "{said}");
+    let literal =
+        "[admin]\ntoken = \"0123456789abcde\"\n[[origin]]\nname = \"a\"\nbucket = \"b\"\n";
+    for command in ["check", "serve"] {
+        let output = tidegate(&[command], Some(literal));
+        assert_eq!(output.status.code(), Some(78), "{command}");
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with("tidegate.toml:2:9: `admin.token`: is shorter"),
+            "{said}"
+        );
+    }
+    let output = tidegate(&["serve"], Some(&config(&short)));
+    assert_ne!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("`admin.token`: is shorter than 16 characters"),
+        "{said}"
+    );
+}

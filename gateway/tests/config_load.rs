@@ -205,7 +205,7 @@ fn more_free_than_taken_is_odd() {
 
 #[test]
 fn secrets_are_shown_nowhere() {
-    let text = "[admin]\ntoken = \"s3cret\"\n[[origin]]\nname = \"a\"\nbucket = \"a\"\n\
+    let text = "[admin]\ntoken = \"s3cret-s3cret-s3cret\"\n[[origin]]\nname = \"a\"\nbucket = \"a\"\n\
                 access_key_id = \"id\"\nsecret_access_key = \"s3cret\"\nsession_token = \"s3cret\"\n";
     let loaded = parsed(text, &[]);
     assert!(!format!("{loaded:?}").contains("s3cret"));

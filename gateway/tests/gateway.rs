@@ -20,7 +20,7 @@ mod world;
 use gateway::{Got, Whole, ask};
 use world::{World, sample};
 
-const AUTH: (&str, &str) = ("authorization", "Bearer t0ken");
+const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
 /// Several parts of several chunks, and a last chunk that is none.
 const LONG: usize = (9 << 20) + 5;

@@ -20,7 +20,7 @@ mod world;
 use gateway::{Got, Whole, ask, send};
 use world::{World, sample};
 
-const AUTH: (&str, &str) = ("authorization", "Bearer t0ken");
+const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
 /// As JSON, of an answer that is 200.
 fn read(got: &Got) -> Value {
@@ -148,7 +148,7 @@ async fn tiers_change_under_load_and_every_byte_stays_right() {
 fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, String) {
     let file = world.folder.path().join("command.toml");
     let text = format!(
-        "[admin]\nlisten = \"{}\"\ntoken = \"t0ken\"\n",
+        "[admin]\nlisten = \"{}\"\ntoken = \"t0ken-of-the-tests\"\n",
         gateway.admin
     );
     std::fs::write(&file, text).expect("written");

@@ -1,30 +1,83 @@
 //! Who may change something: whoever knows the token.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tokio::time::{Instant, sleep};
 
 use super::Admin;
+use crate::plan::wrong_tokens::{Client, WrongTokens};
+
+/// The listener's token, and the wrong ones that were shown lately. All callers count as one client: they come
+/// from this machine, or through a proxy.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    admin: Admin,
+    wrong: Arc<Mutex<WrongTokens>>,
+    since: Instant,
+}
+
+/// The place of an answer that waits, given back when it is sent or its caller leaves.
+struct Waiting<'a>(&'a Guard);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.wrong().waited(Client::at(None));
+    }
+}
+
+impl Guard {
+    pub(super) fn new(admin: Admin) -> Self {
+        Self {
+            admin,
+            wrong: Arc::default(),
+            since: Instant::now(),
+        }
+    }
+
+    fn wrong(&self) -> MutexGuard<'_, WrongTokens> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs a wrong token and waits as long as its answer has to; whether it had a place to wait.
+    async fn slow_down(&self, path: &str) -> bool {
+        let verdict = self.wrong().wrong(Client::at(None), self.since.elapsed());
+        if let Some(count) = verdict.log {
+            tracing::warn!(path, count, "admin request without the right token");
+        }
+        let Some(delay) = verdict.delay else {
+            return false;
+        };
+        let _waiting = Waiting(self);
+        sleep(delay).await;
+        true
+    }
+}
 
 /// Lets a request pass that shows the token. 403 while there is none to show, 401 (RFC 9110,
-/// 15.5.2) where it is missing or wrong; the body of a refused request is not read.
+/// 15.5.2) where it is missing or wrong, 429 where too many wrong ones wait; the body of a refused request
+/// is not read.
 pub(super) async fn require_token(
-    State(admin): State<Admin>,
+    State(guard): State<Guard>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(token) = &admin.token else {
+    let Some(token) = &guard.admin.token else {
         let body = "no admin token is configured: nothing can be changed here\n";
         return (StatusCode::FORBIDDEN, body).into_response();
     };
     if token.is_shown_by(request.headers()) {
         return next.run(request).await;
     }
-    tracing::warn!(
-        path = request.uri().path(),
-        "admin request without the right token"
-    );
+    // A request without any is no guess.
+    let is_guess = request.headers().contains_key(header::AUTHORIZATION);
+    if is_guess && !guard.slow_down(request.uri().path()).await {
+        let body = "too many wrong tokens\n";
+        return (StatusCode::TOO_MANY_REQUESTS, body).into_response();
+    }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")];
     let body = "this needs the admin token\n";
     (StatusCode::UNAUTHORIZED, challenge, body).into_response()

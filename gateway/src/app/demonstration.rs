@@ -36,6 +36,12 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
             secret_access_key: Some(Secret::Literal(launch.credentials.secret_access_key)),
             ..config::Origin::default()
         }],
+        // Pages that are dropped into the demo's folder come without a type, and are its own user's.
+        route: vec![config::Route {
+            origin: "demo".to_owned(),
+            guess_types: config::GuessTypes::All,
+            ..config::Route::default()
+        }],
         ..Config::default()
     };
     let sockets = Sockets {

@@ -229,7 +229,7 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
         return Ok(None);
     };
     let token = token.resolve(env).context("`admin.token`")?;
-    let token = Token::new(&token).context("`admin.token` is empty")?;
+    let token = Token::configured(&token).context("`admin.token`")?;
     Ok(Some(Arc::new(token)))
 }
 

@@ -91,6 +91,6 @@ fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Optio
     };
     let named = || format!("`write_token` of the route `{}`", route.path);
     let token = token.resolve(env).with_context(named)?;
-    let token = Token::new(&token).with_context(|| format!("{} is empty", named()))?;
+    let token = Token::configured(&token).with_context(named)?;
     Ok(Some(token))
 }

@@ -27,6 +27,7 @@ pub struct MountArgs {
 }
 
 /// How to run the demonstration.
+#[cfg(feature = "demo")]
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DemoArgs {
     /// The port to serve on; another one where it is taken

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::config::{CommitName, Config, Environment, Loaded, Mount, Problems, Secret};
+use crate::config::{
+    CommitName, Config, Environment, KeyPath, Loaded, Mount, Place, Problem, Problems, Secret,
+};
+use crate::plan::Token;
 
 /// The summary of a configuration that is right.
 ///
@@ -11,13 +14,18 @@ use crate::config::{CommitName, Config, Environment, Loaded, Mount, Problems, Se
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
+    let secrets = secrets(config);
+    let short = short_tokens(config, env, &secrets);
+    if !short.is_empty() {
+        return Err(Problems(short));
+    }
     let mut text = String::new();
     let mut line = |what: String| writeln!(text, "{what}").expect("a string takes everything");
     for warning in &loaded.warnings {
         line(format!("warning: {warning}"));
     }
-    for missing in missing_secrets(config, env) {
-        line(format!("warning: {missing}"));
+    for odd in odd_secrets(&secrets, env) {
+        line(format!("warning: {odd}"));
     }
     let file = loaded
         .file
@@ -107,29 +115,62 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
-/// Secrets that are not there now: on the machine that serves, `serve` would end over them.
-fn missing_secrets(config: &Config, env: &Environment) -> Vec<String> {
-    let mut secrets: Vec<(String, &Secret)> = Vec::new();
-    secrets.extend(
-        config
-            .admin
-            .token
-            .iter()
-            .map(|token| ("admin.token".to_owned(), token)),
-    );
+/// Every secret, with its key.
+fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
+    let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
+    let admin = config.admin.token.iter();
+    secrets.extend(admin.map(|token| (KeyPath::of("admin", "token"), token)));
     for (index, origin) in config.origin.iter().enumerate() {
-        let named = |key: &str| format!("origin[{index}].{key}");
+        let path = KeyPath::nth("origin", index);
         let key = origin.secret_access_key.iter();
-        secrets.extend(key.map(|secret| (named("secret_access_key"), secret)));
+        secrets.extend(key.map(|secret| (path.key("secret_access_key"), secret)));
         let token = origin.session_token.iter();
-        secrets.extend(token.map(|secret| (named("session_token"), secret)));
+        secrets.extend(token.map(|secret| (path.key("session_token"), secret)));
     }
     for (index, route) in config.route.iter().enumerate() {
+        let path = KeyPath::nth("route", index).key("write_token");
         let token = route.write_token.iter().filter(|_| route.writable);
-        secrets.extend(token.map(|secret| (format!("route[{index}].write_token"), secret)));
+        secrets.extend(token.map(|secret| (path.clone(), secret)));
     }
-    let missing = |(key, secret): &(String, &Secret)| {
-        Some(format!("`{key}`: {}", secret.resolve(env).err()?))
+    secrets
+}
+
+/// Tokens from files and variables that are too short: `serve` would end over them.
+fn short_tokens(
+    config: &Config,
+    env: &Environment,
+    secrets: &[(KeyPath, &Secret)],
+) -> Vec<Problem> {
+    let is_token = |secret: &Secret| {
+        let writes = config
+            .route
+            .iter()
+            .filter_map(|route| route.write_token.as_ref());
+        let mut tokens = writes.chain(&config.admin.token);
+        tokens.any(|token| std::ptr::eq(token, secret))
     };
-    secrets.iter().filter_map(missing).collect()
+    let short = |(path, secret): &(KeyPath, &Secret)| {
+        let text = secret.resolve(env).ok().filter(|_| is_token(secret))?;
+        let error = Token::configured(&text).err()?;
+        Some(Problem {
+            place: Place::Nowhere,
+            path: path.clone(),
+            message: error.to_string(),
+        })
+    };
+    secrets.iter().filter_map(short).collect()
+}
+
+/// Secrets that are not there now, over which `serve` would end on the machine that serves, and those whose
+/// file others can read.
+fn odd_secrets(secrets: &[(KeyPath, &Secret)], env: &Environment) -> Vec<String> {
+    let odd = |(key, secret): &(KeyPath, &Secret)| match secret.resolve(env) {
+        Err(error) => Some(format!("`{key}`: {error}")),
+        Ok(_) => {
+            let path = secret.readable_by_others(env)?;
+            let path = path.display();
+            Some(format!("`{key}`: every user can read {path}: chmod o-rwx"))
+        }
+    };
+    secrets.iter().filter_map(odd).collect()
 }

@@ -24,6 +24,7 @@ impl Actions for Told {
         Ok(())
     }
 
+    #[cfg(feature = "demo")]
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
         self.0.borrow_mut().push(format!("demo {}", args.port));
         anyhow::bail!("no")

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Config;
 use super::document::Document;
 use super::problem::{KeyPath, Problem, suggestion};
-use crate::plan::{ByteSize, Period};
+use super::{Config, Secret};
+use crate::plan::{ByteSize, Period, Token};
 
 mod cache;
 mod mounts;
@@ -40,6 +40,15 @@ impl Check<'_, '_> {
         self.found.warnings.push(problem);
     }
 
+    /// A token that is written down; one from elsewhere is looked at when it is read.
+    fn token(&mut self, path: &KeyPath, token: Option<&Secret>) {
+        if let Some(Secret::Literal(text)) = token
+            && let Err(short) = Token::configured(text)
+        {
+            self.error(path, short.to_string());
+        }
+    }
+
     fn not_zero(&mut self, path: &KeyPath, period: Period) {
         if period.is_zero() {
             self.error(path, "must not be zero");
@@ -66,6 +75,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
         found: Found::default(),
     };
     check.listeners(config);
+    check.token(&KeyPath::of("admin", "token"), config.admin.token.as_ref());
     check.limits(config);
     check.level(&config.log.level);
     check.cache(&config.cache);

@@ -17,16 +17,16 @@ pub(super) enum Step {
 
 impl KeyPath {
     /// The key of a section: `cache.memory`.
-    pub(super) fn of(section: &str, key: &str) -> Self {
+    pub(crate) fn of(section: &str, key: &str) -> Self {
         Self::default().key(section).key(key)
     }
 
     /// A table in a list of them: `route[1]`.
-    pub(super) fn nth(section: &str, index: usize) -> Self {
+    pub(crate) fn nth(section: &str, index: usize) -> Self {
         Self::default().key(section).index(index)
     }
 
-    pub(super) fn key(&self, key: &str) -> Self {
+    pub(crate) fn key(&self, key: &str) -> Self {
         self.then(Step::Key(key.to_owned()))
     }
 

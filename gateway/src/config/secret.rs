@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -19,7 +20,8 @@ pub enum Secret {
     Literal(String),
     /// Stands in an environment variable.
     Env(String),
-    /// Stands in a file; one newline at its end is not part of it.
+    /// Stands in a file; one newline at its end is not part of it. A path may begin with
+    /// `$CREDENTIALS_DIRECTORY/`, the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
     File(PathBuf),
 }
 
@@ -43,6 +45,15 @@ pub enum SecretError {
 }
 
 impl Secret {
+    /// The file that it stands in, if users other than the file's owner and group may read it.
+    #[must_use]
+    pub fn readable_by_others(&self, env: &Environment) -> Option<PathBuf> {
+        let Self::File(path) = self else { return None };
+        let path = place(path, env).ok()?;
+        let mode = std::fs::metadata(&path).ok()?.permissions().mode();
+        (mode & 0o004 != 0).then_some(path)
+    }
+
     /// The secret itself.
     ///
     /// # Errors
@@ -55,6 +66,7 @@ impl Secret {
                 _ => Err(SecretError::Variable(name.clone())),
             },
             Self::File(path) => {
+                let path = &place(path, env)?;
                 let read = std::fs::read_to_string(path);
                 let mut text = read.map_err(|error| SecretError::File {
                     path: path.clone(),
@@ -70,6 +82,20 @@ impl Secret {
                 Ok(text)
             }
         }
+    }
+}
+
+/// The variable that systemd tells the folder of a unit's credentials by.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// The path of a secret's file, with the folder of credentials in place of its name.
+fn place(path: &Path, env: &Environment) -> Result<PathBuf, SecretError> {
+    let Ok(name) = path.strip_prefix(format!("${CREDENTIALS}")) else {
+        return Ok(path.to_owned());
+    };
+    match env.get(CREDENTIALS) {
+        Some(folder) if !folder.is_empty() => Ok(Path::new(folder).join(name)),
+        _ => Err(SecretError::Variable(CREDENTIALS.to_owned())),
     }
 }
 
@@ -200,6 +226,29 @@ mod tests {
     fn is_never_shown() {
         for secret in [Secret::Literal("s3cret".into()), Secret::Env("X".into())] {
             assert_eq!(format!("{secret:?}"), "[secret]");
+        }
+    }
+
+    #[test]
+    fn a_unit_s_credentials_are_found_by_the_folder_s_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("token"), "s3cret\n").expect("written");
+        let named = folder.path().to_str().expect("text");
+        let secret = Secret::File("$CREDENTIALS_DIRECTORY/token".into());
+        let env = Environment::from_iter([("CREDENTIALS_DIRECTORY", named)]);
+        assert_eq!(secret.resolve(&env).ok().as_deref(), Some("s3cret"));
+        let error = secret
+            .resolve(&Environment::default())
+            .expect_err("no unit");
+        assert!(
+            error.to_string().contains("CREDENTIALS_DIRECTORY"),
+            "{error}"
+        );
+        for (mode, others) in [(0o644, true), (0o640, false), (0o600, false)] {
+            let path = folder.path().join("token");
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, mode).expect("ours");
+            assert_eq!(secret.readable_by_others(&env), others.then_some(path));
         }
     }
 }

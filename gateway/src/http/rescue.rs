@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::engine::{Error, WriteError};
 use crate::plan::KeyError;
+use crate::plan::wrong_tokens::MAX_DELAY;
 
 /// The methods that a route answers.
 pub(super) fn methods(writable: bool) -> HeaderValue {
@@ -41,6 +42,8 @@ pub(super) enum Cause {
     },
     /// A write that does not show the route's token.
     Token,
+    /// As that, where too many such answers wait already.
+    TooManyTokens,
     /// A write that would mean something else here than where it comes from, and why.
     Refused(&'static str),
     /// A digest that cannot be read.
@@ -93,6 +96,7 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
         Cause::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
         Cause::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
         Cause::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
+        Cause::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
         Cause::Refused(why) => (StatusCode::BAD_REQUEST, why),
         Cause::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
         Cause::Write(error) => row_of_write(error),
@@ -172,6 +176,9 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
         }
         Cause::Engine(Error::Overloaded { retry_after }) => {
             headers.insert(RETRY_AFTER, pause(retry_after.unwrap_or(PAUSE)));
+        }
+        Cause::TooManyTokens => {
+            headers.insert(RETRY_AFTER, pause(MAX_DELAY));
         }
         _ if status == StatusCode::SERVICE_UNAVAILABLE => {
             headers.insert(RETRY_AFTER, pause(PAUSE));

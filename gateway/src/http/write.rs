@@ -12,9 +12,10 @@ mod refused;
 
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, ETAG, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming as Sent;
@@ -41,8 +42,8 @@ pub(super) fn writes(method: &Method) -> bool {
 
 impl Frontend {
     /// Answers one request that writes.
-    pub(super) async fn write(&self, parts: &Parts, body: Sent) -> Reply {
-        match self.written(parts, body).await {
+    pub(super) async fn write(&self, parts: &Parts, body: Sent, client: Option<IpAddr>) -> Reply {
+        match self.written(parts, body, client).await {
             Ok(reply) => reply,
             Err(cause) => {
                 tell(parts.uri.path(), &cause);
@@ -51,13 +52,22 @@ impl Frontend {
         }
     }
 
-    async fn written(&self, parts: &Parts, body: Sent) -> Result<Reply, Cause> {
+    async fn written(
+        &self,
+        parts: &Parts,
+        body: Sent,
+        client: Option<IpAddr>,
+    ) -> Result<Reply, Cause> {
         let (route, below) = self.route(parts)?;
         let Some(token) = &route.settings.write_token else {
             return Err(Cause::Method { writable: false });
         };
         if !token.is_shown_by(&parts.headers) {
-            return Err(Cause::Token);
+            // A request without any is no guess.
+            return Err(match parts.headers.contains_key(AUTHORIZATION) {
+                true => self.tokens.refuse(client, parts.uri.path()).await,
+                false => Cause::Token,
+            });
         }
         let key = route.settings.key(below).map_err(Cause::Key)?;
         refused::check(parts)?;

@@ -7,11 +7,33 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 
+/// Characters that a configured token has at least. Sixteen of `openssl rand -hex` are 64 bits, which nobody
+/// guesses over a network.
+pub const MIN_TOKEN: usize = 16;
+
+/// A configured token is empty, or shorter than [`MIN_TOKEN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is shorter than {MIN_TOKEN} characters; `openssl rand -hex 24` makes one that nobody guesses"
+)]
+pub struct ShortToken;
+
 /// A secret that is compared and never shown.
 #[derive(Clone)]
 pub struct Token(Arc<[u8]>);
 
 impl Token {
+    /// A token that is long enough to protect anything. White space around it is not part of it.
+    ///
+    /// # Errors
+    /// It is shorter than [`MIN_TOKEN`].
+    pub fn configured(text: &str) -> Result<Self, ShortToken> {
+        match text.trim().chars().count() {
+            0..MIN_TOKEN => Err(ShortToken),
+            _ => Self::new(text).ok_or(ShortToken),
+        }
+    }
+
     /// A token as configured; `None` for an empty one, which would let everybody in. White space
     /// around it is not part of it: a file that holds one usually ends in a line break.
     #[must_use]
@@ -53,6 +75,8 @@ mod tests {
     fn is_shown_whole_and_in_no_other_way() {
         let token = Token::new(" s3cret\n").expect("a token");
         assert!(Token::new(" \n").is_none());
+        assert_eq!(Token::configured(" 123456789012345 \n"), Err(ShortToken));
+        assert!(Token::configured("1234567890123456\n").is_ok());
         let rows = [
             ("Bearer s3cret", true),
             ("bearer  s3cret ", true),

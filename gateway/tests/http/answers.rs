@@ -89,7 +89,8 @@ async fn keys_are_paths_decoded_once() {
 async fn head_says_what_get_says() {
     let gateway = Gateway::start().await;
     gateway.origin.put("k.png", sample(9000));
-    gateway.origin.put("k.css", "a{}".repeat(999));
+    let css = [("content-type", "text/css")];
+    gateway.origin.put_with("k.css", "a{}".repeat(999), &css);
     for (path, headers) in [
         ("/k.png", vec![]),
         ("/k.png", vec![("range", "bytes=0-1")]),

@@ -90,7 +90,8 @@ async fn scripts_of_other_sites() {
 async fn text_is_compressed_and_media_is_not() {
     let gateway = Gateway::start().await;
     let text = "body { color: red }\n".repeat(1000);
-    let version = gateway.origin.put("s.css", text.clone());
+    let css = [("content-type", "text/css")];
+    let version = gateway.origin.put_with("s.css", text.clone(), &css);
     gateway.origin.put("i.png", sample(20_000));
     let gzip = ("accept-encoding", "gzip");
 

@@ -75,6 +75,41 @@ async fn only_who_shows_the_token_writes_and_only_where_it_is_allowed() {
     gateway.end().await;
 }
 
+/// Answers to wrong tokens wait, longer each time and not more than a few at once; the right one never does.
+#[tokio::test]
+async fn guesses_of_the_token_are_slowed_and_who_knows_it_is_not() {
+    let gateway = writable().await;
+    let guess = async |n: u32| {
+        let wrong = format!("Bearer guess-{n}");
+        let headers = [("authorization", wrong.as_str())];
+        let body = Full::new(Bytes::from("x"));
+        status(&gateway.send_to(Method::PUT, "/k", &headers, body).await)
+    };
+    let since = std::time::Instant::now();
+    for n in 0..3 {
+        assert_eq!(guess(n).await, 401);
+    }
+    let waited = since.elapsed();
+    assert!(
+        waited >= Duration::from_millis(250 + 500 + 1000),
+        "{waited:?}"
+    );
+
+    // Eight wait, the others are turned away at once; meanwhile the right token is served.
+    let many = futures_util::future::join_all((0..20).map(guess));
+    let right = async {
+        let since = std::time::Instant::now();
+        let got = put(&gateway, "/k", &[], "x").await;
+        (status(&got), since.elapsed())
+    };
+    let (many, (right, took)) = tokio::join!(many, right);
+    assert_eq!(right, 201);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let count = |code| many.iter().filter(|found| **found == code).count();
+    assert_eq!((count(401), count(429)), (8, 12), "{many:?}");
+    gateway.end().await;
+}
+
 #[tokio::test]
 async fn what_was_put_is_there_at_once_with_its_headers() {
     let gateway = writable().await;

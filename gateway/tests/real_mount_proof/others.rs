@@ -10,10 +10,11 @@ use crate::mount::blocking;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_in_over_http_is_seen_at_once() {
-    let more = "[[route]]\norigin = \"o\"\nwritable = true\nwrite_token = \"let-me-write\"\n";
+    let more =
+        "[[route]]\norigin = \"o\"\nwritable = true\nwrite_token = \"let-me-write-for-tests\"\n";
     let desk = Desk::with("", more).await;
     let put = async |bytes: &str| {
-        let headers = [("authorization", "Bearer let-me-write")];
+        let headers = [("authorization", "Bearer let-me-write-for-tests")];
         let method = http::Method::PUT;
         gateway::send(
             desk.mounted.gateway.http,

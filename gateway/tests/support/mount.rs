@@ -12,7 +12,7 @@ use tidegate::origin::settings::Credentials;
 use crate::gateway::{Got, Whole, ask};
 
 /// The token of the admin listener.
-pub(crate) const TOKEN: &str = "let-me-in";
+pub(crate) const TOKEN: &str = "let-me-in-for-tests";
 
 /// A folder to mount on, free again when it is dropped, whatever happened.
 #[derive(Debug)]

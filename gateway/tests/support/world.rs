@@ -38,7 +38,7 @@ impl World {
     pub(crate) fn config(&self, profile: &str) -> String {
         let key = self.origin.credentials();
         format!(
-            "[admin]\ntoken = \"t0ken\"\n\
+            "[admin]\ntoken = \"t0ken-of-the-tests\"\n\
              [cache]\nmemory = \"64MiB\"\n\
              [[cache.disk]]\npath = \"{}\"\ncapacity = \"128MiB\"\nmin_free = \"1MiB\"\n\
              [[origin]]\nname = \"media\"\nbucket = \"{}\"\nendpoint = \"http://{}\"\n\

@@ -1,5 +1,7 @@
 //! Buckets: names, addresses, credentials, deadlines.
 
+use std::net::IpAddr;
+
 use http::Uri;
 
 use super::super::Origin;
@@ -37,6 +39,13 @@ impl Check<'_, '_> {
                 &path.key("endpoint"),
                 format!("`{}` {why}", without_user(endpoint)),
             );
+        }
+        if let Some(endpoint) = &origin.endpoint
+            && is_in_the_clear(endpoint)
+        {
+            let message = "is not encrypted, and not on this machine: objects can be read and changed on their \
+                           way; use https://";
+            self.warn(&path.key("endpoint"), message);
         }
         if origin.region.is_empty() {
             self.error(&path.key("region"), "is empty");
@@ -128,6 +137,23 @@ fn endpoint_of(text: &str) -> Result<(), &'static str> {
         return Err("has a path; the bucket belongs into `bucket`");
     }
     Ok(())
+}
+
+/// Whether a URL is `http://` to another machine. Names count as other machines, but for those of loopback
+/// (RFC 6761, 6.3).
+fn is_in_the_clear(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let loopback = match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => {
+            let name = host.trim_end_matches('.').to_ascii_lowercase();
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    };
+    uri.scheme_str() == Some("http") && !loopback
 }
 
 /// The text without what stands before an `@`: a password may.

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Cors, Route};
 use super::{Check, profiles};
-use crate::plan::ObjectKey;
+use crate::plan::{Listen, ObjectKey};
 
 /// Headers that say what an answer is; one that is added by a route would make it wrong.
 const OF_THE_ANSWER: [&str; 17] = [
@@ -43,6 +43,7 @@ impl Check<'_, '_> {
             self.target(&path, route);
             self.answer(&path, route);
             self.writing(&path, route);
+            self.in_the_clear(&path, route, &config.http.listen.0);
         }
     }
 
@@ -108,6 +109,15 @@ impl Check<'_, '_> {
                 self.error(&path.key("host"), message);
             }
         }
+        let prefix = &route.key_prefix;
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            let message = format!(
+                "`{0}` does not end in `/`: `{1}` is the key `{0}x`, and whatever begins with `{0}` can be read",
+                prefix.escape_debug(),
+                format_args!("{}/x", route.path.trim_end_matches('/'))
+            );
+            self.warn(&path.key("key_prefix"), message);
+        }
         let keys = [
             ("key_prefix", Some(&route.key_prefix)),
             ("index", route.index.as_ref()),
@@ -128,6 +138,21 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Whoever sees a token on its way can write from then on.
+    fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[Listen]) {
+        let exposed = listen.iter().find(|address| match address {
+            Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            Listen::Unix(_) => false,
+        });
+        if let Some(address) = exposed.filter(|_| route.writable) {
+            let message = format!(
+                "the token crosses the network unencrypted: `http.listen` names {address}; \
+                 listen on loopback or a Unix socket, behind a proxy with TLS"
+            );
+            self.warn(&path.key("writable"), message);
+        }
+    }
+
     /// Nobody writes without a token, and a token alone opens nothing.
     fn writing(&mut self, path: &KeyPath, route: &Route) {
         if route.writable && route.write_token.is_none() {
@@ -138,6 +163,7 @@ impl Check<'_, '_> {
             let message = "does nothing while `writable` is false";
             self.warn(&path.key("write_token"), message);
         }
+        self.token(&path.key("write_token"), route.write_token.as_ref());
     }
 
     fn answer(&mut self, path: &KeyPath, route: &Route) {

@@ -1,0 +1,54 @@
+//! Answers to wrong tokens, which wait (`plan/wrong_tokens` says for how long).
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::{Instant, sleep};
+
+use super::rescue::Cause;
+use crate::plan::wrong_tokens::{Client, WrongTokens};
+
+/// The clients of this frontend that have shown wrong tokens.
+#[derive(Debug)]
+pub(super) struct TokenGuard {
+    wrong: Mutex<WrongTokens>,
+    since: Instant,
+}
+
+/// A waiting answer's place, given back when it is sent or its client leaves.
+struct Waiting<'a>(&'a TokenGuard, Client);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waited(self.1);
+    }
+}
+
+impl TokenGuard {
+    pub(super) fn new() -> Self {
+        Self {
+            wrong: Mutex::default(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Logs a wrong token, and waits as long as its answer has to. Never learns the token.
+    pub(super) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> Cause {
+        let client = Client::at(address);
+        let verdict = self.lock().wrong(client, self.since.elapsed());
+        if let Some(count) = verdict.log {
+            let client = address.map(tracing::field::display);
+            tracing::warn!(client, path, count, "a write without the right token");
+        }
+        let Some(delay) = verdict.delay else {
+            return Cause::TooManyTokens;
+        };
+        let _waiting = Waiting(self, client);
+        sleep(delay).await;
+        Cause::Token
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WrongTokens> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
