@@ -162,6 +162,13 @@ impl House {
         let text = purged.text();
         assert!(text.contains("within 5 s"), "{text}");
         self.is_of_the_second_edition().await;
+        // The write may be the purge's own, and as old as its wait was long.
+        self.until("a write that hangs is told", async |house: &Self| {
+            house.notes().await.contains("nothing is written to it")
+        })
+        .await;
+        let told = "the state disk does not take what is written";
+        assert!(self.serving.log().contains(told));
     }
 
     async fn is_of_the_second_edition(&self) {

@@ -223,6 +223,10 @@ impl Meta {
 async fn durable(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
     let Ok(told) = timeout(DURABLE_TIMEOUT, told).await else {
         let seconds = DURABLE_TIMEOUT.as_secs();
+        tracing::warn!(
+            seconds,
+            "the state disk does not take what is written; purges and pins hold in memory only"
+        );
         return Err(MetaError(format!(
             "the state disk did not take it within {seconds} s"
         )));

@@ -40,6 +40,9 @@ const FLUSH: Duration = Duration::from_secs(30);
 /// Pause after a failure, before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// A write that takes longer than this hangs.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
 /// How long the owner of a store waits for the writer thread at its end. A thread in a system call
 /// that does not return is left to itself.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,6 +64,8 @@ struct Shared {
     metrics: MetaMetrics,
     queue: Mutex<Queue>,
     wake: Condvar,
+    /// When the write under way began.
+    writing_since: Mutex<Option<Instant>>,
 }
 
 impl Journal {
@@ -80,6 +85,7 @@ impl Journal {
             metrics,
             queue: Mutex::default(),
             wake: Condvar::new(),
+            writing_since: Mutex::default(),
         });
         let writing = Arc::clone(&shared);
         let (ended, writer) = channel();
@@ -155,7 +161,9 @@ impl Journal {
 
     /// The state of the database where it is not as it should be, in words.
     pub(super) fn notes(&self) -> Vec<String> {
-        self.reads.note().into_iter().collect()
+        let since = *self.shared.writing_since();
+        let stuck = since.and_then(|since| stuck(since.elapsed()));
+        self.reads.note().into_iter().chain(stuck).collect()
     }
 
     /// Writes everything that waits and ends the thread.
@@ -185,7 +193,27 @@ impl Drop for Journal {
     }
 }
 
+/// The note of a write that takes so long, if it is longer than a disk that is well takes.
+fn stuck(time: Duration) -> Option<String> {
+    let seconds = time.as_secs();
+    (time >= STUCK_AFTER).then(|| {
+        format!(
+            "metadata store: nothing is written to it (a write has not returned for {seconds} s)"
+        )
+    })
+}
+
 impl Shared {
+    fn writing_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.writing_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_writing(&self, since: Option<Instant>) {
+        *self.writing_since() = since;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,7 +229,9 @@ impl Shared {
             } = taken;
             let rows = changes.iter().map(|(id, change)| self.row(id, change));
             batch.records = rows.collect();
+            self.set_writing(Some(Instant::now()));
             let result = self.db.write(&batch);
+            self.set_writing(None);
             if batch.durable {
                 flushed = Instant::now();
             }
@@ -327,5 +357,17 @@ impl Shared {
     fn failed(&self, failure: &Failure, what: &'static str) {
         self.metrics.errors.inc();
         error!(reason = %failure, what, "the metadata database fails");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_takes_too_long_is_told() {
+        assert_eq!(stuck(STUCK_AFTER - Duration::from_millis(1)), None);
+        let note = stuck(Duration::from_secs(61)).expect("a note");
+        assert!(note.contains("has not returned for 61 s"), "{note}");
     }
 }
