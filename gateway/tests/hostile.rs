@@ -1,0 +1,26 @@
+//! Attacks on the real program: what a hostile client costs it, and what that costs another client.
+//!
+//! The program has `memory` and `budget` of 64 MiB and short deadlines. Each attack is a file in
+//! `hostile/`; it runs beside a polite client, and one after the other, so that each has the machine to
+//! itself. Each holds the same three promises: the peak of memory ([`target::PROMISE`]), the latency of the
+//! polite client ([`siege::Siege::held`]), and an end by the deadlines ([`target::Target::quiet`]).
+#![cfg(target_os = "linux")]
+
+#[path = "hostile/bystander.rs"]
+mod bystander;
+#[path = "support/fake_s3.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod fake_s3;
+#[path = "support/gateway.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod gateway;
+#[path = "hostile/multiplexed.rs"]
+mod multiplexed;
+#[path = "hostile/one_byte_ranges.rs"]
+mod one_byte_ranges;
+#[path = "support/ports.rs"]
+mod ports;
+#[path = "hostile/siege.rs"]
+mod siege;
+#[path = "hostile/target.rs"]
+mod target;

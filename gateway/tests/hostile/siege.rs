@@ -1,0 +1,92 @@
+//! One attack beside a polite client.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::bystander::{Bystander, Latencies, p99};
+use crate::target::{PROMISE, Target};
+
+/// How much longer a request may take beside an attack.
+const FACTOR: u32 = 3;
+
+/// A wait that says nothing on a machine of two cores that attacker, program and polite client share:
+/// below it the factor does not count.
+const FLOOR: Duration = Duration::from_millis(250);
+
+/// How long the polite client is measured before the attack.
+const BEFORE: Duration = Duration::from_secs(1);
+
+/// What an attack did.
+pub(crate) struct Siege<T> {
+    name: &'static str,
+    /// What the attack returned; often connections that it keeps open.
+    pub(crate) held: T,
+    before: Latencies,
+    beside: Latencies,
+    /// Peak memory at the attack's end, in bytes.
+    pub(crate) peak: u64,
+}
+
+impl Target {
+    /// Runs `attack` beside a polite client.
+    pub(crate) async fn besiege<T>(
+        &self,
+        name: &'static str,
+        attack: impl Future<Output = T>,
+    ) -> Siege<T> {
+        let client = Bystander::start(self.http, self.admin);
+        sleep(BEFORE).await;
+        let before = client.stop().await;
+        let client = Bystander::start(self.http, self.admin);
+        let held = attack.await;
+        let beside = client.stop().await;
+        let siege = Siege {
+            name,
+            held,
+            before,
+            beside,
+            peak: self.peak(),
+        };
+        siege.report();
+        siege
+    }
+}
+
+impl<T> Siege<T> {
+    fn report(&self) {
+        let [read, health] = [&self.before, &self.beside]
+            .map(|of| (p99(&of.reads), p99(&of.health)))
+            .map(|(a, b)| format!("{a:.1?} {b:.1?}"));
+        println!(
+            "{}: peak {} MiB; p99 of a read and of /healthz before {read}, beside {health}",
+            self.name,
+            self.peak >> 20,
+        );
+    }
+
+    /// Memory stayed within the promise, and the polite client was served as before; returns what the
+    /// attack held.
+    pub(crate) fn bore(self) -> T {
+        let name = self.name;
+        assert!(
+            self.peak <= PROMISE,
+            "{name}: {} MiB at the peak, {} MiB are promised",
+            self.peak >> 20,
+            PROMISE >> 20
+        );
+        let rows = [
+            ("a read", &self.before.reads, &self.beside.reads),
+            ("/healthz", &self.before.health, &self.beside.health),
+        ];
+        for (what, before, beside) in rows {
+            let (before, beside) = (p99(before), p99(beside));
+            let bound = FLOOR.max(before * FACTOR);
+            assert!(
+                beside <= bound,
+                "{name}: {what} takes {beside:?}, {before:?} before"
+            );
+        }
+        self.held
+    }
+}
