@@ -53,6 +53,7 @@ mod siblings;
 pub mod source;
 mod spool;
 pub mod stat;
+mod times;
 pub mod upload;
 pub mod warm;
 mod watch;

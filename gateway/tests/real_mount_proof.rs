@@ -38,6 +38,8 @@ mod outage;
 mod programs;
 #[path = "real_mount_proof/terms.rs"]
 mod terms;
+#[path = "real_mount_proof/times.rs"]
+mod times;
 
 /// What an environment variable says, else `short`.
 fn count(variable: &str, short: u64) -> u64 {

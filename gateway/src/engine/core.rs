@@ -18,6 +18,7 @@ use super::pace::Pace;
 use super::ready::Readiness;
 use super::resolve::Pending;
 use super::siblings::Siblings;
+use super::times::TimeTable;
 use super::upload::still::Still;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
@@ -45,6 +46,8 @@ pub(super) struct Core {
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
     pub(super) names: Table,
+    /// When versions were written here.
+    pub(super) times: Arc<TimeTable>,
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
     /// What is being written, if anything can be.
@@ -73,6 +76,7 @@ impl Core {
             stop: CancellationToken::new(),
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
+            times: Arc::default(),
             siblings: Siblings::default(),
             watchers: Watchers::default(),
             drafts: OnceLock::new(),

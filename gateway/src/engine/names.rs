@@ -48,34 +48,14 @@ pub enum Entry {
 pub struct Facts {
     /// Length in bytes.
     pub size: u64,
-    /// When it was written.
+    /// When it was written: `mtime`.
     pub modified: Option<Timestamp>,
+    /// When it, or its name, was last changed: `ctime`.
+    pub changed: Option<Timestamp>,
     /// Its validator, where it is known.
     pub etag: Option<ETag>,
     /// The version with its headers; a listing tells none.
     pub version: Option<Arc<Version>>,
-}
-
-impl Facts {
-    /// What a version tells.
-    #[must_use]
-    pub fn of(version: &Arc<Version>) -> Self {
-        Self {
-            size: version.size,
-            modified: version.last_modified,
-            etag: Some(version.etag.clone()),
-            version: Some(version.clone()),
-        }
-    }
-
-    fn listed(listed: Listed) -> Self {
-        Self {
-            size: listed.size,
-            modified: listed.last_modified,
-            etag: listed.etag,
-            version: None,
-        }
-    }
 }
 
 /// An answer, and for how long it holds.
@@ -293,7 +273,8 @@ impl Engine {
         let objects = page.objects.into_iter();
         let objects = objects.map(|mut listed| {
             let key = std::mem::take(&mut listed.key);
-            (key, Facts::listed(listed))
+            let facts = self.listed(source, &key, listed);
+            (key, facts)
         });
         let found = names.page(prefix, objects, page.folders, page.next.is_none());
         let names_of_page = found.into_iter().map(|(name, child)| {
@@ -310,6 +291,20 @@ impl Engine {
             names: names_of_page.collect(),
             next: page.next.map(|after| Place { after, names }),
         })
+    }
+
+    /// What a listing tells of an object.
+    fn listed(&self, source: &Source, key: &str, listed: Listed) -> Facts {
+        let place = (source.origin.id(), key);
+        let (etag, stored) = (listed.etag, listed.last_modified);
+        let (modified, changed) = self.core.times.told(place, etag.as_ref(), stored);
+        Facts {
+            size: listed.size,
+            modified,
+            changed,
+            etag,
+            version: None,
+        }
     }
 
     async fn page(&self, source: &Source, list: List) -> Result<Listing, Error> {
@@ -374,7 +369,7 @@ fn lasting(entry: Entry, fresh: Duration) -> Answer {
 fn file(object: &Object) -> Answer {
     let left = u64::try_from(object.outcome.ttl_ms).unwrap_or(0);
     Answer {
-        entry: Entry::File(Facts::of(object.version())),
+        entry: Entry::File(object.facts()),
         fresh: Duration::from_millis(left),
     }
 }

@@ -201,6 +201,7 @@ impl Writers {
             commits: Arc::new(Semaphore::new(COMMITS)),
             metrics: Metrics::default(),
         }));
+        core.times.attach(&writers.0.settings.spool);
         writers.recover(sources)?;
         let _ = core.drafts.set(Arc::downgrade(&writers.0));
         Ok(writers)

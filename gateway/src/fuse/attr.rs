@@ -25,6 +25,7 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     FileAttr {
         size: facts.size,
         blocks,
+        ctime: facts.changed.map_or(time, SystemTime::from),
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
     }
 }
@@ -35,11 +36,12 @@ pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileA
         Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
         Modified::Written => None,
     };
-    let time = kept.unwrap_or_else(|| drafted.changed.into());
+    let time = kept.unwrap_or_else(|| drafted.modified.into());
     FileAttr {
         size: drafted.size,
         blocks: drafted.size.div_ceil(512),
         blksize: DRAFT_BLOCK,
+        ctime: drafted.changed.into(),
         ..plain(settings, ino, FileType::RegularFile, 0o666, time)
     }
 }

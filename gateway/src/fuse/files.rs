@@ -81,6 +81,8 @@ impl Files {
             Access::Write(writable) => (Some(writable), None),
         };
         let nodes = Nodes::new(source.origin.id(), &settings.prefix);
+        // A clock that was set back takes no folder back before what was written here.
+        let mounted = SystemTime::now().max(engine.latest_time().into());
         Self {
             settings,
             metrics,
@@ -95,7 +97,7 @@ impl Files {
             kernel: OnceLock::new(),
             late: Late::default(),
             maps: AtomicBool::new(false),
-            mounted: SystemTime::now(),
+            mounted,
         }
     }
 

@@ -208,6 +208,7 @@ mod tests {
         Facts {
             size,
             modified: Some(Timestamp(size)),
+            changed: None,
             etag: None,
             version: None,
         }

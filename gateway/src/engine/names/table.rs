@@ -131,6 +131,14 @@ impl Table {
         (asked.at.since(since) < most).then_some(meaning)
     }
 
+    /// The `ctime` that was last told of a file, whether or not that is fresh.
+    pub(in crate::engine) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        match self.lock().find(origin, path)?.meaning {
+            Meaning::File(facts) => facts.changed,
+            Meaning::Folder | Meaning::Missing => None,
+        }
+    }
+
     /// The files of its folder that come after `path`, whether or not what is known of them is fresh:
     /// at most `count` of no more than `size` bytes, with their sizes. Empty ones are left out.
     pub(in crate::engine) fn files_after(
@@ -448,6 +456,7 @@ mod tests {
             Meaning::File(Facts {
                 size,
                 modified: None,
+                changed: None,
                 etag: None,
                 version: None,
             })

@@ -9,7 +9,6 @@ use super::queue::remove;
 use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
-use crate::engine::names::Facts;
 use crate::engine::{Error, Source};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload};
@@ -88,6 +87,10 @@ impl Writers {
         if let Some(over) = over {
             over.give_up().await;
         }
+        let core = &self.0.core;
+        let times = core.times_of_moved(&old, &version, &new);
+        core.times.keep(&new, &copied, times);
+        core.times.write_out().await;
         self.0.appeared(source, &new, &copied).await;
         let moved = version.etag.clone();
         // What was written meanwhile was not copied, and stays.
@@ -141,7 +144,7 @@ impl Inner {
         let found = found.filter(|version| version.etag == *etag).map(Arc::new);
         supersede(self, id, found.clone()).await;
         match found {
-            Some(version) => self.core.name_written(id, Facts::of(&version)),
+            Some(version) => self.core.name_written(id, self.core.facts(id, &version)),
             // Somebody was faster, or it cannot be asked: whoever wants to know asks anew.
             None => self.core.names.purge_key(id.origin, id.key.as_str()),
         }
@@ -185,6 +188,10 @@ impl Inner {
 /// nothing is known.
 async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), WriteError> {
     let deleted = source.origin.writing().delete(&id.key).await;
+    if deleted.is_ok() {
+        inner.core.forget_times(id);
+        inner.core.times.write_out().await;
+    }
     supersede(inner, id, None).await;
     match deleted {
         Ok(()) => {

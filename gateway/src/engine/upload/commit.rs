@@ -194,11 +194,21 @@ impl Writing {
 
     /// The object is there: so says the bucket, and from now on everybody here.
     pub(super) async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
-        let id = self.id();
+        let (id, times) = {
+            let state = self.state();
+            (state.id.clone(), state.times)
+        };
         let version = Arc::new(published.version);
+        // Programs have seen these, and no listing is to move them.
+        let kept = &self.inner.core.times;
+        kept.keep(&id, &version.etag, times);
         let known = published.confirmed.then(|| version.clone());
         supersede(&self.inner, &id, known).await;
-        self.inner.core.name_written(&id, self.facts(&version));
+        let facts = Facts {
+            version: None,
+            ..self.inner.core.facts(&id, &version)
+        };
+        self.inner.core.name_written(&id, facts);
         let (before, file) = {
             let mut state = self.state();
             let file = self.drop_file(&mut state);
@@ -217,26 +227,13 @@ impl Writing {
             };
             (state.base.replace(base), file)
         };
+        kept.write_out().await;
         if let Some(file) = file {
             // Before anything newer is written: a journal found later would publish this once more.
             file.removed().await?;
         }
         self.drop_hidden(before);
         Ok(())
-    }
-}
-
-impl Writing {
-    /// What is known of a version that was just written. When the bucket says that was is not asked;
-    /// it is about now.
-    fn facts(&self, version: &Arc<Version>) -> Facts {
-        let now = self.inner.core.now();
-        let modified = version.last_modified.or(Some(now));
-        Facts {
-            modified,
-            version: None,
-            ..Facts::of(version)
-        }
     }
 }
 

@@ -16,7 +16,9 @@ use crate::plan::{ObjectKey, Timestamp};
 pub struct Drafted {
     /// Its length, in bytes.
     pub size: u64,
-    /// When it was written to last.
+    /// When its content was last written.
+    pub modified: Timestamp,
+    /// When it, or something that was set of it, last changed.
     pub changed: Timestamp,
     /// It differs from what is in the bucket.
     pub dirty: bool,
@@ -31,7 +33,8 @@ impl Drafted {
     fn of(state: &State) -> Self {
         Self {
             size: state.draft.size(),
-            changed: state.changed,
+            modified: state.times.modified,
+            changed: state.times.changed,
             dirty: state.dirty,
             stage: state.stage(),
             blank: state.base.is_none() && state.draft.size() == 0,

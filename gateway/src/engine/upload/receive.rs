@@ -109,6 +109,9 @@ impl Engine {
         self.core.spawn(async move {
             let core = &engine.core;
             let result = Receiving::run(core, &origin, &id, incoming, body).await;
+            if result.is_ok() {
+                core.forget_times(&id);
+            }
             // Also after an error: it may have been written all the same.
             engine.forget(&id).await;
             drop(tell.send(result));
@@ -152,6 +155,9 @@ impl Engine {
             // Let go of before mounts are told: their kernel may wait there for who waits for this.
             if let Some(still) = still.filter(|_| deleted.is_ok()) {
                 still.superseded().await;
+            }
+            if deleted.is_ok() {
+                engine.core.forget_times(&id);
             }
             engine.forget(&id).await;
             Ok(deleted?)

@@ -13,6 +13,7 @@ use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Base, GuardWord};
 use crate::engine::spool::replay::Replayed;
 use crate::engine::spool::{FILES, SpoolError};
+use crate::engine::times::Times;
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Upload};
 use crate::plan::{ETag, ObjectId, ObjectKey, OriginId, Version};
@@ -96,7 +97,12 @@ impl Writers {
             }),
             None => None,
         };
+        // What was seen of it before the restart, not what it was based on.
+        let core = &self.0.core;
+        let seen = core.times.of_draft(&id);
+        let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
         let mut state = State::new(&self.0, id, base, headers, guard);
+        state.times = times;
         state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
         state.sums.clone_from(&replayed.sums);

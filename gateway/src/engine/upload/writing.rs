@@ -22,6 +22,7 @@ use crate::engine::Source;
 use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Begin, GuardWord, Record};
+use crate::engine::times::{Times, following};
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
 use crate::plan::upload::Draft;
@@ -74,8 +75,8 @@ pub(super) struct State {
     pub(super) unnoted: Extents,
     /// What the journal is to be told.
     pub(super) records: Vec<Record>,
-    /// When it was written to last; before that, when it was opened.
-    pub(super) changed: Timestamp,
+    /// When it was written to last; before that, the times of what it begins as.
+    pub(super) times: Times,
     /// It differs from what is in the bucket.
     pub(super) dirty: bool,
     /// A `fsync` or `close` has promised it.
@@ -155,6 +156,8 @@ impl State {
     ) -> Self {
         let length = base.as_ref().map_or(0, |base| base.version.size);
         let draft = Draft::new(inner.settings.parts, length).keeping(inner.settings.kept);
+        let begins_as = base.as_ref().map(|base| &*base.version);
+        let times = inner.core.times_of_draft(&id, begins_as);
         Self {
             id,
             draft,
@@ -174,7 +177,7 @@ impl State {
             leaving: Vec::new(),
             unnoted: Extents::default(),
             records: Vec::new(),
-            changed: inner.core.now(),
+            times,
             dirty: false,
             promised: false,
             unsynced: false,
@@ -198,10 +201,10 @@ impl State {
 
     /// Something was written: what was being completed is another object.
     pub(super) fn touched(&mut self, now: Timestamp) {
+        self.times = Times::at(following(now, self.times.changed, self.dirty));
         self.dirty = true;
         self.unsynced = true;
         self.unclosed = true;
-        self.changed = now;
         self.completing = None;
     }
 
@@ -344,6 +347,7 @@ impl Writing {
     pub(super) async fn sync(&self) -> Result<(), WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let longest = self.inner.settings.journal;
+        let times = self.inner.core.times.clone();
         let (file, records, anew) = {
             let mut state = self.state();
             if state.removed {
@@ -353,6 +357,7 @@ impl Writing {
             state.note_written();
             state.promised = true;
             state.unsynced = false;
+            times.keep_draft(&state.id, state.times);
             let records = std::mem::take(&mut state.records);
             // What is written from here on is not durable, and none of what it says.
             let anew = (file.grown() > longest).then(|| state.noted());
@@ -367,6 +372,7 @@ impl Writing {
             Ok(())
         });
         let synced = synced.await;
+        times.write_out().await;
         self.state().unsynced |= synced.is_err();
         Ok(synced?)
     }

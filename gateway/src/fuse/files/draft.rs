@@ -259,11 +259,11 @@ impl Files {
             return;
         }
         let base = writer.base().await;
-        let changed = writer.look().changed;
+        let drafted = writer.look();
         node.slot().settle(base.clone());
         node.pages().settle(base.map(|base| {
-            let mut facts = Facts::of(base.version());
-            facts.modified = facts.modified.or(Some(changed));
+            let mut facts = base.facts();
+            facts.modified = facts.modified.or(Some(drafted.modified));
             (base.id(), facts)
         }));
     }
@@ -312,7 +312,8 @@ pub(super) struct Writing {
 fn facts(drafted: &Drafted) -> Facts {
     Facts {
         size: drafted.size,
-        modified: Some(drafted.changed),
+        modified: Some(drafted.modified),
+        changed: Some(drafted.changed),
         etag: None,
         version: None,
     }

@@ -17,7 +17,6 @@ use super::super::slot::Purpose;
 use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
-use crate::engine::names::Facts;
 use crate::engine::{Error, Object, Open, Writer};
 use crate::plan::{ByteRange, RangeSpec};
 
@@ -265,7 +264,7 @@ impl Files {
         node: &Arc<Node>,
         object: &Object,
     ) -> Result<(Paged, FopenFlags), Errno> {
-        let facts = Facts::of(object.version());
+        let facts = object.facts();
         let opening = node.pages().open(object.id(), &facts);
         if opening == Opening::Elsewhere {
             return Err(self.replaced(node));

@@ -69,18 +69,18 @@ impl World {
 
     /// One that may be written to.
     fn writable() -> Self {
-        Self::build(
-            Profile::web(),
-            |_| {},
-            |engine, source, folder| {
-                let terms = upload::Settings::new(folder.to_owned());
-                let sources = std::slice::from_ref(source);
-                Access::Write(Writable {
-                    writers: Writers::start(engine, terms, sources).expect("a spool"),
-                    commit: Commit::Close,
-                })
-            },
-        )
+        Self::writable_with(|_| {})
+    }
+
+    fn writable_with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::build(Profile::web(), change, |engine, source, folder| {
+            let terms = upload::Settings::new(folder.to_owned());
+            let sources = std::slice::from_ref(source);
+            Access::Write(Writable {
+                writers: Writers::start(engine, terms, sources).expect("a spool"),
+                commit: Commit::Close,
+            })
+        })
     }
 
     fn build(

@@ -1,0 +1,433 @@
+//! The times of versions that were written through this process.
+//!
+//! A bucket tells when a version was written in whole seconds of its own clock, and of one that was
+//! just put it tells nothing at all. Programs have seen another time by then: that of the last write,
+//! in milliseconds of our clock. It is the version's time from then on. The table keeps it by key and
+//! ETag, so that no listing, HEAD or GET of the same ETag moves it. A file beside the spool (`log`) has
+//! it after a restart. ADR 0024 has the reasons.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Mutex as AsyncMutex;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use self::log::Log;
+use super::core::Core;
+use super::names::Facts;
+use super::{Engine, Object};
+use crate::plan::{ETag, ObjectId, OriginId, Timestamp, Version};
+use crate::store::Entry;
+
+mod log;
+
+/// The versions in a generation; there are two. Of more than that the oldest are forgotten, and have the
+/// bucket's time.
+const GENERATION: usize = 1 << 17;
+
+/// The longest that a commit waits for the file. What was not written is written with the next one.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The smallest step of a time.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Two times of a file: `mtime` and `ctime`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) struct Times {
+    /// When its content was written.
+    pub(in crate::engine) modified: Timestamp,
+    /// When the content or the name last changed. It never goes back.
+    pub(in crate::engine) changed: Timestamp,
+}
+
+impl Times {
+    /// Both times at once.
+    pub(in crate::engine) fn at(time: Timestamp) -> Self {
+        Self {
+            modified: time,
+            changed: time,
+        }
+    }
+}
+
+/// A key, or the draft of one, as the table has it: a hash.
+type Address = u128;
+
+/// What the table knows of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kept {
+    /// A hash of the ETag of the version that has these times; [`GONE`]: there is no such version any more.
+    etag: u64,
+    times: Times,
+}
+
+/// No version has this hash.
+const GONE: u64 = 0;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct TimeTable {
+    state: Mutex<State>,
+    log: Arc<AsyncMutex<Option<Log>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    young: HashMap<Address, Kept>,
+    old: HashMap<Address, Kept>,
+    latest: Timestamp,
+    /// There is a file. It is to be told of these.
+    logged: bool,
+    unwritten: Vec<(Address, Kept)>,
+}
+
+impl State {
+    fn get(&self, address: Address) -> Option<Kept> {
+        let young = self.young.get(&address);
+        young.or_else(|| self.old.get(&address)).copied()
+    }
+
+    fn insert(&mut self, address: Address, kept: Kept) {
+        if self.young.len() >= GENERATION && !self.young.contains_key(&address) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.latest = self.latest.max(kept.times.changed);
+        self.young.insert(address, kept);
+    }
+
+    fn keep(&mut self, address: Address, kept: Kept) {
+        self.insert(address, kept);
+        if self.logged {
+            // More than that wait only where the disk hangs.
+            self.unwritten.truncate(GENERATION);
+            self.unwritten.push((address, kept));
+        }
+    }
+
+    /// All that is known, the oldest first.
+    fn all(&self) -> Vec<(Address, Kept)> {
+        let old = self.old.iter();
+        let old = old.filter(|(address, _)| !self.young.contains_key(address));
+        let all = old.chain(&self.young);
+        all.map(|(address, kept)| (*address, *kept)).collect()
+    }
+}
+
+impl TimeTable {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what an earlier process kept in `directory`, and keeps everything there from now on. Blocks.
+    /// Where that fails, times are kept in memory only.
+    pub(in crate::engine) fn attach(&self, directory: &Path) {
+        let opened = Log::open(directory, |address, kept| {
+            self.lock().insert(address, kept);
+        });
+        match opened {
+            Ok(log) => {
+                self.lock().logged = true;
+                if let Ok(mut held) = self.log.try_lock() {
+                    *held = Some(log);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the times of files that are written here do not outlive this process");
+            }
+        }
+    }
+
+    /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
+    pub(in crate::engine) fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
+        let etag = hash(etag);
+        let address = address(id.origin, id.key.as_str(), Of::Object);
+        self.lock().keep(address, Kept { etag, times });
+    }
+
+    /// Keeps the times of a draft that is durable now, for the process that takes it up.
+    pub(in crate::engine) fn keep_draft(&self, id: &ObjectId, times: Times) {
+        let address = address(id.origin, id.key.as_str(), Of::Draft);
+        let kept = Kept { etag: GONE, times };
+        self.lock().keep(address, kept);
+    }
+
+    /// The times that a draft had when it was last durable.
+    pub(in crate::engine) fn of_draft(&self, id: &ObjectId) -> Option<Times> {
+        let address = address(id.origin, id.key.as_str(), Of::Draft);
+        self.lock().get(address).map(|kept| kept.times)
+    }
+
+    /// Forgets which version has the times of a key. What comes next is no earlier than they are, nor than
+    /// `ahead`.
+    fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
+        let address = address(id.origin, id.key.as_str(), Of::Object);
+        let mut state = self.lock();
+        let kept = state.get(address).map(|kept| kept.times.changed);
+        if let Some(changed) = kept.max(ahead) {
+            let times = Times::at(changed);
+            state.keep(address, Kept { etag: GONE, times });
+        }
+    }
+
+    /// The latest time that the table knows.
+    fn latest(&self) -> Timestamp {
+        self.lock().latest
+    }
+
+    /// When a key was last changed here, whatever version it has now.
+    fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
+        let address = address(id.origin, id.key.as_str(), Of::Object);
+        self.lock().get(address).map(|kept| kept.times.changed)
+    }
+
+    /// `mtime` and `ctime` of a version, of which the bucket says `stored`.
+    pub(in crate::engine) fn told(
+        &self,
+        (origin, key): (OriginId, &str),
+        etag: Option<&ETag>,
+        stored: Option<Timestamp>,
+    ) -> (Option<Timestamp>, Option<Timestamp>) {
+        let kept = self.lock().get(address(origin, key, Of::Object));
+        match kept {
+            None => (stored, stored),
+            Some(Kept { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
+                (Some(times.modified), Some(times.changed))
+            }
+            // Another version: its `ctime` is not before that of the one which was here.
+            Some(kept) => (stored, stored.max(Some(kept.times.changed))),
+        }
+    }
+
+    /// Writes what was kept into the file, and waits for that, but not for long.
+    pub(in crate::engine) async fn write_out(self: &Arc<Self>) {
+        if self.lock().unwritten.is_empty() {
+            return;
+        }
+        let table = self.clone();
+        let out = async move {
+            let mut held = table.log.clone().lock_owned().await;
+            let written = tokio::task::spawn_blocking(move || {
+                let Some(log) = held.as_mut() else { return };
+                let records = std::mem::take(&mut table.lock().unwritten);
+                if let Err(error) = log.append(&records, || table.lock().all()) {
+                    tracing::warn!(%error, "the times of files that are written here do not outlive this process");
+                    *held = None;
+                    table.lock().logged = false;
+                }
+            });
+            let _ = written.await;
+        };
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, out).await;
+    }
+}
+
+/// Whose times they are.
+#[derive(Clone, Copy)]
+enum Of {
+    Object,
+    Draft,
+}
+
+fn address(origin: OriginId, key: &str, of: Of) -> Address {
+    let mut hash = Xxh3::new();
+    hash.update(&origin.0.to_le_bytes());
+    hash.update(&[of as u8]);
+    hash.update(key.as_bytes());
+    hash.digest128()
+}
+
+/// Of an ETag, whether it is said to be weak or not.
+fn hash(etag: &ETag) -> u64 {
+    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(GONE + 1)
+}
+
+impl Core {
+    /// What is known of an object whose version is known.
+    pub(in crate::engine) fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
+        let place = (id.origin, id.key.as_str());
+        let stored = version.last_modified;
+        let (modified, changed) = self.times.told(place, Some(&version.etag), stored);
+        Facts {
+            size: version.size,
+            modified,
+            changed,
+            etag: Some(version.etag.clone()),
+            version: Some(version.clone()),
+        }
+    }
+
+    /// The times of a draft to which nothing was written yet: those of the version that it begins as, or
+    /// now.
+    pub(in crate::engine) fn times_of_draft(&self, id: &ObjectId, base: Option<&Version>) -> Times {
+        let Some(base) = base else {
+            return Times::at(self.next_time(id));
+        };
+        let place = (id.origin, id.key.as_str());
+        let (modified, changed) = self.times.told(place, Some(&base.etag), base.last_modified);
+        let now = self.now();
+        Times {
+            modified: modified.unwrap_or(now),
+            changed: changed.unwrap_or(now),
+        }
+    }
+
+    /// The times that an object has under a new name: its content keeps its own.
+    pub(in crate::engine) fn times_of_moved(
+        &self,
+        from: &ObjectId,
+        version: &Version,
+        to: &ObjectId,
+    ) -> Times {
+        let before = self.times_of_draft(from, Some(version));
+        Times {
+            modified: before.modified,
+            changed: before.changed.max(self.next_time(to)),
+        }
+    }
+
+    /// Now, but later than any time that is known of this key: a clock that is behind the bucket's, or was
+    /// set back, takes no file back.
+    pub(in crate::engine) fn next_time(&self, id: &ObjectId) -> Timestamp {
+        let (known, now) = (self.last_time(id), self.now());
+        known.map_or(now, |known| now.max(known.plus(TICK)))
+    }
+
+    /// The last time that is known of a key.
+    fn last_time(&self, id: &ObjectId) -> Option<Timestamp> {
+        let stored = match self.meta.peek(id) {
+            Some(Entry::Present(record)) => record.version.last_modified,
+            _ => None,
+        };
+        let listed = self.names.changed(id.origin, id.key.as_str());
+        self.times.changed(id).max(stored).max(listed)
+    }
+
+    /// An object is being deleted, or was written past the spool: what comes next has the bucket's time, also
+    /// where it has the same ETag. To be called while the old one is known.
+    pub(in crate::engine) fn forget_times(&self, id: &ObjectId) {
+        let now = self.now();
+        let ahead = self.last_time(id).filter(|known| *known > now);
+        self.times.forget(id, ahead);
+    }
+}
+
+/// The time of what is written now, after `before`, or, where that is in the same draft, not before it.
+pub(in crate::engine) fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
+    match same {
+        true => now.max(before),
+        false => now.max(before.plus(TICK)),
+    }
+}
+
+impl Engine {
+    /// The latest time that this process has given a file.
+    #[must_use]
+    pub fn latest_time(&self) -> Timestamp {
+        self.core.times.latest()
+    }
+}
+
+impl Object {
+    /// What is known of the object, its times included.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        self.pinned.core.facts(&self.pinned.id, self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ObjectKey;
+
+    fn id(key: &str) -> ObjectId {
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a key"),
+        }
+    }
+
+    fn etag(text: &str) -> ETag {
+        ETag::parse(text).expect("a tag")
+    }
+
+    fn told(table: &TimeTable, key: &str, tag: &str) -> (Option<u64>, Option<u64>) {
+        let tag = etag(tag);
+        let stored = Some(Timestamp(1000));
+        let (modified, changed) = table.told((OriginId(1), key), Some(&tag), stored);
+        (modified.map(|it| it.0), changed.map(|it| it.0))
+    }
+
+    #[test]
+    fn a_version_keeps_its_time_and_another_has_its_own() {
+        let table = TimeTable::default();
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1000)));
+        table.keep(&id("a"), &etag("\"1\""), Times::at(Timestamp(1543)));
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1543), Some(1543)));
+        assert_eq!(told(&table, "a", "W/\"1\""), (Some(1543), Some(1543)));
+        assert_eq!(told(&table, "a", "\"2\""), (Some(1000), Some(1543)));
+        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
+        table.forget(&id("a"), Some(Timestamp(1600)));
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1600)));
+        table.forget(&id("b"), None);
+        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
+        assert_eq!(table.of_draft(&id("a")), None);
+    }
+
+    #[tokio::test]
+    async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let table = Arc::new(TimeTable::default());
+            table.attach(folder.path());
+            table
+        };
+        let table = open();
+        for n in 0..20 {
+            let times = Times::at(Timestamp(2000 + n));
+            table.keep(&id("a"), &etag("\"1\""), times);
+            table.keep_draft(&id(&format!("{n}")), times);
+        }
+        table.write_out().await;
+        drop(table);
+        let path = folder.path().join(log::NAME);
+        let mut bytes = std::fs::read(&path).expect("there");
+        let whole = bytes.len();
+        // A flipped bit in the last one, and half of another behind it.
+        bytes[whole - 20] ^= 1;
+        bytes.extend_from_slice(&[7; 13]);
+        std::fs::write(&path, &bytes).expect("written");
+        let table = open();
+        assert_eq!(told(&table, "a", "\"1\""), (Some(2019), Some(2019)));
+        let of = |n: u64| table.of_draft(&id(&format!("{n}")));
+        assert_eq!(of(18), Some(Times::at(Timestamp(2018))));
+        assert_eq!(of(19), None, "that row is not whole");
+        table.keep_draft(&id("19"), Times::at(Timestamp(9)));
+        table.write_out().await;
+        assert_eq!(
+            open().of_draft(&id("19")),
+            Some(Times::at(Timestamp(9))),
+            "what is written behind a torn end is read"
+        );
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_the_oldest() {
+        let mut state = State::default();
+        let kept = |n: usize| Kept {
+            etag: 1,
+            times: Times::at(Timestamp(n as u64)),
+        };
+        for n in 0..3 * GENERATION {
+            state.insert(n as u128, kept(n));
+        }
+        assert!(state.young.len() + state.old.len() <= 2 * GENERATION);
+        assert_eq!(state.get(0), None);
+        for n in [2 * GENERATION, 3 * GENERATION - 1] {
+            assert_eq!(state.get(n as u128), Some(kept(n)));
+        }
+        assert_eq!(state.latest, Timestamp(3 * GENERATION as u64 - 1));
+    }
+}

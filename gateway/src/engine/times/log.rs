@@ -1,0 +1,151 @@
+//! The table of times on disk: one file of rows of one length, each with a checksum of its own.
+//!
+//! Rows are appended; the last one of an address counts. When there are many more rows than the table
+//! has, the file is written anew. Nothing is synced: the kernel has what was written when the process is
+//! killed, and after a power cut the rows of the last seconds may be missing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Address, GENERATION, Kept, Times};
+use crate::plan::Timestamp;
+
+/// The file's name. The number is that of the format.
+pub(super) const NAME: &str = "times-1";
+
+/// The file that is to take its place.
+const NEW: &str = "times-1.new";
+
+/// Bytes of a row: the address, the hash of the ETag, two times, and a checksum of all that.
+const ROW: usize = 16 + 8 + 8 + 8 + 8;
+
+/// Rows from which on the file is written anew; the table has half of them at most.
+const MAX_ROWS: u64 = 4 * GENERATION as u64;
+
+/// What the checksums of rows are seeded with.
+const SEED: u64 = 0x7469_6d65;
+
+#[derive(Debug)]
+pub(super) struct Log {
+    directory: PathBuf,
+    file: File,
+    rows: u64,
+}
+
+impl Log {
+    /// Opens the file in a directory, made if it is missing, and reads what is in it.
+    pub(super) fn open(directory: &Path, mut found: impl FnMut(Address, Kept)) -> io::Result<Self> {
+        let path = directory.join(NAME);
+        let file = options().append(true).read(true).open(&path)?;
+        let rows = file.metadata()?.len() / ROW as u64;
+        // What a kill has left half written would move all that comes behind it.
+        file.set_len(rows * ROW as u64)?;
+        let mut reader = BufReader::with_capacity(ROW << 10, &file);
+        let mut row = [0; ROW];
+        for _ in 0..rows {
+            reader.read_exact(&mut row)?;
+            if let Some((address, kept)) = decode(&row) {
+                found(address, kept);
+            }
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            file,
+            rows,
+        })
+    }
+
+    /// Appends rows; `all` are those of the table, for when the file is written anew.
+    pub(super) fn append(
+        &mut self,
+        rows: &[(Address, Kept)],
+        all: impl FnOnce() -> Vec<(Address, Kept)>,
+    ) -> io::Result<()> {
+        if self.rows + rows.len() as u64 > MAX_ROWS {
+            return self.renew(&all());
+        }
+        self.file.write_all(&encode(rows))?;
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    fn renew(&mut self, all: &[(Address, Kept)]) -> io::Result<()> {
+        let new = self.directory.join(NEW);
+        let _ = fs::remove_file(&new);
+        let mut file = options().append(true).open(&new)?;
+        file.write_all(&encode(all))?;
+        // A name that is durable before the bytes would leave nothing.
+        file.sync_data()?;
+        fs::rename(&new, self.directory.join(NAME))?;
+        (self.file, self.rows) = (file, all.len() as u64);
+        Ok(())
+    }
+}
+
+/// It says which files were written, and is nobody else's to read.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    options
+}
+
+fn encode(rows: &[(Address, Kept)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(rows.len() * ROW);
+    for (address, kept) in rows {
+        let start = bytes.len();
+        bytes.extend_from_slice(&address.to_le_bytes());
+        bytes.extend_from_slice(&kept.etag.to_le_bytes());
+        bytes.extend_from_slice(&kept.times.modified.0.to_le_bytes());
+        bytes.extend_from_slice(&kept.times.changed.0.to_le_bytes());
+        let sum = xxh3_64_with_seed(&bytes[start..], SEED);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+    }
+    bytes
+}
+
+fn decode(row: &[u8; ROW]) -> Option<(Address, Kept)> {
+    let (address, rest) = row.split_first_chunk()?;
+    let (etag, rest) = rest.split_first_chunk()?;
+    let (modified, rest) = rest.split_first_chunk()?;
+    let (changed, rest) = rest.split_first_chunk()?;
+    let sum = u64::from_le_bytes(*rest.first_chunk()?);
+    let kept = Kept {
+        etag: u64::from_le_bytes(*etag),
+        times: Times {
+            modified: Timestamp(u64::from_le_bytes(*modified)),
+            changed: Timestamp(u64::from_le_bytes(*changed)),
+        },
+    };
+    let sound = sum == xxh3_64_with_seed(&row[..ROW - 8], SEED);
+    sound.then_some((u128::from_le_bytes(*address), kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_anew_before_it_grows_without_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = |n| Kept {
+            etag: n,
+            times: Times::at(Timestamp(n)),
+        };
+        let mut log = Log::open(folder.path(), |_, _| ()).expect("opened");
+        log.rows = MAX_ROWS;
+        log.append(&[(1, kept(1))], || vec![(1, kept(1)), (2, kept(2))])
+            .expect("written");
+        log.append(&[(3, kept(3))], || panic!("there is room"))
+            .expect("written");
+        let mut found = Vec::new();
+        let log = Log::open(folder.path(), |address, kept| found.push((address, kept)));
+        assert_eq!(log.expect("opened").rows, 3);
+        assert_eq!(found, [(1, kept(1)), (2, kept(2)), (3, kept(3))]);
+        let names = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(names, 1);
+    }
+}
