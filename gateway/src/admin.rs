@@ -18,7 +18,8 @@
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
 //!
 //! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
-//! no token is configured. Other paths are 404, other methods 405.
+//! no token is configured. Other paths are 404, other methods 405. All but the first three are for
+//! requests that name a host of ours ([`hosts`]).
 //!
 //! This layer does not know origins or stores, nor routes but by their names: the engine and the
 //! traits [`Control`], [`profile::Routes`], [`cache::Tiers`], [`pins::Pins`] and [`place::Locate`] are all
@@ -44,6 +45,7 @@ mod ask;
 pub mod auth;
 pub mod cache;
 pub mod control;
+pub mod hosts;
 mod listen;
 mod pending;
 pub mod pins;
@@ -96,6 +98,8 @@ pub struct Admin {
     pub writers: Option<Writers>,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The hosts that it answers to.
+    pub hosts: hosts::Hosts,
     /// What a change must show; without one nothing can be changed.
     pub token: Option<Arc<Token>>,
     /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes
@@ -116,6 +120,7 @@ impl Admin {
     pub fn router(self) -> Router {
         let changes =
             middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);
+        let hosts = middleware::from_fn_with_state(self.hosts.clone(), hosts::require_host);
         let profile = put(profile::change).patch(profile::change);
         Router::new()
             .route("/healthz", get(healthz))
@@ -147,6 +152,7 @@ impl Admin {
             .route("/routes/profile", profile.route_layer(changes.clone()))
             .route("/purge", post(purge::purge).route_layer(changes))
             .layer(DefaultBodyLimit::max(MAX_BODY))
+            .layer(hosts)
             .with_state(self)
     }
 }

@@ -2,7 +2,8 @@
 //! origin.
 //!
 //! The path is taken as it stands, as in `POST /purge`; an `&` in it is sent as `%26`. Without `host` the
-//! answer has one entry for each object that the path means to some host.
+//! answer has one entry for each object that the path means to some host. Of a very large object the first
+//! chunks are looked at; `bytes.unseen` says how much comes behind them.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
@@ -64,9 +65,9 @@ fn of_version(present: &Present) -> Value {
     let modified = version
         .last_modified
         .map(|time| httpdate::fmt_http_date(time.into()));
-    let cached = match (present.absent, version.size) {
-        (0, _) => "whole",
-        (absent, size) if absent == size => "no",
+    let cached = match (present.absent, version.size - present.unseen) {
+        (0, _) if present.unseen == 0 => "whole",
+        (absent, seen) if absent == seen && present.unseen == 0 => "no",
         _ => "partly",
     };
     let ranges: Vec<Value> = present
@@ -99,6 +100,7 @@ fn of_version(present: &Present) -> Value {
             "disk": present.on_disk,
             "absent": present.absent,
             "pinned": present.pinned,
+            "unseen": present.unseen,
         },
         "ranges": ranges,
         "ranges_left_off": present.left_off,

@@ -77,6 +77,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
         engine: bucket.engine(),
         writers: None,
         metrics: Arc::new(|| "tidegate_up 1\n# EOF\n".to_owned()),
+        hosts: hosts::Hosts::default(),
         token: token.and_then(Token::new).map(Arc::new),
         draining: CancellationToken::new(),
     };
@@ -147,8 +148,12 @@ impl Running {
     /// Sends one request on a connection of its own: method, target, further header lines, body.
     async fn ask(&self, line: &str, headers: &str, body: &str) -> String {
         let length = body.len();
+        let host = match headers.contains("host:") {
+            true => "",
+            false => "host: localhost\r\n",
+        };
         let request = format!(
-            "{line} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+            "{line} HTTP/1.1\r\n{host}connection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
         );
         let mut answer = String::new();
         match self.address.strip_prefix("unix:") {
@@ -239,6 +244,33 @@ async fn other_paths_are_404_and_other_methods_405() {
     assert_eq!(status(&answer), 405);
     assert!(answer.contains("\r\nallow: post\r\n"), "{answer}");
     assert_eq!(t.status("POST /metrics", TOKEN, "").await, 405);
+}
+
+/// A name that resolves to this listener today was somebody else's page a moment ago.
+#[tokio::test]
+async fn only_hosts_of_ours_are_told_of_objects() {
+    let t = start(Some("s3cret")).await;
+    let lines = [
+        "GET /stat?path=/a",
+        "GET /pending",
+        "GET /cache",
+        "GET /pins",
+        "GET /routes",
+        "POST /purge?path=/a",
+        "GET /nothing",
+    ];
+    for line in lines {
+        let foreign = format!("host: evil.example\r\n{TOKEN}");
+        assert_eq!(t.status(line, &foreign, "").await, 403, "{line}");
+        let page = format!("host: localhost\r\norigin: http://evil.example\r\n{TOKEN}");
+        assert_eq!(t.status(line, &page, "").await, 403, "{line}");
+        assert_ne!(t.status(line, TOKEN, "").await, 403, "{line}");
+    }
+    assert_eq!(t.purged().len(), 1);
+    for line in ["GET /healthz", "GET /readyz", "GET /metrics"] {
+        let status = t.status(line, "host: evil.example\r\n", "").await;
+        assert_eq!(status, 200, "{line}");
+    }
 }
 
 #[tokio::test]
@@ -375,7 +407,7 @@ async fn half_a_request_holds_its_place_for_a_bounded_time() {
     }
 
     let long = format!("{TOKEN}content-length: 1000\r\n");
-    let head = format!("POST /purge HTTP/1.1\r\nhost: t\r\n{long}\r\n{{");
+    let head = format!("POST /purge HTTP/1.1\r\nhost: localhost\r\n{long}\r\n{{");
     let mut io = TcpStream::connect(&t.address).await.expect("connects");
     io.write_all(head.as_bytes()).await.expect("sends");
     let mut answer = [0; 12];

@@ -139,6 +139,7 @@ impl Gateway {
             engine: engine.clone(),
             writers: writers.clone(),
             metrics: Arc::new(move || exposition.render()),
+            hosts: hosts(&config.admin.hosts),
             token,
             draining: draining.clone(),
         };
@@ -221,6 +222,12 @@ async fn connect(
     let origins = routes::connect(config, env, &metrics).await?;
     metrics.register(registry);
     Ok(origins)
+}
+
+/// The hosts that the admin listener answers to.
+fn hosts(listed: &[String]) -> admin::hosts::Hosts {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
 }
 
 /// What a change through the admin listener must show.

@@ -153,7 +153,7 @@ impl<'a> Client<'a> {
         let mut request = Request::builder()
             .method(ask.method)
             .uri(ask.target)
-            .header(header::HOST, "tidegate")
+            .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json");
         if let Some(bearer) = &self.bearer {
             request = request.header(header::AUTHORIZATION, bearer);

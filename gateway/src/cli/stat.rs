@@ -113,6 +113,13 @@ impl std::fmt::Display for Shown<'_> {
             bytes("pinned"),
             bytes("absent")
         )?;
+        if bytes("unseen") > 0 {
+            writeln!(
+                f,
+                "  cut short  the last {} bytes were not looked at",
+                bytes("unseen")
+            )?;
+        }
         self.runs(f)
     }
 }

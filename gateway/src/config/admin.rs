@@ -12,6 +12,9 @@ use crate::plan::Listen;
 pub struct Admin {
     /// Address and port, or `unix:/path`; keep it out of reach of the public.
     pub listen: Listen,
+    /// Hosts that it answers to beside addresses, `localhost` and the machine's own name.
+    #[schemars(extend("examples" = [["ops.example.org"]]))]
+    pub hosts: Vec<String>,
     /// What a caller must present to change anything; left out: nothing can be changed.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
@@ -22,6 +25,7 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             listen: Listen::Tcp(([127, 0, 0, 1], 8081).into()),
+            hosts: Vec::new(),
             token: None,
         }
     }

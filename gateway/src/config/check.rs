@@ -75,6 +75,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
         found: Found::default(),
     };
     check.listeners(config);
+    check.hosts(&config.admin.hosts);
     check.token(&KeyPath::of("admin", "token"), config.admin.token.as_ref());
     check.limits(config);
     check.level(&config.log.level);
@@ -87,6 +88,19 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
 }
 
 impl Check<'_, '_> {
+    /// The hosts of the private listener are names alone.
+    fn hosts(&mut self, hosts: &[String]) {
+        let path = KeyPath::of("admin", "hosts");
+        for (index, host) in hosts.iter().enumerate() {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+            if host.is_empty() || !host.chars().all(fits) {
+                let host = host.escape_debug();
+                let message = format!("`{host}` is no host name; leave out scheme and port");
+                self.error(&path.index(index), message);
+            }
+        }
+    }
+
     /// Two listeners never share a place, and the private one least of all.
     fn listeners(&mut self, config: &Config) {
         let path = KeyPath::of("http", "listen");

@@ -15,6 +15,10 @@ use crate::store::{ChunkKey, Entry, Held, Record};
 /// chunks.
 const LISTED: usize = 10_000;
 
+/// Chunks that are looked at, at most: 64 GiB of the default size. An object of 5 TiB has 20 million, and
+/// whoever may ask may ask for many.
+const MAX_CHUNKS: u32 = 1 << 18;
+
 /// What is known of a key.
 #[derive(Debug, Clone)]
 pub enum Stat {
@@ -51,6 +55,8 @@ pub struct Present {
     pub absent: u64,
     /// Bytes on disk that a pin keeps from eviction.
     pub pinned: u64,
+    /// Bytes at the end of a very large object that were not looked at; they are in none of the sums.
+    pub unseen: u64,
 }
 
 /// Bytes that lie in the same tiers.
@@ -98,14 +104,20 @@ impl Engine {
             on_disk: 0,
             absent: 0,
             pinned: 0,
+            unseen: 0,
         };
+        let mut seen = 0;
         let mut run: Option<Run> = None;
         let look = |index| {
+            if index == MAX_CHUNKS {
+                return false;
+            }
             let held = self.core.chunks.held(&ChunkKey {
                 version: record.id,
                 index,
             });
             let range = self.core.geometry.bytes(index, size);
+            seen = range.end;
             match &mut run {
                 Some(run) if run.held == held => run.range.end = range.end,
                 _ => present.take(run.replace(Run { range, held })),
@@ -114,6 +126,7 @@ impl Engine {
         };
         self.core.each_chunk(size, look).await;
         present.take(run);
+        present.unseen = size - seen;
         present
     }
 

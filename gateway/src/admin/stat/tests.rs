@@ -70,6 +70,26 @@ async fn says_that_there_is_none_for_as_long_as_that_is_believed() {
     assert_eq!(missing["missing_for"], 5.0);
 }
 
+/// A walk over all chunks of what is very large would be as long as the object.
+#[tokio::test]
+async fn a_very_large_object_is_looked_at_in_part_and_the_answer_says_so() {
+    let t = running(None);
+    let size = 5 << 40;
+    t.bucket.remember("large", size).await;
+    let found = stat(&t, "path=/large").await;
+    let seen = found["bytes"]["absent"].as_u64().expect("a number");
+    let unseen = found["bytes"]["unseen"].as_u64().expect("a number");
+    assert_eq!((seen, seen + unseen), (CHUNK << 18, size));
+    assert_eq!(found["cached"], "partly", "nobody has looked at the rest");
+    assert_eq!(found["ranges"][0]["end"], seen);
+    t.bucket.remember("small", CHUNK).await;
+    let found = stat(&t, "path=/small").await;
+    assert_eq!(
+        (&found["cached"], &found["bytes"]["unseen"]),
+        (&json!("no"), &json!(0))
+    );
+}
+
 #[tokio::test]
 async fn refuses_what_it_does_not_understand() {
     let t = running(None);

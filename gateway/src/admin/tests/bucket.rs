@@ -8,8 +8,11 @@ use prometheus_client::registry::Registry;
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::engine::{Budget, Engine, Open, Parts, Source};
 use crate::origin::FakeOrigin;
-use crate::plan::{ByteRange, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp};
-use crate::store::{self, ChunkStore, MetaStore, Stores, fake::FakeStore};
+use crate::plan::{
+    ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
+    VersionId,
+};
+use crate::store::{self, ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
 
 /// The size of a chunk.
 pub(crate) const CHUNK: u64 = 4096;
@@ -20,6 +23,7 @@ pub(crate) struct Bucket {
     pub(crate) store: Arc<FakeStore>,
     pub(crate) source: Arc<Source>,
     engine: Engine,
+    meta: Arc<dyn MetaStore>,
 }
 
 impl Bucket {
@@ -35,13 +39,34 @@ impl Bucket {
                 ..Profile::web()
             }),
         });
-        let engine = engine(store.clone(), meta);
+        let engine = engine(store.clone(), meta.clone());
         Self {
             origin,
             store,
             source,
             engine,
+            meta,
         }
+    }
+
+    /// Has an object of this size be known, of which nothing is cached.
+    pub(crate) async fn remember(&self, key: &str, size: u64) {
+        let key = ObjectKey::new(key).expect("a key");
+        let id = self.source.object(&key);
+        let version = Version {
+            etag: ETag::parse("\"large\"").expect("a tag"),
+            size,
+            last_modified: None,
+            version_id: None,
+            headers: Vec::new(),
+        };
+        let record = Record {
+            id: VersionId::new(&id, &version, self.meta.generation(&id).await),
+            version: Arc::new(version),
+            confirmed: Timestamp::from_secs(1_800_000_000),
+            must_confirm: false,
+        };
+        self.meta.put(&id, Entry::Present(Arc::new(record)));
     }
 
     pub(crate) fn engine(&self) -> Engine {

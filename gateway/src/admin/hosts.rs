@@ -1,0 +1,184 @@
+//! The hosts that the listener answers to.
+//!
+//! A page in a browser can have a name of its own resolve to this listener (DNS rebinding), and would read
+//! keys and sizes from it, though it is on loopback. Such a request names the page's host. So a request has
+//! to name an address, `localhost`, this machine or one of `admin.hosts`; and one that a page of another
+//! origin sends is refused.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+/// What probes and scrapers ask for, by whatever name; nothing of it names an object.
+const EXEMPT: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Names, beside addresses and `localhost`.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    machine: Option<String>,
+    listed: Arc<[String]>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+enum Foreign {
+    Host,
+    Origin,
+}
+
+impl Hosts {
+    /// `machine`: the name of this machine; `listed`: what the operator names beside it.
+    #[must_use]
+    pub fn new(machine: Option<&str>, listed: &[String]) -> Self {
+        let listed = listed.iter().map(|name| name.to_ascii_lowercase());
+        Self {
+            machine: machine.map(str::to_ascii_lowercase),
+            listed: listed.collect(),
+        }
+    }
+
+    fn lists(&self, host: &str) -> bool {
+        self.listed.iter().any(|listed| listed == host)
+    }
+
+    fn knows(&self, host: &str) -> bool {
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        address.parse::<IpAddr>().is_ok()
+            || host == "localhost"
+            || self.machine.as_deref() == Some(host)
+            || self.lists(host)
+    }
+
+    /// Whether a request may be answered. A browser always names a host: what names none is none.
+    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
+        let named = read(headers, &header::HOST, "").map_err(|()| Foreign::Host)?;
+        for authority in uri.authority().into_iter().chain(&named) {
+            if !self.knows(&host_of(authority)) {
+                return Err(Foreign::Host);
+            }
+        }
+        let origin = read(headers, &header::ORIGIN, "://").map_err(|()| Foreign::Origin)?;
+        let Some(origin) = origin else { return Ok(()) };
+        let same = named.is_some_and(|named| named.as_str().eq_ignore_ascii_case(origin.as_str()));
+        match same || self.lists(&host_of(&origin)) {
+            true => Ok(()),
+            false => Err(Foreign::Origin),
+        }
+    }
+}
+
+/// The host and port in a header, behind `mark`; an error where there are several, or none that can be read.
+fn read(headers: &HeaderMap, name: &HeaderName, mark: &str) -> Result<Option<Authority>, ()> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| ())?;
+    let (_, text) = text.split_once(mark).ok_or(())?;
+    let authority = text.parse().map_err(|_| ())?;
+    match values.next() {
+        None => Ok(Some(authority)),
+        Some(_) => Err(()),
+    }
+}
+
+fn host_of(authority: &Authority) -> String {
+    authority.host().trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Lets a request pass that names one of the hosts, and was sent by no page of another origin.
+pub(super) async fn require_host(
+    State(hosts): State<Hosts>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if EXEMPT.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let body = match hosts.judge(request.uri(), request.headers()) {
+        Ok(()) => return next.run(request).await,
+        Err(Foreign::Host) => "this host is neither an address nor one of `admin.hosts`\n",
+        Err(Foreign::Origin) => "a page of another origin may not ask this\n",
+    };
+    (StatusCode::FORBIDDEN, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(lines: &[(HeaderName, &str)]) -> Result<(), Foreign> {
+        let hosts = Hosts::new(Some("Gate.lan"), &["ops.example".to_owned()]);
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name, value.parse().expect("a value"));
+        }
+        hosts.judge(&Uri::from_static("/stat"), &headers)
+    }
+
+    #[test]
+    fn a_request_names_a_host_of_ours() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:8081",
+            "10.1.2.3:8081",
+            "[::1]:8081",
+            "localhost",
+            "LocalHost:8081",
+            "localhost.",
+            "gate.lan:8081",
+            "ops.example",
+            "OPS.example.:443",
+        ] {
+            assert_eq!(judge(&[(header::HOST, host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8081",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "ops.example.evil.example",
+            "0x7f000001",
+            "2130706433",
+            "",
+            "a b",
+        ] {
+            let refused = judge(&[(header::HOST, host)]);
+            assert_eq!(refused, Err(Foreign::Host), "{host}");
+        }
+        let twice = [(header::HOST, "localhost"), (header::HOST, "localhost")];
+        assert_eq!(judge(&twice), Err(Foreign::Host));
+        assert_eq!(judge(&[]), Ok(()), "no browser");
+    }
+
+    #[test]
+    fn a_target_that_names_a_host_names_one_of_ours() {
+        let hosts = Hosts::default();
+        let judge = |uri: &'static str| hosts.judge(&Uri::from_static(uri), &HeaderMap::new());
+        assert_eq!(judge("http://localhost/stat"), Ok(()));
+        assert_eq!(judge("http://evil.example/stat"), Err(Foreign::Host));
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused() {
+        let host = (header::HOST, "127.0.0.1:8081");
+        let of = |origin| judge(&[host.clone(), (header::ORIGIN, origin)]);
+        for origin in ["http://127.0.0.1:8081", "https://ops.example"] {
+            assert_eq!(of(origin), Ok(()), "{origin}");
+        }
+        for origin in [
+            "http://127.0.0.1:3000",
+            "http://localhost:8081",
+            "https://evil.example",
+            "null",
+            "",
+        ] {
+            assert_eq!(of(origin), Err(Foreign::Origin), "{origin}");
+        }
+    }
+}
