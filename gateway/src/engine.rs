@@ -21,12 +21,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use crate::origin::Origin;
 use crate::plan::freshness::{Judgement, Policy};
 use crate::plan::readahead::Limits;
-use crate::plan::{Geometry, ObjectId, ObjectKey, RangeSpec, Timestamp};
+use crate::plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
 
 pub mod backing;
@@ -40,6 +41,7 @@ mod fetch;
 mod fill;
 mod flight;
 mod hedge;
+mod identities;
 pub mod keys;
 mod metrics;
 pub mod names;
@@ -97,7 +99,8 @@ pub struct Parts {
     /// Where origins and disks are asked. A runtime of its own keeps bulk transfers from standing
     /// before the answers that memory has; `None` asks where the caller is.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// The origins by the names that the configuration gives them, for [`Engine::ready`].
+    /// The origins by the names that the configuration gives them: asked by [`Engine::ready`], and those of
+    /// one bucket hear of each other's writes and purges.
     pub origins: Vec<(String, Arc<dyn Origin>)>,
 }
 
@@ -127,6 +130,8 @@ pub struct Open {
     pub bare: bool,
     /// Nobody waits: give up where memory or the origin has no place to spare at once.
     pub quiet: bool,
+    /// On whose behalf, where memory and requests are shared out.
+    pub client: Client,
 }
 
 impl Engine {
@@ -200,13 +205,13 @@ impl Engine {
             _ if how.revalidate && !how.only_if_cached => {
                 Box::pin(self.confirm(source, id, how, record, policy)).await
             }
-            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now)),
+            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now, how.client)),
             Judgement::WhileRevalidating if how.only_if_cached => {
-                Ok(self.at_hand(source, id, record, policy, now))
+                Ok(self.at_hand(source, id, record, policy, now, how.client))
             }
             Judgement::WhileRevalidating if !how.certain => {
-                self.confirm_behind(source, &id, &record);
-                Ok(self.at_hand(source, id, record, policy, now))
+                self.confirm_behind(source, &id, &record, how.client);
+                Ok(self.at_hand(source, id, record, policy, now, how.client))
             }
             Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
             Judgement::WhileRevalidating | Judgement::Stale => {
@@ -234,7 +239,7 @@ impl Engine {
         }
         let (shared, collapsed) = resolve::resolve(self.question(source, &id, seen, &how));
         let found = shared.await?;
-        Ok(self.resolved(source, id, found, collapsed))
+        Ok(self.resolved(source, id, found, collapsed, how.client))
     }
 
     /// A version is at hand, but the origin has to confirm it; if it fails, the version at hand may
@@ -251,7 +256,7 @@ impl Engine {
         let question = self.question(source, &id, seen, &how);
         let (shared, collapsed) = resolve::resolve(question);
         match shared.await {
-            Ok(found) => Ok(self.resolved(source, id, found, collapsed)),
+            Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
             Err(error) => {
                 let now = self.core.now();
                 if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
@@ -262,7 +267,7 @@ impl Engine {
                     return Err(error);
                 }
                 self.core.metrics.stale_on_error.inc();
-                let mut object = self.at_hand(source, id, record, policy, now);
+                let mut object = self.at_hand(source, id, record, policy, now, how.client);
                 object.outcome.forward = Some(Forward::Failed);
                 Ok(object)
             }
@@ -270,12 +275,19 @@ impl Engine {
     }
 
     /// Confirms a version behind the back of the answer that uses it, unless somebody does already.
-    fn confirm_behind(&self, source: &Arc<Source>, id: &ObjectId, record: &Arc<Record>) {
+    fn confirm_behind(
+        &self,
+        source: &Arc<Source>,
+        id: &ObjectId,
+        record: &Arc<Record>,
+        client: Client,
+    ) {
         if resolve::is_under_way(&self.core, id) {
             return;
         }
         let how = Open {
             first: Some(RangeSpec::From(0)),
+            client,
             ..Open::default()
         };
         let seen = Some(Entry::Present(record.clone()));
@@ -316,6 +328,7 @@ impl Engine {
             certain: how.certain,
             bare: how.bare,
             quiet: how.quiet,
+            client: how.client,
         }
     }
 
@@ -326,6 +339,7 @@ impl Engine {
         record: Arc<Record>,
         policy: Policy,
         now: Timestamp,
+        client: Client,
     ) -> Object {
         let age = now.since(record.confirmed);
         let outcome = Outcome {
@@ -336,7 +350,7 @@ impl Engine {
             ttl_ms: millis(policy.lifetime) - millis(age),
         };
         let profile = source.profile.load();
-        let terms = Terms::new(&profile, policy.storable);
+        let terms = Terms::new(&profile, policy.storable, client);
         let limits = Limits {
             window: profile.read_ahead,
             streams: profile.streams,
@@ -361,6 +375,7 @@ impl Engine {
         id: ObjectId,
         found: Resolution,
         collapsed: bool,
+        client: Client,
     ) -> Object {
         let Resolution {
             record,
@@ -368,28 +383,36 @@ impl Engine {
             first,
         } = found;
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let mut object = self.at_hand(source, id, record, policy, self.core.now());
+        let mut object = self.at_hand(source, id, record, policy, self.core.now(), client);
         object.outcome.forward = Some(forward);
         object.outcome.collapsed = collapsed;
         object.pinned.hold(first);
         object
     }
 
-    /// Removes a key: durable when it returns; nothing cached before is served afterwards.
+    /// Removes a key, under every identity of the bucket: durable when it returns; nothing cached before is
+    /// served afterwards.
     ///
     /// # Errors
     /// When it could not be made durable; in memory it holds all the same.
     pub async fn purge_key(&self, source: &Source, key: &ObjectKey) -> Result<(), MetaError> {
-        let id = source.object(key);
-        resolve::supersede(&self.core, |other| *other == id);
-        pins::release_known(&self.core, &id).await;
-        self.core.names.purge_key(id.origin, key.as_str());
-        let purged = self.core.meta.purge_key(&id).await;
+        let ids = self.core.everywhere(&source.object(key));
+        let supersede = || {
+            resolve::supersede(&self.core, |other| ids.contains(other));
+            for id in &ids {
+                self.core.names.purge_key(id.origin, key.as_str());
+            }
+        };
+        supersede();
+        for id in &ids {
+            pins::release_known(&self.core, id).await;
+        }
+        let purged = join_all(ids.iter().map(|id| self.core.meta.purge_key(id))).await;
         // Once more, for those that read the old generation in between.
-        resolve::supersede(&self.core, |other| *other == id);
-        self.core.names.purge_key(id.origin, key.as_str());
-        self.tell(id.origin, &Scope::Key(key.clone())).await;
-        purged
+        supersede();
+        let scope = Scope::Key(key.clone());
+        join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
+        purged.into_iter().collect()
     }
 
     /// Removes every key that starts with `prefix`, in constant time; as [`Engine::purge_key`].
@@ -397,15 +420,22 @@ impl Engine {
     /// # Errors
     /// When it could not be made durable; in memory it holds all the same.
     pub async fn purge_prefix(&self, source: &Source, prefix: &str) -> Result<(), MetaError> {
-        let origin = source.origin.id();
-        let covered = |id: &ObjectId| id.origin == origin && id.key.as_str().starts_with(prefix);
-        resolve::supersede(&self.core, covered);
-        self.core.names.purge_prefix(origin, prefix);
-        let purged = self.core.meta.purge_prefix(origin, prefix).await;
-        resolve::supersede(&self.core, covered);
-        self.core.names.purge_prefix(origin, prefix);
-        self.tell(origin, &Scope::Prefix(prefix.into())).await;
-        purged
+        let origins = self.core.identities.all(source.origin.id());
+        let covered =
+            |id: &ObjectId| origins.contains(&id.origin) && id.key.as_str().starts_with(prefix);
+        let supersede = || {
+            resolve::supersede(&self.core, covered);
+            for origin in &origins {
+                self.core.names.purge_prefix(*origin, prefix);
+            }
+        };
+        supersede();
+        let purge = |origin: &OriginId| self.core.meta.purge_prefix(*origin, prefix);
+        let purged = join_all(origins.iter().map(purge)).await;
+        supersede();
+        let scope = Scope::Prefix(prefix.into());
+        join_all(origins.iter().map(|origin| self.core.tell(*origin, &scope))).await;
+        purged.into_iter().collect()
     }
 
     /// Whether origins and cache index are there; else says in words, one line each, what is not.

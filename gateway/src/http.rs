@@ -168,7 +168,7 @@ impl Handler for Frontend {
         );
         let reply = match write::writes(&parts.method) {
             true => Box::pin(self.write(&parts, sent, client)).await,
-            false => self.reply(&parts, exchange.started()).await,
+            false => self.reply(&parts, exchange.started(), client.into()).await,
         };
         exchange.answers(reply.answer.status(), reply.cache);
         reply.answer.map(|content| Body::new(content, exchange))

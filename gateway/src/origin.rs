@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `deadline` bounds every wait, `checked` believes no answer before it has compared status,
-//! `Content-Range`, length and ETag with the question, `metered` counts, `limit` bounds concurrency
-//! and lets what a reader waits for go first, `breaker` answers at once while the origin is known
+//! `Content-Range`, length and ETag with the question, `metered` counts, `limit` bounds concurrency,
+//! serves clients in turn and lets what a reader waits for go first, `breaker` answers at once while the origin is known
 //! to be down, and `resume` retries and carries a broken body on from the byte it reached.
 //!
 //! `resume` is outermost so that its pauses hold no place in `limit`, and so that each of its tries
@@ -18,6 +18,7 @@
 
 pub mod breaker;
 pub mod checked;
+pub mod client;
 pub mod deadline;
 pub mod fake;
 pub mod limit;
@@ -57,7 +58,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use crate::plan::{ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
+use crate::plan::{Bucket, ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
 
 /// The bucket that `settings` describe, with every decorator around it.
 ///
@@ -101,8 +102,11 @@ pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, OriginError>> + Send>>;
 /// Implementations hold no cache, and may be asked any number of things at once. Nothing is sent
 /// before a future is first polled; dropping it, or a [`Body`], abandons the request behind it.
 pub trait Origin: OriginWrite {
-    /// The identity under which this bucket's objects are cached.
+    /// The identity under which this bucket's objects are cached: the bucket as this access sees it.
     fn id(&self) -> OriginId;
+
+    /// The bucket, whoever sees it.
+    fn bucket(&self) -> Bucket;
 
     /// Asks for bytes of an object, and with them for its version: one request.
     ///

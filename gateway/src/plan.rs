@@ -5,6 +5,8 @@
 
 pub mod access_log;
 pub mod admission;
+pub mod bucket;
+pub mod client;
 pub mod diagnosis;
 pub mod digest;
 pub mod duration;
@@ -14,6 +16,7 @@ pub mod folder;
 pub mod freshness;
 pub mod geometry;
 pub mod key;
+pub mod lanes;
 pub mod listen;
 pub mod media_type;
 pub mod meter;
@@ -37,6 +40,8 @@ pub mod upload;
 pub mod version;
 pub mod wrong_tokens;
 
+pub use bucket::Bucket;
+pub use client::Client;
 pub use duration::Period;
 pub use etag::ETag;
 pub use extents::Extents;

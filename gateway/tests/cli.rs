@@ -106,7 +106,7 @@ fn check_says_what_is_not_safe() {
              [admin]\ntoken = {{ file = \"{token}\" }}\n\
              [[origin]]\nname = \"a\"\nbucket = \"b\"\nendpoint = \"http://s3.example.org\"\n\
              [[origin]]\nname = \"c\"\nbucket = \"b\"\nendpoint = \"http://[::1]:9000\"\n\
-             [[origin]]\nname = \"d\"\nbucket = \"b\"\nendpoint = \"https://s3.example.org\"\n\
+             [[origin]]\nname = \"d\"\nbucket = \"e\"\nendpoint = \"https://s3.example.org\"\n\
              [[route]]\norigin = \"a\"\nkey_prefix = \"pre\"\nwritable = true\n\
              write_token = {{ file = \"{quiet}\" }}\n\
              [[route]]\npath = \"/c/\"\norigin = \"c\"\nkey_prefix = \"pre/\"\n"

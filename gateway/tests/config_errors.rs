@@ -428,6 +428,26 @@ bucket = "b""#,
             ],
         ),
         (
+            r#"endpoint = "http://a:80/"
+[[origin]]
+name = "other"
+bucket = "media"
+endpoint = "https://A"
+[[origin]]
+name = "third"
+bucket = "media"
+endpoint = "http://a"
+identity = ""
+[[route]]
+origin = "media""#,
+            &[
+                "t.toml:7:10: `origin[1].bucket`: is the bucket of `origin[0]` as well, and neither has an \
+                 `identity`: what one may see would be given out through the other; name what each may see, alike \
+                 only where that is the same",
+                "t.toml:13:12: `origin[2].identity`: is empty",
+            ],
+        ),
+        (
             r#"anonymous = true
 access_key_id = "a"
 secret_access_key = "s3cret""#,

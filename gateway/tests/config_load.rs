@@ -204,6 +204,26 @@ fn more_free_than_taken_is_odd() {
 }
 
 #[test]
+fn a_name_that_opens_a_bucket_to_all_is_odd() {
+    let origin =
+        |name: &str, more: &str| format!("[[origin]]\nname = \"{name}\"\nbucket = \"b\"\n{more}\n");
+    let route = "[[route]]\norigin = \"a\"\n";
+    let own = "identity = \"all\"";
+    let open = "anonymous = true\nidentity = \"all\"";
+    let text = |one: &str, other: &str| origin("a", one) + &origin("b", other) + route;
+    for (one, other) in [(own, own), (open, open), ("", open)] {
+        assert_eq!(warned(&text(one, other)), Vec::<String>::new());
+    }
+    assert_eq!(
+        warned(&text(own, open)),
+        [
+            "t.toml:9:12: `origin[1].identity`: is that of `origin[0]`, and one of both is anonymous: whatever \
+             the other may see is given out through it"
+        ]
+    );
+}
+
+#[test]
 fn secrets_are_shown_nowhere() {
     let text = "[admin]\ntoken = \"s3cret-s3cret-s3cret\"\n[[origin]]\nname = \"a\"\nbucket = \"a\"\n\
                 access_key_id = \"id\"\nsecret_access_key = \"s3cret\"\nsession_token = \"s3cret\"\n";

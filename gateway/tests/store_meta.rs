@@ -264,6 +264,49 @@ fn count(registry: &Registry, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name} in {text}"))
 }
 
+#[tokio::test]
+async fn a_missing_key_that_had_no_row_removes_none() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(Some(dir.path()));
+    let missing = || Entry::Missing {
+        since: Timestamp(3),
+    };
+    let store = open(&settings);
+    for key in ["kept", "gone", "changed"] {
+        put(&store, key, 1, 10).await;
+    }
+    store.close().await;
+    drop(store);
+
+    let mut registry = Registry::default();
+    let store = Meta::open(&settings, &mut registry).expect("opens");
+    for number in 0..2000 {
+        let id = id(&format!("random/{number}"));
+        assert_eq!(store.load(&id).await, None);
+        store.put(&id, missing());
+        assert_eq!(store.load(&id).await, Some(missing()));
+        // It is asked for again when the entry is no longer fresh.
+        store.put(&id, missing());
+    }
+    // One that has a row, whether or not that was looked at, and one that came and went since it had none.
+    store.put(&id("gone"), missing());
+    assert!(store.load(&id("changed")).await.is_some());
+    store.put(&id("changed"), missing());
+    assert_eq!(store.load(&id("new")).await, None);
+    put(&store, "new", 1, 10).await;
+    store.put(&id("new"), missing());
+    store.close().await;
+    // What came and went may have been written in between.
+    assert!((3..=4).contains(&count(&registry, "meta_writes_total")));
+    drop(store);
+
+    let store = open(&settings);
+    assert!(store.load(&id("kept")).await.is_some());
+    for key in ["gone", "changed", "new", "random/7"] {
+        assert_eq!(store.load(&id(key)).await, None, "{key}");
+    }
+}
+
 /// The front holds a few entries only, so most are read from the queue or the file.
 #[tokio::test]
 async fn what_the_front_lets_go_of_is_read_again() {

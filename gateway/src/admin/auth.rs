@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
-use crate::plan::wrong_tokens::{Client, WrongTokens};
+use crate::plan::Client;
+use crate::plan::wrong_tokens::WrongTokens;
 
 /// The listener's token, and the wrong ones that were shown lately. All callers count as one client: they come
 /// from this machine, or through a proxy.
@@ -25,7 +26,7 @@ struct Waiting<'a>(&'a Guard);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.wrong().waited(Client::at(None));
+        self.0.wrong().waited(Client::Local);
     }
 }
 
@@ -44,7 +45,7 @@ impl Guard {
 
     /// Logs a wrong token and waits as long as its answer has to; whether it had a place to wait.
     async fn slow_down(&self, path: &str) -> bool {
-        let verdict = self.wrong().wrong(Client::at(None), self.since.elapsed());
+        let verdict = self.wrong().wrong(Client::Local, self.since.elapsed());
         if let Some(count) = verdict.log {
             tracing::warn!(path, count, "admin request without the right token");
         }

@@ -49,6 +49,7 @@ pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origi
         region: origin.region.clone(),
         path_style: origin.path_style,
         credentials,
+        identity: origin.identity.clone(),
         missing_is_403: origin.missing_is_403,
         deadlines: origin::settings::Deadlines {
             connect: origin.connect_timeout.into(),

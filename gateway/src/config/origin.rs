@@ -11,7 +11,7 @@ use crate::plan::Period;
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "bucket"]))]
 pub struct Origin {
-    /// What routes call it. What is cached belongs to endpoint and bucket, not to this name.
+    /// What routes call it. What is cached belongs to endpoint, bucket and `identity`, not to this name.
     #[schemars(extend("examples" = ["media"]))]
     pub name: String,
     /// The bucket.
@@ -37,6 +37,9 @@ pub struct Origin {
     pub session_token: Option<Secret>,
     /// Requests are not signed: for public buckets.
     pub anonymous: bool,
+    /// Name of what these credentials may see. Origins of one bucket share what is cached only under one name.
+    #[schemars(extend("examples" = ["public"]))]
+    pub identity: Option<String>,
     /// How long a connection may take to stand, TLS included.
     pub connect_timeout: Period,
     /// How long the first byte of an answer may take.
@@ -66,6 +69,7 @@ impl Default for Origin {
             secret_access_key: None,
             session_token: None,
             anonymous: false,
+            identity: None,
             connect_timeout: Period::secs(3),
             first_byte_timeout: Period::secs(10),
             stall_timeout: Period::secs(10),

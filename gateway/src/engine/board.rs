@@ -165,7 +165,7 @@ impl Fill {
             .core
             .chunks
             .plan_read(&self.key(index), self.chunk_len(index));
-        self.core.spawn(fetch.read_disk(charge, planned));
+        self.bring(terms, fetch.read_disk(charge, planned));
         lease
     }
 
@@ -186,7 +186,7 @@ impl Fill {
         } else {
             Priority::Demand
         };
-        self.core.spawn(fetch.ask_origin(charge, priority));
+        self.bring(terms, fetch.ask_origin(charge, priority));
         lease
     }
 
@@ -283,8 +283,7 @@ impl Fill {
         };
         let part = Part::new(run, Bringer::Origin, Arc::downgrade(cursor));
         let (lease, fetch) = self.take_off(flights, part, 0, terms);
-        self.core
-            .spawn(fetch.ask_origin(Some(charge), Priority::Ahead));
+        self.bring(terms, fetch.ask_origin(Some(charge), Priority::Ahead));
         Ahead::OnItsWay(lease)
     }
 

@@ -2,15 +2,18 @@
 //!
 //! Chunks that are still arriving, what was read ahead and waits for its reader: all of it is charged
 //! here. What clients pin of chunks on their way to them is charged to a purse of the frontend's.
-//! Demand waits in line when nothing is left, so it goes on however tight it gets; read-ahead takes
-//! only what demand leaves over, so it shrinks to nothing first.
+//! Demand waits in line when nothing is left, the clients in turn, so it goes on however tight it gets;
+//! read-ahead takes only what demand leaves over, so it shrinks to nothing first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use self::line::Line;
 use super::Error;
+
+mod line;
 
 /// Bytes per permit. Semaphores count in `u32`, and charges need not be exact to the byte.
 const UNIT: u64 = 1024;
@@ -26,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Budget {
     free: Arc<Semaphore>,
+    line: Arc<Line>,
     total: usize,
 }
 
@@ -42,6 +46,7 @@ impl Budget {
             .min(Semaphore::MAX_PERMITS);
         Self {
             free: Arc::new(Semaphore::new(total)),
+            line: Arc::default(),
             total,
         }
     }
@@ -57,27 +62,30 @@ impl Budget {
     /// # Errors
     /// [`Error::Overloaded`] when it did not come to its turn in bounded time.
     pub async fn demand(&self, bytes: u64) -> Result<Charge, Error> {
-        let permits = self.permits(bytes);
-        let taken = tokio::time::timeout(PATIENCE, self.free.clone().acquire_many_owned(permits));
-        match taken.await {
-            Ok(permit) => Ok(Charge(permit.expect("the semaphore is never closed"))),
-            Err(_) => Err(Error::Overloaded {
-                retry_after: Some(Duration::from_secs(1)),
-            }),
-        }
+        let taken = tokio::time::timeout(PATIENCE, self.in_turn(bytes)).await;
+        taken.map_err(|_| Error::Overloaded {
+            retry_after: Some(Duration::from_secs(1)),
+        })
     }
 
     /// Takes `bytes` in turn, however long that takes: for what is carried out in the end, and whose
     /// caller bounds the wait.
     pub async fn in_turn(&self, bytes: u64) -> Charge {
+        if let Some(charge) = self.try_demand(bytes) {
+            return charge;
+        }
+        let _turn = self.line.turn().await;
         let permits = self.permits(bytes);
         let permit = self.free.clone().acquire_many_owned(permits).await;
         Charge(permit.expect("the semaphore is never closed"))
     }
 
-    /// Takes `bytes` at once or not at all, for demand that can do with less.
+    /// Takes `bytes` at once or not at all, for demand that can do with less. Overtakes nobody in line.
     #[must_use]
     pub fn try_demand(&self, bytes: u64) -> Option<Charge> {
+        if self.line.is_waited_in() {
+            return None;
+        }
         self.free
             .clone()
             .try_acquire_many_owned(self.permits(bytes))

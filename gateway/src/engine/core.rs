@@ -12,6 +12,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::budget::Budget;
 use super::fill::Fill;
+use super::identities::Identities;
 use super::metrics::Metrics;
 use super::names::Table;
 use super::pace::Pace;
@@ -50,6 +51,7 @@ pub(super) struct Core {
     pub(super) times: Arc<TimeTable>,
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
+    pub(super) identities: Identities,
     /// What is being written, if anything can be.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
     runtime: Option<Handle>,
@@ -74,6 +76,7 @@ impl Core {
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            identities: Identities::of(&parts.origins),
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
             times: Arc::default(),

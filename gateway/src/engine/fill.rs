@@ -15,9 +15,10 @@ use super::core::Core;
 use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
+use crate::origin::client::on_behalf_of;
 use crate::origin::{Content, Origin};
 use crate::plan::profile::DiskUse;
-use crate::plan::{ObjectId, Profile, Version, VersionId};
+use crate::plan::{Client, ObjectId, Profile, Version, VersionId};
 use crate::store::{Admit, ChunkKey, PinId, Tier};
 
 /// What is on its way of one version. See the module's head.
@@ -42,15 +43,18 @@ pub(super) struct Terms {
     pub(super) bulk: bool,
     /// Nobody waits for it: whatever somebody waits for goes first.
     pub(super) quiet: bool,
+    /// On whose behalf it is fetched.
+    pub(super) client: Client,
 }
 
 impl Terms {
-    pub(super) fn new(profile: &Profile, storable: bool) -> Self {
+    pub(super) fn new(profile: &Profile, storable: bool, client: Client) -> Self {
         Self {
             storable,
             disk: profile.disk,
             bulk: profile.bulk,
             quiet: false,
+            client,
         }
     }
 }
@@ -134,8 +138,13 @@ impl Fill {
         let (lease, fetch) = self.take_off(&mut flights, part, 0, terms);
         drop(flights);
         content.body = skip(content.body, geometry.start(first) - content.range.start);
-        self.core.spawn(fetch.take_answer(charge, content));
+        self.bring(terms, fetch.take_answer(charge, content));
         Some(lease)
+    }
+
+    /// Runs the task behind a part.
+    pub(super) fn bring(&self, terms: Terms, task: impl Future<Output = ()> + Send + 'static) {
+        self.core.spawn(on_behalf_of(terms.client, task));
     }
 
     /// Removes a part's flights: from here on its chunks are in the store, or unknown.

@@ -18,9 +18,10 @@ use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::pins;
 use super::{Error, Forward, Source};
+use crate::origin::client::on_behalf_of;
 use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use crate::plan::freshness::Policy;
-use crate::plan::{Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
+use crate::plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
 use crate::store::{Entry, Record};
 
 /// What a first open GET asks for, before the size is known: enough for pictures and documents to
@@ -65,6 +66,8 @@ pub(super) struct Question {
     pub(super) bare: bool,
     /// See [`Open::quiet`](super::Open::quiet).
     pub(super) quiet: bool,
+    /// The client that asked first; those that join wait in its turn.
+    pub(super) client: Client,
 }
 
 impl Question {
@@ -118,7 +121,8 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
         token,
     };
     // Begins when it is polled first, which is not under the table's lock.
-    let carried = async move { core.carry_out(run(question, place)).await };
+    let run = on_behalf_of(question.client, run(question, place));
+    let carried = async move { core.carry_out(run).await };
     let shared = carried.boxed().shared();
     let weak = shared
         .downgrade()
@@ -206,6 +210,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         certain,
         bare,
         quiet,
+        client,
         ..
     } = question;
     let generation = core.meta.generation(&id).await;
@@ -254,7 +259,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     // Before the version is known to all: who finds it then finds its first bytes on their way.
     let first = content.zip(charge).and_then(|(content, charge)| {
         let fill = Fill::of(&core, &source.origin, &id, &version, vid);
-        fill.adopt(content, Terms::new(&profile, storable), charge)
+        fill.adopt(content, Terms::new(&profile, storable, client), charge)
             .map(Arc::new)
     });
     place.install(storable.then(|| Entry::Present(record.clone())));

@@ -18,7 +18,7 @@ use super::reader::Reader;
 use super::{Engine, Error, Object, Open, Source, pins};
 use crate::plan::pacer::Pacer;
 use crate::plan::profile::DiskUse;
-use crate::plan::{ByteRange, ObjectKey, Profile, RangeSpec};
+use crate::plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 use crate::store::{Admit, ChunkKey};
 
 /// The largest piece: half of what a part may carry, so that several fit a disk's queue.
@@ -99,6 +99,7 @@ impl Warmer {
             self.pace(0).await;
             let how = Open {
                 first: Some(RangeSpec::From(0)),
+                client: Client::Warm,
                 ..Open::default()
             };
             let object = self.engine.open(&source, key, how).await?;

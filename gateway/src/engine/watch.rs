@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use futures_util::future::{BoxFuture, join_all};
 
 use super::Engine;
+use super::core::Core;
 use crate::plan::{ObjectKey, OriginId};
 
 /// What a purge covers.
@@ -67,9 +68,12 @@ impl Engine {
             join_all(others.iter().map(|one| one.purged(origin, &scope))).await;
         });
     }
+}
 
+impl Core {
+    /// Tells all of a purge under one identity.
     pub(super) async fn tell(&self, origin: OriginId, scope: &Scope) {
-        let watchers = self.core.watchers.living();
+        let watchers = self.watchers.living();
         join_all(watchers.iter().map(|one| one.purged(origin, scope))).await;
     }
 }

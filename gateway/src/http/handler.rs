@@ -27,7 +27,7 @@ use super::{Frontend, RouteState};
 use crate::engine::{Error, Object, Open, Reader};
 use crate::plan::precondition::{self, Decision, Validators};
 use crate::plan::range::Ranges;
-use crate::plan::{ByteRange, ObjectKey, RangeSpec, Version};
+use crate::plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
 
 /// How often an object may change just as its answer is about to begin.
 const ATTEMPTS: u32 = 3;
@@ -42,6 +42,7 @@ struct Asked<'a> {
     key: ObjectKey,
     ranges: Option<Ranges>,
     started: Instant,
+    client: Client,
 }
 
 /// An object opened for a request: what its answers' headers are made of.
@@ -54,7 +55,7 @@ struct Opened {
 
 impl Frontend {
     /// Answers one request.
-    pub(super) async fn reply(&self, parts: &Parts, started: Instant) -> Reply {
+    pub(super) async fn reply(&self, parts: &Parts, started: Instant, client: Client) -> Reply {
         let (route, below) = match self.check(parts) {
             Ok(found) => found,
             Err(cause) => return Reply::error(&cause, Duration::ZERO, &parts.method),
@@ -62,7 +63,7 @@ impl Frontend {
         let mut reply = if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         } else {
-            match self.object(route, below, parts, started).await {
+            match self.object(route, below, parts, (started, client)).await {
                 Ok(reply) => reply,
                 Err(cause) => {
                     if let Cause::Engine(Error::BadOrigin(what)) = &cause {
@@ -103,7 +104,7 @@ impl Frontend {
         route: &RouteState,
         below: &str,
         parts: &Parts,
-        started: Instant,
+        (started, client): (Instant, Client),
     ) -> Result<Reply, Cause> {
         let asked = Asked {
             parts,
@@ -114,6 +115,7 @@ impl Frontend {
                 .then(|| precondition::ranges(&parts.headers))
                 .flatten(),
             started,
+            client,
         };
         for _ in 0..ATTEMPTS {
             match self.attempt(&asked).await {
@@ -277,6 +279,7 @@ impl Asked<'_> {
             first,
             revalidate: self.route.settings.client_no_cache && wants_fresh(headers),
             only_if_cached: directives(headers).any(|own| own == "only-if-cached"),
+            client: self.client,
             ..Open::default()
         }
     }

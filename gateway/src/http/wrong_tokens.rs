@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use super::rescue::Cause;
-use crate::plan::wrong_tokens::{Client, WrongTokens};
+use crate::plan::Client;
+use crate::plan::wrong_tokens::WrongTokens;
 
 /// The clients of this frontend that have shown wrong tokens.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl TokenGuard {
 
     /// Logs a wrong token, and waits as long as its answer has to. Never learns the token.
     pub(super) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> Cause {
-        let client = Client::at(address);
+        let client = Client::from(address);
         let verdict = self.lock().wrong(client, self.since.elapsed());
         if let Some(count) = verdict.log {
             let client = address.map(tracing::field::display);

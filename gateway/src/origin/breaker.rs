@@ -14,7 +14,7 @@ use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
 use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
-use crate::plan::{ObjectKey, OriginId, Version};
+use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
 pub const OPEN: OriginError = OriginError::Unavailable("known to be down");
@@ -168,6 +168,10 @@ impl Drop for Attempt<'_> {
 impl Origin for Breaker {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

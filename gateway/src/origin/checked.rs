@@ -16,7 +16,7 @@ use super::{
     After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
     OriginWrite, Write, Wrote,
 };
-use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers fit their questions.
 #[derive(Debug)]
@@ -35,6 +35,10 @@ impl Checked {
 impl Origin for Checked {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

@@ -20,7 +20,7 @@ use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write,
     Wrote,
 };
-use crate::plan::{ObjectKey, OriginId, Version};
+use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The connection's own deadline is the client's (`s3`).
 #[derive(Debug)]
@@ -50,6 +50,10 @@ impl Deadline {
 impl Origin for Deadline {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

@@ -23,11 +23,11 @@ pub use self::fault::Fault;
 use super::{
     Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
-use crate::plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
+use crate::plan::{self, ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
 #[derive(Debug, Clone, Default)]
-pub struct FakeOrigin(Arc<Bucket>);
+pub struct FakeOrigin(Arc<Bucket>, Option<&'static str>);
 
 #[derive(Debug, Default)]
 struct Bucket {
@@ -255,7 +255,11 @@ impl From<OriginError> for Refusal {
 
 impl Origin for FakeOrigin {
     fn id(&self) -> OriginId {
-        OriginId::new("fake", "fake")
+        self.bucket().seen_by(self.1)
+    }
+
+    fn bucket(&self) -> plan::Bucket {
+        plan::Bucket::new(Some("fake"), "fake")
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

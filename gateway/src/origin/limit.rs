@@ -2,11 +2,11 @@
 //!
 //! A request holds its place until its body ends or is dropped. Of the places a quarter is kept
 //! free of what is fetched ahead: bodies fetched ahead may be long, and a reader that comes while
-//! they run should find a place. Who finds none waits, readers before the rest, each in the order
-//! of arrival; when too many wait, the one that matters least is turned away. What is fetched for a
-//! reader that may not come never waits, and leaves that quarter free of everybody.
+//! they run should find a place. A request that finds none waits. Clients are served in turn, readers
+//! before the rest, the requests of one client in the order of arrival (`plan::lanes`); when too many
+//! wait, one of the client that has the most waiting is turned away. What is fetched for a reader that
+//! may not come never waits, and leaves that quarter free of everybody.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
@@ -18,12 +18,14 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::client;
 use super::metrics::Meter;
 use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, Wrote,
 };
-use crate::plan::{ObjectKey, OriginId, Version};
+use crate::plan::lanes::{AHEAD, DEMAND, Lanes};
+use crate::plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of requests at once.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Limit {
     }
 
     async fn place(&self, priority: Priority) -> Result<Place, OriginError> {
-        let place = match self.places.enter(priority)? {
+        let place = match self.places.enter(client::current(), priority)? {
             Entrance::Place(place) => return Ok(place),
             Entrance::Queue(place) => place,
         };
@@ -77,6 +79,10 @@ const FULL: OriginError = OriginError::Throttled { retry_after: None };
 impl Origin for Limit {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
@@ -166,7 +172,7 @@ struct Places {
 #[derive(Debug, Default)]
 struct State {
     running: [usize; 2],
-    queued: [VecDeque<oneshot::Sender<Place>>; 2],
+    lanes: Lanes<oneshot::Sender<Place>>,
 }
 
 /// What [`Places::enter`] gives.
@@ -174,9 +180,6 @@ enum Entrance {
     Place(Place),
     Queue(oneshot::Receiver<Place>),
 }
-
-const DEMAND: usize = 0;
-const AHEAD: usize = 1;
 
 fn class(priority: Priority) -> usize {
     match priority {
@@ -190,33 +193,36 @@ impl Places {
         self.state.lock().expect("no holder panics")
     }
 
-    fn enter(self: &Arc<Self>, priority: Priority) -> Result<Entrance, OriginError> {
+    fn enter(
+        self: &Arc<Self>,
+        client: Client,
+        priority: Priority,
+    ) -> Result<Entrance, OriginError> {
         let class = class(priority);
         let mut state = self.state();
-        for queue in &mut state.queued {
-            queue.retain(|waiter| !waiter.is_closed());
-        }
-        // A place that is free while somebody of this class waits is not free for this class.
         let is_busy = state.running.iter().sum::<usize>() >= self.max_ahead;
         if priority == Priority::Spare && is_busy {
             return Err(FULL);
         }
-        if state.queued[class].is_empty() && self.has_room(&state, class) {
+        state.lanes.retain(|waiter| !waiter.is_closed());
+        // A place that is free while somebody of this class waits is not free for this class.
+        if state.lanes.waiting()[class] == 0 && self.has_room(&state, class) {
             state.running[class] += 1;
+            state.lanes.begin(client);
             self.show(&state);
             drop(state);
-            return Ok(Entrance::Place(Place::new(self.clone(), class)));
+            return Ok(Entrance::Place(Place::new(self.clone(), client, class)));
         }
         if priority == Priority::Spare {
             return Err(FULL);
         }
-        if state.queued.iter().map(VecDeque::len).sum::<usize>() >= self.max_queue
-            && (class == AHEAD || state.queued[AHEAD].pop_back().is_none())
+        if state.lanes.waiting().iter().sum::<usize>() >= self.max_queue
+            && state.lanes.make_room(client, class).is_none()
         {
             return Err(FULL);
         }
         let (sender, receiver) = oneshot::channel();
-        state.queued[class].push_back(sender);
+        state.lanes.push(client, class, sender);
         self.show(&state);
         Ok(Entrance::Queue(receiver))
     }
@@ -227,33 +233,34 @@ impl Places {
     }
 
     /// Gives a place back, and hands on what became free.
-    fn leave(self: &Arc<Self>, class: usize) {
+    fn leave(self: &Arc<Self>, client: Client, class: usize) {
         let mut handed = Vec::new();
         let mut state = self.state();
         state.running[class] -= 1;
-        for class in [DEMAND, AHEAD] {
-            while self.has_room(&state, class) {
-                let Some(waiter) = state.queued[class].pop_front() else {
-                    break;
-                };
-                if !waiter.is_closed() {
-                    state.running[class] += 1;
-                    handed.push((waiter, class));
-                }
+        state.lanes.end(client);
+        loop {
+            let open = [DEMAND, AHEAD].map(|class| self.has_room(&state, class));
+            let Some((client, class, waiter)) = state.lanes.pop(open) else {
+                break;
+            };
+            if waiter.is_closed() {
+                state.lanes.end(client);
+            } else {
+                state.running[class] += 1;
+                handed.push((waiter, client, class));
             }
         }
         self.show(&state);
         drop(state);
-        for (waiter, class) in handed {
+        for (waiter, client, class) in handed {
             // A waiter that left this moment drops the place, which hands it on again.
-            drop(waiter.send(Place::new(self.clone(), class)));
+            drop(waiter.send(Place::new(self.clone(), client, class)));
         }
     }
 
     fn show(&self, state: &State) {
         self.meter.running(state.running);
-        self.meter
-            .queued([state.queued[DEMAND].len(), state.queued[AHEAD].len()]);
+        self.meter.queued(state.lanes.waiting());
     }
 }
 
@@ -261,18 +268,23 @@ impl Places {
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,
+    client: Client,
     class: usize,
 }
 
 impl Place {
-    fn new(places: Arc<Places>, class: usize) -> Self {
-        Self { places, class }
+    fn new(places: Arc<Places>, client: Client, class: usize) -> Self {
+        Self {
+            places,
+            client,
+            class,
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.leave(self.class);
+        self.places.leave(self.client, self.class);
     }
 }
 

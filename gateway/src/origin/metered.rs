@@ -13,7 +13,7 @@ use super::metrics::{Meter, word};
 use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
-use crate::plan::{ObjectKey, OriginId, Version};
+use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// Counts what is asked of an origin, and what it brings.
 #[derive(Debug)]
@@ -66,6 +66,10 @@ impl Drop for Asked<'_> {
 impl Origin for Metered {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

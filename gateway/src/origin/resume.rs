@@ -22,7 +22,7 @@ use super::{
     Priority, Write, Wrote, breaker,
 };
 use crate::plan::retry::Retry;
-use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// What a body must have brought since it last broke, for its retries to count anew: a mebibyte
 /// costs several round trips at any distance, so that retrying stays the smaller part of the work.
@@ -93,6 +93,10 @@ impl Tries {
 impl Origin for Resume {
     fn id(&self) -> OriginId {
         self.inner.id()
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.inner.bucket()
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

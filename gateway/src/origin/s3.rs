@@ -30,7 +30,7 @@ use super::{
     After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
     Write, Wrote,
 };
-use crate::plan::{ObjectKey, OriginId, RangeSpec, Version};
+use crate::plan::{Bucket, ObjectKey, OriginId, RangeSpec, Version};
 
 pub use self::client::SetupError;
 
@@ -42,6 +42,7 @@ pub struct S3 {
     writer: Client,
     bucket: String,
     id: OriginId,
+    place: Bucket,
     failures: Reader,
     /// The store was found to take no uploads that name a checksum.
     names_no_sums: AtomicBool,
@@ -58,6 +59,7 @@ impl S3 {
             writer: client::build_patient(settings).await?,
             bucket: settings.bucket.clone(),
             id: settings.id(),
+            place: settings.place(),
             failures: Reader {
                 missing_is_403: settings.missing_is_403,
             },
@@ -186,6 +188,10 @@ fn content(head: &Head, body: ByteStream) -> Result<Answer, OriginError> {
 impl Origin for S3 {
     fn id(&self) -> OriginId {
         self.id
+    }
+
+    fn bucket(&self) -> Bucket {
+        self.place
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::plan::OriginId;
 use crate::plan::retry::{Backoff, Retry};
+use crate::plan::{Bucket, OriginId};
 
 /// Everything an origin needs to know. Each field has a default but `name` and `bucket`.
 #[derive(Debug, Clone)]
@@ -22,6 +22,9 @@ pub struct Settings {
     pub path_style: bool,
     /// Who asks.
     pub credentials: Credentials,
+    /// The name of what these credentials may see; origins of one bucket share what is cached if they have
+    /// the same one.
+    pub identity: Option<String>,
     /// Whether a refusal (403 `AccessDenied`) means that the object is missing, as AWS says it
     /// to those who may not list the bucket.
     pub missing_is_403: bool,
@@ -48,6 +51,7 @@ impl Settings {
             region: "us-east-1".to_owned(),
             path_style: false,
             credentials: Credentials::Chain,
+            identity: None,
             missing_is_403: false,
             deadlines: Deadlines::default(),
             retry: Retry::default(),
@@ -57,11 +61,16 @@ impl Settings {
         }
     }
 
-    /// The identity under which the bucket's objects are cached. Names of buckets at AWS are
-    /// unique across regions, so that the region is no part of it.
+    /// The bucket. Names of buckets at AWS are unique across regions, so that the region is no part of it.
+    #[must_use]
+    pub fn place(&self) -> Bucket {
+        Bucket::new(self.endpoint.as_deref(), &self.bucket)
+    }
+
+    /// The identity under which the bucket's objects are cached.
     #[must_use]
     pub fn id(&self) -> OriginId {
-        OriginId::new(self.endpoint.as_deref().unwrap_or("aws"), &self.bucket)
+        self.place().seen_by(self.identity.as_deref())
     }
 }
 

@@ -27,13 +27,13 @@ pub fn is_kept(name: &HeaderName) -> bool {
     KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")
 }
 
-/// Which bucket at which endpoint: a hash, stable across restarts and independent of the name that
-/// the configuration gives the origin.
+/// Which bucket at which endpoint, and seen by which access ([`Bucket`](super::Bucket)): a hash, stable
+/// across restarts and independent of the name that the configuration gives the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OriginId(pub u64);
 
 impl OriginId {
-    /// The identity of `bucket` at `endpoint`.
+    /// The identity of `bucket` at `endpoint` where the access has no name.
     #[must_use]
     pub fn new(endpoint: &str, bucket: &str) -> Self {
         let mut text = endpoint.trim_end_matches('/').to_ascii_lowercase();
@@ -46,7 +46,7 @@ impl OriginId {
 /// One object, whichever version it has at the moment.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// The bucket it lies in.
+    /// The bucket it lies in, and who sees it.
     pub origin: OriginId,
     /// Its key there.
     pub key: ObjectKey,

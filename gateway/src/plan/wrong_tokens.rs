@@ -5,9 +5,10 @@
 //! bounded; beyond the bound of waiting answers a wrong token is answered at once with 429, and the
 //! token's length is the protection that remains ([`MIN_TOKEN`](super::token::MIN_TOKEN)).
 
-use core::net::{IpAddr, Ipv6Addr};
 use std::collections::HashMap;
 use std::time::Duration;
+
+use super::Client;
 
 /// The wait after a client's first wrong token; it doubles with each further one.
 pub const FIRST_DELAY: Duration = Duration::from_millis(250);
@@ -29,24 +30,6 @@ pub const MAX_WAITING_OF_CLIENT: usize = 8;
 
 /// The shortest time between two log lines.
 pub const LOG_EVERY: Duration = Duration::from_secs(10);
-
-/// A client: an IPv4 address, an IPv6 /64, or all those without an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Client(Option<IpAddr>);
-
-impl Client {
-    /// The client that has this address.
-    #[must_use]
-    pub fn at(address: Option<IpAddr>) -> Self {
-        Self(address.map(|address| match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(whole) => {
-                let network = whole.to_bits() >> 64 << 64;
-                IpAddr::V6(Ipv6Addr::from_bits(network))
-            }
-        }))
-    }
-}
 
 /// Clients that have lately shown wrong tokens.
 #[derive(Debug, Default)]
@@ -137,12 +120,14 @@ impl WrongTokens {
 
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use super::*;
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
     fn client(text: &str) -> Client {
-        Client::at(Some(text.parse().expect("an address")))
+        Client::from(Some(text.parse().expect("an address")))
     }
 
     #[test]
@@ -179,7 +164,7 @@ mod tests {
         let mut waiting = MAX_WAITING_OF_CLIENT;
         for n in 0..100_000_u32 {
             let address = IpAddr::from((n + 7).to_be_bytes());
-            let verdict = wrong.wrong(Client::at(Some(address)), S(30));
+            let verdict = wrong.wrong(Client::from(Some(address)), S(30));
             waiting += usize::from(verdict.delay.is_some());
             assert!(wrong.clients.len() <= MAX_CLIENTS);
         }

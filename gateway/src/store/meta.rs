@@ -122,8 +122,13 @@ impl Meta {
                 queue.batches
             };
             // Of an unknown row nothing may be concluded: the origin is asked.
-            let Row::Found(row) = journal.read(id).await else {
-                return None;
+            let row = match journal.read(id).await {
+                Row::Found(row) => row,
+                Row::Absent => {
+                    self.note_absent(journal, id, seen);
+                    return None;
+                }
+                Row::Unknown => return None,
             };
             match self.take_up(journal, id, &row, seen) {
                 Looked::Found(entry) => return Some(entry),
@@ -157,6 +162,15 @@ impl Meta {
         Looked::Found(entry)
     }
 
+    /// Remembers that there is no row, unless the key may have been written since that was read.
+    fn note_absent(&self, journal: &Journal, id: &ObjectId, seen: u64) {
+        let queue = journal.lock();
+        let unchanged = queue.batches == seen && queue.pending(id).is_none();
+        if unchanged && self.front.holds(id).is_none() {
+            self.front.put_rowless(id);
+        }
+    }
+
     fn still_covered(&self, id: &ObjectId, record: &Arc<Record>) -> Option<Entry> {
         let generation = self.front.generation(id);
         let holds = VersionId::new(id, &record.version, generation) == record.id;
@@ -166,7 +180,9 @@ impl Meta {
     /// Puts an entry into the front and, unless it says nothing new, into the queue.
     fn put_queued(&self, journal: &Journal, queue: &mut Queue, id: &ObjectId, entry: Entry) {
         let Entry::Present(record) = &entry else {
-            if self.front.put(id, entry, None) {
+            // A flood of keys that never existed removes nothing.
+            let rowless = self.front.is_rowless(id) && queue.pending(id).is_none();
+            if self.front.put(id, entry, None) && !rowless {
                 journal.push(queue, id, Change::Remove);
             }
             return;

@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) budget: u64,
     /// What failing costs in time and tries; the origin's defaults where a test does not say.
     pub(crate) origin: Settings,
+    /// The names under which the bucket is seen; none: it is not known which there are.
+    pub(crate) identities: Vec<&'static str>,
 }
 
 impl Default for Setup {
@@ -54,6 +56,7 @@ impl Default for Setup {
             chunk: CHUNK,
             budget: 256 * MIB,
             origin: Settings::new("fake", "fake"),
+            identities: Vec::new(),
         }
     }
 }
@@ -72,6 +75,13 @@ impl Setup {
         }
     }
 
+    fn source(&self, bucket: FakeOrigin) -> Source {
+        Source {
+            origin: stack(Arc::new(bucket), &self.origin, &Metrics::default()),
+            profile: ArcSwap::from_pointee(self.profile.clone()),
+        }
+    }
+
     pub(crate) fn build(self) -> World {
         World::new(self)
     }
@@ -84,12 +94,7 @@ impl World {
     }
 
     fn new(setup: Setup) -> Self {
-        let fake: Arc<dyn Origin> = Arc::new(setup.bucket.clone());
-        let origin = stack(fake, &setup.origin, &Metrics::default());
-        let source = Source {
-            origin,
-            profile: ArcSwap::from_pointee(setup.profile.clone()),
-        };
+        let source = setup.source(setup.bucket.clone());
         let (store, meta) = (Arc::new(FakeStore::new()), Arc::new(MapMeta::default()));
         let engine = engine(&setup, &store, &meta, clock());
         Self {
@@ -100,6 +105,11 @@ impl World {
             meta,
             setup,
         }
+    }
+
+    /// The bucket as an access of this name sees it.
+    pub(crate) fn seen_by(&self, identity: &'static str) -> Arc<Source> {
+        Arc::new(self.setup.source(self.bucket.seen_by(identity)))
     }
 
     /// Another engine on the same stores, as after a restart that left no time to write anything
@@ -152,6 +162,10 @@ impl World {
 }
 
 fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clock) -> Engine {
+    let named = |name: &&'static str| {
+        let origin: Arc<dyn Origin> = Arc::new(setup.bucket.seen_by(name));
+        ((*name).to_owned(), origin)
+    };
     Engine::new(Parts {
         runtime: None,
         chunks: store.clone(),
@@ -159,7 +173,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
         geometry: Geometry::new(setup.chunk).expect("a power of two"),
         budget: Budget::new(setup.budget),
         clock,
-        origins: Vec::new(),
+        origins: setup.identities.iter().map(named).collect(),
     })
 }
 

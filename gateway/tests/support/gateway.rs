@@ -145,7 +145,9 @@ pub(crate) async fn send(
     body: &str,
 ) -> Got {
     let mut request = Request::builder().method(method).uri(path);
-    request = request.header("host", address.to_string());
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request = request.header("host", address.to_string());
+    }
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

@@ -7,7 +7,7 @@ use http::Uri;
 use super::super::Origin;
 use super::super::problem::KeyPath;
 use super::Check;
-use crate::plan::Period;
+use crate::plan::{Bucket, Period};
 
 impl Check<'_, '_> {
     pub(super) fn origins(&mut self, origins: &[Origin]) {
@@ -25,9 +25,40 @@ impl Check<'_, '_> {
                 let message = format!("`{}` is already the name of `origin[{first}]`", origin.name);
                 self.error(&path.key("name"), message);
             }
+            self.shared(&path, origins, index);
             self.address(&path, origin);
             self.credentials(&path, origin);
             self.deadlines(&path, origin);
+        }
+    }
+
+    /// What one access may see must not be given out through another.
+    fn shared(&mut self, path: &KeyPath, origins: &[Origin], index: usize) {
+        let origin = &origins[index];
+        if origin.identity.as_deref() == Some("") {
+            self.error(&path.key("identity"), "is empty");
+        }
+        let bucket = |one: &Origin| Bucket::new(one.endpoint.as_deref(), &one.bucket);
+        let same = |one: &Origin| {
+            !one.bucket.is_empty()
+                && bucket(one) == bucket(origin)
+                && one.identity == origin.identity
+        };
+        let Some(first) = origins[..index].iter().position(same) else {
+            return;
+        };
+        if origin.identity.is_none() {
+            let message = format!(
+                "is the bucket of `origin[{first}]` as well, and neither has an `identity`: what one may see would \
+                 be given out through the other; name what each may see, alike only where that is the same"
+            );
+            self.error(&path.key("bucket"), message);
+        } else if origins[first].anonymous != origin.anonymous {
+            let message = format!(
+                "is that of `origin[{first}]`, and one of both is anonymous: whatever the other may see is given out \
+                 through it"
+            );
+            self.warn(&path.key("identity"), message);
         }
     }
 

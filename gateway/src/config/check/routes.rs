@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::super::problem::{KeyPath, suggestion};
-use super::super::{Config, Cors, Route};
+use super::super::{Config, Cors, Origin, Route};
 use super::{Check, profiles};
 use crate::plan::{Listen, ObjectKey};
 
@@ -43,6 +43,7 @@ impl Check<'_, '_> {
             self.target(&path, route);
             self.answer(&path, route);
             self.writing(&path, route);
+            self.unsigned(config, &path, route);
             self.in_the_clear(&path, route, &config.http.listen.0);
         }
     }
@@ -164,6 +165,16 @@ impl Check<'_, '_> {
             self.warn(&path.key("write_token"), message);
         }
         self.token(&path.key("write_token"), route.write_token.as_ref());
+    }
+
+    /// What may be written without a signature may be written by all, past every token.
+    fn unsigned(&mut self, config: &Config, path: &KeyPath, route: &Route) {
+        let of_route = |one: &&Origin| one.name == route.origin;
+        let origin = config.origin.iter().find(of_route);
+        if route.writable && origin.is_some_and(|origin| origin.anonymous) {
+            let message = "its origin is anonymous: the bucket refuses what is not signed, or takes it from all";
+            self.warn(&path.key("writable"), message);
+        }
     }
 
     fn answer(&mut self, path: &KeyPath, route: &Route) {

@@ -267,4 +267,5 @@ pub(super) async fn supersede(inner: &super::Inner, id: &ObjectId, known: Option
     }
     // Once more, for those that looked at the old entry in between.
     resolve::supersede(core, |other| other == id);
+    core.forget_elsewhere(id);
 }

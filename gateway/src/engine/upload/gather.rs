@@ -8,9 +8,9 @@ use futures_util::StreamExt as _;
 use super::WriteError;
 use super::writing::{Pinned, Writing};
 use crate::engine::{Error, Object};
-use crate::plan::freshness::Policy;
 use crate::plan::upload::{From, Gone};
 use crate::plan::{ByteRange, VersionId};
+use crate::plan::{Client, freshness::Policy};
 use crate::store::Record;
 
 impl Writing {
@@ -92,6 +92,6 @@ impl Writing {
             must_confirm: false,
         };
         let policy = Policy::new(&base.version, &self.source.profile.load(), now);
-        engine.at_hand(&self.source, id, Arc::new(record), policy, now)
+        engine.at_hand(&self.source, id, Arc::new(record), policy, now, Client::Own)
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -22,7 +23,7 @@ use super::WriteError;
 use super::still::Still;
 use crate::engine::budget::Charge;
 use crate::engine::core::Core;
-use crate::engine::{Engine, Scope, Source, resolve};
+use crate::engine::{Engine, Scope, Source};
 use crate::origin::write::Headers;
 use crate::origin::{
     CompletedPart, Guard, Origin, OriginError, PartSums, Payload, Upload, Written,
@@ -167,18 +168,11 @@ impl Engine {
 
     /// Nothing that was begun before brings an old version back, and nobody keeps one.
     async fn forget(&self, id: &ObjectId) {
-        forget(&self.core, id);
-        self.tell(id.origin, &Scope::Key(id.key.clone())).await;
+        self.core.forget(id);
+        let scope = Scope::Key(id.key.clone());
+        let ids = self.core.everywhere(id);
+        join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
     }
-}
-
-/// Nothing that was begun before brings an old version back.
-fn forget(core: &Core, id: &ObjectId) {
-    resolve::supersede(core, |other| other == id);
-    core.meta.remove(id);
-    core.names.purge_key(id.origin, id.key.as_str());
-    // Once more, for those that looked at the old entry in between.
-    resolve::supersede(core, |other| other == id);
 }
 
 /// Memory for one client.

@@ -16,7 +16,7 @@ use crate::engine::spool::{FILES, SpoolError};
 use crate::engine::times::Times;
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Upload};
-use crate::plan::{ETag, ObjectId, ObjectKey, OriginId, Version};
+use crate::plan::{ETag, ObjectKey, OriginId, Version};
 
 impl Writers {
     /// Takes up every draft in the spool. Blocks.
@@ -28,8 +28,7 @@ impl Writers {
             error,
         })?;
         for (file, replayed) in drafts {
-            let origin = OriginId(replayed.begin.origin);
-            let source = sources.iter().find(|source| source.origin.id() == origin);
+            let source = source_of(OriginId(replayed.begin.origin), sources);
             let (key, promised) = (replayed.begin.key.clone(), replayed.promised);
             match source.and_then(|source| self.take_up(source, file, replayed)) {
                 Some(writing) if promised => {
@@ -54,7 +53,7 @@ impl Writers {
         file: Arc<SpoolFile>,
         replayed: Replayed,
     ) -> Option<Arc<Writing>> {
-        let state = self.state(file, &replayed)?;
+        let state = self.state(source, file, &replayed)?;
         let id = state.id.clone();
         let writing = Writing::new(&self.0, source, state);
         if replayed.promised {
@@ -69,12 +68,9 @@ impl Writers {
         Some(writing)
     }
 
-    fn state(&self, file: Arc<SpoolFile>, replayed: &Replayed) -> Option<State> {
+    fn state(&self, source: &Source, file: Arc<SpoolFile>, replayed: &Replayed) -> Option<State> {
         let begin = &replayed.begin;
-        let id = ObjectId {
-            origin: OriginId(begin.origin),
-            key: ObjectKey::new(&begin.key).ok()?,
-        };
+        let id = source.object(&ObjectKey::new(&begin.key).ok()?);
         let guard = match &begin.guard {
             GuardWord::None => Guard::None,
             GuardWord::Absent => Guard::Absent,
@@ -121,6 +117,14 @@ impl Writers {
         state.promised = replayed.promised;
         Some(state)
     }
+}
+
+/// The source that a draft is of; else, for one that was written before its access had a name, the first of
+/// its bucket.
+fn source_of(origin: OriginId, sources: &[Arc<Source>]) -> Option<&Arc<Source>> {
+    let same = sources.iter().find(|source| source.origin.id() == origin);
+    let unnamed = |source: &&Arc<Source>| source.origin.bucket().seen_by(None) == origin;
+    same.or_else(|| sources.iter().find(unnamed))
 }
 
 fn headers(noted: &[(String, String)]) -> Headers {

@@ -175,6 +175,9 @@ impl Origin for Canned {
     fn id(&self) -> OriginId {
         OriginId(0)
     }
+    fn bucket(&self) -> Bucket {
+        Bucket::new(None, "canned")
+    }
     fn get(&self, _: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
         Box::pin(async { (self.0)() })
     }

@@ -16,6 +16,12 @@ impl FakeOrigin {
         Self::default()
     }
 
+    /// The same bucket as an access of this name sees it.
+    #[must_use]
+    pub fn seen_by(&self, identity: &'static str) -> Self {
+        Self(self.0.clone(), Some(identity))
+    }
+
     /// Keeps replaced versions, each under an id of its own.
     #[must_use]
     pub fn with_versions(self) -> Self {

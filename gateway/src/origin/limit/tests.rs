@@ -186,3 +186,48 @@ async fn a_failed_request_gives_its_place_back() {
     assert!(limit.head(&key("k")).await.is_ok());
     assert_eq!(limit.places.state().running, [0, 0]);
 }
+
+fn client(number: u32) -> Client {
+    Client::V4(number)
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_served_in_turn() {
+    let (fake, limit) = setup(1, 100);
+    let running = content(&*limit, get(None)).await.expect("content");
+    let named = |name: &str| Get {
+        key: key(name),
+        ..get(None)
+    };
+    let names = ["a1", "a2", "a3", "a4", "b1", "b2", "c1"];
+    let mut waiting = Vec::new();
+    for name in names {
+        let of = client(u32::from(name.as_bytes()[0]));
+        let mut request = Box::pin(client::on_behalf_of(of, limit.get(named(name))));
+        assert!(poll!(&mut request).is_pending());
+        waiting.push(request);
+    }
+    drop(running);
+    join_all(waiting).await;
+    let order: Vec<_> = fake.log()[1..].iter().map(|get| get.key.clone()).collect();
+    let turns = ["a1", "b1", "c1", "a2", "b2", "a3", "a4"].map(key);
+    assert_eq!(order, turns);
+    assert_eq!(limit.places.state().running, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_fills_the_queue_makes_room_for_others() {
+    let (_, limit) = setup(1, 3);
+    let running = content(&*limit, get(None)).await.expect("content");
+    let ask = |of| Box::pin(client::on_behalf_of(client(of), limit.get(get(None))));
+    let (mut first, mut second, mut third) = (ask(1), ask(1), ask(1));
+    assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+    assert!(poll!(&mut third).is_pending());
+    assert_eq!(ask(1).await.expect_err("its own queue is full"), FULL);
+    let mut other = ask(2);
+    assert!(poll!(&mut other).is_pending());
+    assert_eq!(third.await.expect_err("it makes room"), FULL);
+    drop(running);
+    assert!(first.await.is_ok() && other.await.is_ok() && second.await.is_ok());
+    assert_eq!(limit.places.state().running, [0, 0]);
+}

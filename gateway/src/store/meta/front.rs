@@ -33,12 +33,15 @@ pub(super) struct Front {
 /// An entry, and what decides whether it still holds.
 #[derive(Debug)]
 struct Kept {
-    entry: Entry,
+    /// `None`: the key is unknown, and the database has no row of it.
+    entry: Option<Entry>,
     generation: u64,
     /// The last purge known when `generation` was last found to be the key's.
     checked: AtomicU64,
     /// What `confirmed` is on disk, where the record is there.
     written: Option<Timestamp>,
+    /// The database was asked, and had no row of the key; nothing was written of it since.
+    rowless: bool,
 }
 
 impl Front {
@@ -49,7 +52,7 @@ impl Front {
             .with_shards(SHARDS)
             .with_eviction_config(S3FifoConfig::default())
             .with_hash_builder(Seeded::random())
-            .with_weighter(|id: &ObjectId, kept: &Kept| weight(id, &kept.entry))
+            .with_weighter(|id: &ObjectId, kept: &Kept| weight(id, kept.entry.as_ref()))
             .build();
         Self {
             entries,
@@ -67,6 +70,7 @@ impl Front {
     pub(super) fn holds(&self, id: &ObjectId) -> Option<(Entry, Option<Timestamp>)> {
         let found = self.entries.get(id)?;
         let kept = found.value();
+        let entry = kept.entry.as_ref()?;
         let last = self.last.load(Ordering::Acquire);
         if kept.checked.load(Ordering::Relaxed) != last {
             if self.generation(id) != kept.generation {
@@ -74,7 +78,7 @@ impl Front {
             }
             kept.checked.store(last, Ordering::Relaxed);
         }
-        Some((kept.entry.clone(), kept.written))
+        Some((entry.clone(), kept.written))
     }
 
     /// Takes an entry in, unless it was made before a purge that covers it: then `false`.
@@ -87,14 +91,34 @@ impl Front {
         {
             return false;
         }
+        let rowless = matches!(entry, Entry::Missing { .. }) && self.is_rowless(id);
         let kept = Kept {
-            entry,
+            entry: Some(entry),
             generation,
             checked: AtomicU64::new(purges.last()),
             written,
+            rowless,
         };
         self.entries.insert(id.clone(), kept);
         true
+    }
+
+    /// Remembers that the database has no row of a key of which nothing else is known.
+    pub(super) fn put_rowless(&self, id: &ObjectId) {
+        let kept = Kept {
+            entry: None,
+            generation: 0,
+            checked: AtomicU64::new(0),
+            written: None,
+            rowless: true,
+        };
+        self.entries.insert(id.clone(), kept);
+    }
+
+    /// Whether it is certain that the database has no row of the key.
+    pub(super) fn is_rowless(&self, id: &ObjectId) -> bool {
+        let found = self.entries.get(id);
+        found.is_some_and(|found| found.value().rowless)
     }
 
     pub(super) fn remove(&self, id: &ObjectId) {
@@ -140,10 +164,10 @@ fn made_under(generation: u64, id: &ObjectId, record: &Record) -> bool {
     VersionId::new(id, &record.version, generation) == record.id
 }
 
-fn weight(id: &ObjectId, entry: &Entry) -> usize {
+fn weight(id: &ObjectId, entry: Option<&Entry>) -> usize {
     let texts = match entry {
-        Entry::Missing { .. } => 0,
-        Entry::Present(record) => {
+        None | Some(Entry::Missing { .. }) => 0,
+        Some(Entry::Present(record)) => {
             let version = &record.version;
             let headers = version.headers.iter();
             version.etag.as_str().len()

@@ -1,0 +1,111 @@
+//! Who waits for memory: the clients in turn, one request of them all at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::origin::client;
+use crate::plan::Client;
+use crate::plan::lanes::{DEMAND, Lanes};
+
+/// The line.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    state: Mutex<State>,
+    /// Requests in line, the first one included: a look without the lock.
+    length: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: bool,
+    lanes: Lanes<oneshot::Sender<Turn>>,
+}
+
+/// The right to take memory before all others; the next one has it when it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    line: Arc<Line>,
+    client: Client,
+}
+
+/// A request in line.
+struct InLine<'a>(&'a Line);
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.0.length.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A turn, and the place in line that goes with it.
+pub(super) struct Held<'a> {
+    _turn: Turn,
+    _in_line: InLine<'a>,
+}
+
+impl Line {
+    /// Whether a request waits for memory.
+    pub(super) fn is_waited_in(&self) -> bool {
+        self.length.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits until no request goes before this one.
+    pub(super) async fn turn(self: &Arc<Self>) -> Held<'_> {
+        self.length.fetch_add(1, Ordering::SeqCst);
+        let in_line = InLine(self);
+        let client = client::current();
+        let told = {
+            let mut state = self.state();
+            if state.taken {
+                let (tell, told) = oneshot::channel();
+                state.lanes.push(client, DEMAND, tell);
+                Some(told)
+            } else {
+                state.taken = true;
+                state.lanes.begin(client);
+                None
+            }
+        };
+        let turn = match told {
+            Some(told) => told.await.expect("a turn is dropped by its holder alone"),
+            None => Turn {
+                line: self.clone(),
+                client,
+            },
+        };
+        Held {
+            _turn: turn,
+            _in_line: in_line,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.line.state();
+        state.lanes.end(self.client);
+        let next = loop {
+            let Some((client, _, waiter)) = state.lanes.pop([true, false]) else {
+                state.taken = false;
+                return;
+            };
+            if !waiter.is_closed() {
+                break (client, waiter);
+            }
+            state.lanes.end(client);
+        };
+        drop(state);
+        let (client, waiter) = next;
+        // A waiter that left this moment drops the turn, which hands it on again.
+        drop(waiter.send(Self {
+            line: self.line.clone(),
+            client,
+        }));
+    }
+}

@@ -1,0 +1,78 @@
+//! The identities of one bucket: what one access changes, all others must hear of.
+//!
+//! Objects are cached for each identity apart (`plan::bucket`). A purge, a write or a deletion is of the
+//! bucket, and reaches them all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::core::Core;
+use super::{Scope, resolve};
+use crate::origin::Origin;
+use crate::plan::{ObjectId, OriginId};
+
+/// The identities that the configured origins have, by bucket.
+#[derive(Debug)]
+pub(super) struct Identities(HashMap<OriginId, Arc<[OriginId]>>);
+
+impl Identities {
+    pub(super) fn of(origins: &[(String, Arc<dyn Origin>)]) -> Self {
+        let origins = || origins.iter().map(|(_, origin)| origin);
+        let of_one = |origin: &Arc<dyn Origin>| {
+            let same = origins().filter(|other| other.bucket() == origin.bucket());
+            let mut all: Vec<_> = same.map(|other| other.id()).collect();
+            all.sort();
+            all.dedup();
+            (origin.id(), all.into())
+        };
+        Self(origins().map(of_one).collect())
+    }
+
+    /// Every identity of the bucket that has this one, itself included.
+    pub(super) fn all(&self, id: OriginId) -> Vec<OriginId> {
+        self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
+    }
+}
+
+impl Core {
+    /// The object under every identity of its bucket, its own included.
+    pub(super) fn everywhere(&self, id: &ObjectId) -> Vec<ObjectId> {
+        let same = |origin| ObjectId {
+            origin,
+            key: id.key.clone(),
+        };
+        self.identities
+            .all(id.origin)
+            .into_iter()
+            .map(same)
+            .collect()
+    }
+
+    /// Nothing that was begun before brings an old version of the object back, under no identity.
+    pub(super) fn forget(&self, id: &ObjectId) {
+        for id in &self.everywhere(id) {
+            self.forget_one(id);
+        }
+    }
+
+    /// The same under the other identities alone, and those who keep something of them are told. Does not
+    /// wait for them.
+    pub(super) fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
+        let mut others = self.everywhere(id);
+        others.retain(|other| other.origin != id.origin);
+        for other in others {
+            self.forget_one(&other);
+            let core = self.clone();
+            let told = async move { core.tell(other.origin, &Scope::Key(other.key)).await };
+            self.spawn(told);
+        }
+    }
+
+    fn forget_one(&self, id: &ObjectId) {
+        resolve::supersede(self, |other| other == id);
+        self.meta.remove(id);
+        self.names.purge_key(id.origin, id.key.as_str());
+        // Once more, for those that looked at the old entry in between.
+        resolve::supersede(self, |other| other == id);
+    }
+}

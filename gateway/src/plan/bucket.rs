@@ -1,0 +1,148 @@
+//! Which bucket is meant, and under which identity it is seen.
+//!
+//! What an access may see is part of what is cached. Two accesses to one bucket share cached objects only
+//! if the configuration gives them one name. The name is hashed, never the key: keys change.
+
+use core::net::IpAddr;
+
+use http::Uri;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::OriginId;
+
+/// A bucket of a store. Two are equal if they may be the same place: scheme, case, a default port and a
+/// slash at the end make no difference, nor does the region at AWS, whose bucket names are unique.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    place: u64,
+    unnamed: OriginId,
+}
+
+impl PartialEq for Bucket {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for Bucket {}
+
+impl Bucket {
+    /// The bucket of this name at an endpoint as the configuration names it; `None`: AWS.
+    #[must_use]
+    pub fn new(endpoint: Option<&str>, name: &str) -> Self {
+        let at = endpoint.map_or_else(|| AWS.to_owned(), place);
+        let place = format!("{at}\0{}", name.to_ascii_lowercase());
+        Self {
+            place: xxh3_64(place.as_bytes()),
+            unnamed: OriginId::new(endpoint.unwrap_or(AWS), name),
+        }
+    }
+
+    /// The identity of its objects as an access of this name sees them.
+    #[must_use]
+    pub fn seen_by(&self, identity: Option<&str>) -> OriginId {
+        let Some(identity) = identity else {
+            return self.unnamed;
+        };
+        let mut text = self.place.to_le_bytes().to_vec();
+        text.extend_from_slice(identity.as_bytes());
+        OriginId(xxh3_64(&text))
+    }
+}
+
+/// Stands for every endpoint of AWS.
+const AWS: &str = "aws";
+
+/// Host and port of an endpoint, in one spelling.
+fn place(endpoint: &str) -> String {
+    let text = endpoint.trim_end_matches('/').to_ascii_lowercase();
+    let Ok(uri) = text.parse::<Uri>() else {
+        return text;
+    };
+    let host = uri.host().unwrap_or_default().trim_end_matches('.');
+    if [".amazonaws.com", ".amazonaws.com.cn"]
+        .iter()
+        .any(|own| host.ends_with(own))
+    {
+        return AWS.to_owned();
+    }
+    let host = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) if address.to_canonical().is_loopback() => "localhost".to_owned(),
+        Ok(address) => address.to_canonical().to_string(),
+        Err(_) if host.ends_with(".localhost") => "localhost".to_owned(),
+        Err(_) => host.to_owned(),
+    };
+    match uri.port_u16() {
+        None | Some(80 | 443) => host,
+        Some(port) => format!("{host} {port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(endpoint: &str) -> Bucket {
+        Bucket::new(Some(endpoint), "media")
+    }
+
+    #[test]
+    fn one_place_has_many_spellings() {
+        let rows = [
+            ("http://a", "http://a:80", true),
+            ("http://a", "HTTP://A/", true),
+            ("http://a", "https://a:443", true),
+            ("http://a", "http://a.", true),
+            ("http://a:9000", "http://a", false),
+            ("http://a:9000", "http://b:9000", false),
+            ("http://127.0.0.1:9000", "http://localhost:9000", true),
+            ("http://127.0.0.1:9000", "http://[::1]:9000", true),
+            ("http://127.0.0.1:9000", "http://localhost:9001", false),
+            ("http://[2001:db8::1]", "http://[2001:DB8:0::1]", true),
+            (
+                "https://s3.amazonaws.com",
+                "https://s3.eu-central-1.amazonaws.com",
+                true,
+            ),
+            (
+                "https://s3.amazonaws.com",
+                "https://amazonaws.com.example",
+                false,
+            ),
+        ];
+        for (one, other, same) in rows {
+            assert_eq!(bucket(one) == bucket(other), same, "{one} {other}");
+        }
+        assert_eq!(
+            Bucket::new(None, "media"),
+            bucket("https://s3.us-west-2.amazonaws.com")
+        );
+        assert_ne!(Bucket::new(None, "media"), Bucket::new(None, "books"));
+    }
+
+    #[test]
+    fn an_access_without_a_name_has_the_identity_that_caches_and_spools_have_of_old() {
+        let here = bucket("http://a:9000/");
+        assert_eq!(here.seen_by(None), OriginId::new("http://a:9000", "media"));
+        assert_eq!(
+            Bucket::new(None, "media").seen_by(None),
+            OriginId::new("aws", "media")
+        );
+    }
+
+    #[test]
+    fn accesses_share_by_name_alone() {
+        let (one, other) = (bucket("http://a"), bucket("http://A:80/"));
+        assert_eq!(one.seen_by(Some("staff")), other.seen_by(Some("staff")));
+        let ids = [None, Some("staff"), Some("public"), Some("Public")];
+        for (at, id) in ids.iter().enumerate() {
+            for other in &ids[..at] {
+                assert_ne!(one.seen_by(*id), one.seen_by(*other));
+            }
+        }
+        assert_ne!(
+            one.seen_by(Some("staff")),
+            bucket("http://b").seen_by(Some("staff"))
+        );
+    }
+}
