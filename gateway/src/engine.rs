@@ -455,18 +455,29 @@ impl Engine {
     }
 
     /// Orderly end: stops what is being fetched and writes out what the stores still hold, within
-    /// `deadline`.
+    /// `deadline`. Fetches have half of it, and the stores, side by side, the other half.
     pub async fn close(&self, deadline: Duration) {
         self.core.stop.cancel();
         self.core.tasks.close();
-        let orderly = async {
-            self.core.tasks.wait().await;
-            self.core.chunks.close().await;
-            self.core.meta.close().await;
+        let share = deadline / 2;
+        let tasks = tokio::time::timeout(share, self.core.tasks.wait());
+        let ended = tasks.await.is_ok();
+        let chunks = tokio::time::timeout(share, self.core.chunks.close());
+        let meta = async {
+            match ended {
+                true => self.core.meta.close().await,
+                // A task that goes on may change what is known: this is no orderly end.
+                false => self.core.meta.flush().await,
+            }
         };
-        if tokio::time::timeout(deadline, orderly).await.is_err() {
+        let (chunks, meta) = tokio::join!(chunks, tokio::time::timeout(share, meta));
+        if !ended || chunks.is_err() || meta.is_err() {
+            let (fetches, chunks, metadata) = (ended, chunks.is_ok(), meta.is_ok());
             tracing::warn!(
                 ?deadline,
+                fetches,
+                chunks,
+                metadata,
                 "the stores were not closed in time; what they had pending is lost"
             );
         }

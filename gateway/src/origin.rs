@@ -311,6 +311,10 @@ impl fmt::Display for Phase {
     }
 }
 
+/// The answer to a change that was not sent, because the state disk did not take the mark that the key
+/// is about to be changed.
+pub const UNMARKED: OriginError = OriginError::Unavailable("the state disk takes no mark");
+
 impl OriginError {
     /// Whether it proves that a request was not carried out, so that it may be sent again whatever
     /// it was.
@@ -319,7 +323,7 @@ impl OriginError {
         matches!(
             self,
             Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
-        ) || *self == breaker::OPEN
+        ) || [breaker::OPEN, UNMARKED].contains(self)
     }
 
     /// Whether an upload that was to be completed may be an object all the same.

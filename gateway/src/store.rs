@@ -250,14 +250,15 @@ pub enum Entry {
 }
 
 /// A failure to make something durable.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the metadata store failed: {0}")]
 pub struct MetaError(pub String);
 
 /// Which version each key has, and which purges cover it; kept across restarts.
 ///
-/// Reads come from memory where they can. Confirmations are written behind, coalesced to at most
-/// one write in five minutes a key; purges are durable before they are answered.
+/// Reads come from memory where they can. A version is durable about a second after it became known;
+/// confirmations are written behind, coalesced to at most one write in five minutes a key; purges are
+/// durable before they are answered.
 pub trait MetaStore: Send + Sync + fmt::Debug {
     /// The entry, if memory holds it. Never blocks.
     fn peek(&self, id: &ObjectId) -> Option<Entry>;
@@ -265,7 +266,7 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// The entry from memory or disk. A record that fails its check is `None` and is removed.
     fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>>;
 
-    /// Remembers an entry: at once in memory, soon on disk.
+    /// Remembers an entry: at once in memory, durably about a second later.
     fn put(&self, id: &ObjectId, entry: Entry);
 
     /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
@@ -291,6 +292,27 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
         origin: OriginId,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<(), MetaError>>;
+
+    /// Notes durably that the key is about to be changed in the bucket. From the moment it is called, no
+    /// version of the key is on disk, and none is written there before [`end_change`](Self::end_change),
+    /// which must follow, whatever the result: what memory holds stays as it is.
+    ///
+    /// # Errors
+    /// The state disk did not take it in time. Nothing may be changed then.
+    fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        let _ = id;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The bucket has answered, or nobody waits for it any more.
+    fn end_change(&self, id: &ObjectId) {
+        let _ = id;
+    }
+
+    /// Makes everything that was put durable, and does not close.
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// The faults of the store that keep no request from its answer, in words, one line each.
     fn notes(&self) -> Vec<String> {

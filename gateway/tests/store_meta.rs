@@ -73,7 +73,6 @@ fn open(settings: &Settings) -> Meta {
 async fn conforms(store: &dyn MetaStore) {
     assert_eq!(store.peek(&id("a")), None);
     assert_eq!(store.load(&id("a")).await, None);
-    assert_eq!(store.generation(&id("a")).await, 0);
 
     let entry = put(store, "a", 1, 10).await;
     assert_eq!(store.peek(&id("a")), Some(entry.clone()));
@@ -109,7 +108,8 @@ async fn purges_conform(store: &dyn MetaStore) {
 
     store.purge_key(&id("p/a")).await.expect("purged");
     let first = store.generation(&id("p/a")).await;
-    assert!(first > 0);
+    let floor = store.generation(&id("q")).await;
+    assert!(first > floor);
     assert_eq!(store.load(&id("p/a")).await, None);
     assert!(store.load(&id("p/ab")).await.is_some(), "one key only");
 
@@ -130,12 +130,12 @@ async fn purges_conform(store: &dyn MetaStore) {
     let second = store.generation(&id("p/a")).await;
     assert!(second > first);
     assert_eq!(store.generation(&id("p/new")).await, second);
-    assert_eq!(store.generation(&id("q")).await, 0);
+    assert_eq!(store.generation(&id("q")).await, floor);
     let other = ObjectId {
         origin: OriginId(8),
         ..id("p/a")
     };
-    assert_eq!(store.generation(&other).await, 0, "another bucket");
+    assert_eq!(store.generation(&other).await, floor, "another bucket");
     store.put(&id("p/a"), Entry::Present(Arc::new(early)));
     assert_eq!(store.load(&id("p/a")).await, None);
 
@@ -146,7 +146,9 @@ async fn purges_conform(store: &dyn MetaStore) {
 
 #[tokio::test]
 async fn in_memory() {
-    conforms(&open(&settings(None))).await;
+    let store = open(&settings(None));
+    assert_eq!(store.generation(&id("a")).await, 0);
+    conforms(&store).await;
 }
 
 #[tokio::test]
@@ -244,7 +246,8 @@ async fn confirmations_are_written_once_in_five_minutes() {
     assert_eq!(count(&registry, "meta_coalesced_total"), 4);
     put(&store, "a", 2, 600_000).await;
     put(&store, "a", 2, 600_001).await;
-    let invalidated = record(&id("a"), 2, 0, 600_001);
+    let generation = store.generation(&id("a")).await;
+    let invalidated = record(&id("a"), 2, generation, 600_001);
     let invalidated = Entry::Present(Arc::new(Record {
         must_confirm: true,
         ..invalidated
@@ -322,10 +325,153 @@ async fn what_the_front_lets_go_of_is_read_again() {
     for _ in 0..2 {
         for key in 0..500 {
             let name = format!("k{key}");
-            let expected = Entry::Present(Arc::new(record(&id(&name), key, 0, key)));
+            let generation = store.generation(&id(&name)).await;
+            let expected = Entry::Present(Arc::new(record(&id(&name), key, generation, key)));
             assert_eq!(store.load(&id(&name)).await, Some(expected), "{key}");
         }
         flush(&store).await;
+    }
+}
+
+/// What is on record of a key, if it is believed.
+async fn on_record(store: &dyn MetaStore, key: &str) -> Option<u64> {
+    let tag = |record: Arc<Record>| record.version.size - 1000;
+    match store.load(&id(key)).await {
+        Some(Entry::Present(record)) => Some(tag(record)),
+        _ => None,
+    }
+}
+
+/// The bucket may have carried the change out when nobody heard of it: what is on record counts no more,
+/// for this key and for no other.
+#[tokio::test]
+async fn a_key_that_was_being_changed_at_a_kill_has_no_version_on_record() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(Some(dir.path()));
+    let store = open(&settings);
+    for key in ["a", "b", "c"] {
+        put(&store, key, 1, 10).await;
+    }
+    flush(&store).await;
+    store.begin_change(&id("a")).await.expect("marked");
+    assert_eq!(on_record(&store, "a").await, Some(1), "as long as it runs");
+    store.begin_change(&id("b")).await.expect("marked");
+    drop(store);
+
+    let store = open(&settings);
+    assert_eq!(on_record(&store, "a").await, None);
+    assert_eq!(on_record(&store, "b").await, None);
+    assert_eq!(on_record(&store, "c").await, Some(1));
+    put(&store, "a", 2, 20).await;
+    flush(&store).await;
+    drop(store);
+    let store = open(&settings);
+    assert_eq!(
+        on_record(&store, "a").await,
+        Some(2),
+        "the mark counts once"
+    );
+}
+
+/// What a reader is told while the bucket carries out a change may be the version before it.
+#[tokio::test]
+async fn no_version_is_written_down_while_a_key_is_being_changed() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(Some(dir.path()));
+    for ends in [false, true] {
+        let store = open(&settings);
+        put(&store, "a", 1, 10).await;
+        flush(&store).await;
+        store.begin_change(&id("a")).await.expect("marked");
+        store.begin_change(&id("a")).await.expect("marked");
+        put(&store, "a", 1, 400_000).await;
+        store.end_change(&id("a"));
+        put(&store, "a", 1, 800_000).await;
+        flush(&store).await;
+        if ends {
+            store.end_change(&id("a"));
+            flush(&store).await;
+        }
+        drop(store);
+        let store = open(&settings);
+        assert_eq!(on_record(&store, "a").await, None, "{ends}");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_change_the_version_that_it_made_is_written_down() {
+    let dir = TempDir::new().expect("a directory");
+    let settings = settings(Some(dir.path()));
+    let store = open(&settings);
+    put(&store, "a", 1, 10).await;
+    put(&store, "same", 1, 10).await;
+    for key in ["a", "same"] {
+        store.begin_change(&id(key)).await.expect("marked");
+        store.end_change(&id(key));
+    }
+    put(&store, "a", 2, 20).await;
+    // It was refused, and a reader confirms what there was.
+    put(&store, "same", 1, 20).await;
+    flush(&store).await;
+    drop(store);
+    let store = open(&settings);
+    assert_eq!(on_record(&store, "a").await, Some(2));
+    assert_eq!(on_record(&store, "same").await, Some(1));
+}
+
+/// Nothing outlives the process: nothing is to be marked.
+#[tokio::test]
+async fn a_store_in_memory_marks_nothing() {
+    let store = open(&settings(None));
+    put(&store, "a", 1, 10).await;
+    store.begin_change(&id("a")).await.expect("nothing to do");
+    store.end_change(&id("a"));
+    assert_eq!(on_record(&store, "a").await, Some(1));
+}
+
+#[tokio::test]
+async fn a_state_disk_that_takes_no_mark_refuses_the_change() {
+    let parent = TempDir::new().expect("a directory");
+    let state = parent.path().join("state");
+    let store = open(&settings(Some(&state)));
+    fs::remove_dir_all(&state).expect("wiped");
+    fs::write(&state, "in its place").expect("written");
+    let refused = store.begin_change(&id("a")).await;
+    refused.expect_err("no place for a mark");
+    store.end_change(&id("a"));
+    fs::remove_file(&state).expect("removed");
+    store.begin_change(&id("a")).await.expect("marked again");
+    store.end_change(&id("a"));
+}
+
+/// Which purges there were is not known any more: chunks on disk count as purged, whatever their version.
+#[tokio::test]
+async fn what_replaces_a_database_begins_with_a_floor_of_now() {
+    for junk in [None, Some(vec![0x55; 100_000])] {
+        let dir = TempDir::new().expect("a directory");
+        let settings = settings(Some(dir.path()));
+        let store = open(&settings);
+        put(&store, "a", 1, 10).await;
+        store.purge_key(&id("a")).await.expect("purged");
+        let (purged, other) = (
+            store.generation(&id("a")).await,
+            store.generation(&id("b")).await,
+        );
+        store.close().await;
+        drop(store);
+        match junk {
+            None => fs::remove_file(database(dir.path())).expect("deleted"),
+            Some(junk) => fs::write(database(dir.path()), junk).expect("written"),
+        }
+        let store = open(&settings);
+        let floor = store.generation(&id("a")).await;
+        assert!(floor > purged && floor > other, "{floor}");
+        assert_eq!(store.generation(&id("b")).await, floor);
+        store.close().await;
+        drop(store);
+        let store = open(&settings);
+        assert_eq!(store.generation(&id("a")).await, floor, "it stays");
     }
 }
 
@@ -434,6 +580,7 @@ async fn flipped_bits_never_give_wrong_records() {
         let dir = TempDir::new().expect("a directory");
         let settings = settings(Some(dir.path()));
         let store = open(&settings);
+        let generation = store.generation(&id("k0")).await;
         for key in 0..300 {
             put(&store, &format!("k{key}"), key, key).await;
         }
@@ -455,7 +602,7 @@ async fn flipped_bits_never_give_wrong_records() {
         let store = open(&settings);
         for key in 0..300 {
             let name = format!("k{key}");
-            let expected = record(&id(&name), key, 0, key);
+            let expected = record(&id(&name), key, generation, key);
             if let Some(Entry::Present(found)) = store.load(&id(&name)).await {
                 let found = Record {
                     must_confirm: false,
@@ -536,6 +683,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Model {
     entries: HashMap<&'static str, Entry>,
     generations: HashMap<&'static str, u64>,
+    /// That of a key which no purge covers.
+    floor: u64,
 }
 
 impl Model {
@@ -562,7 +711,7 @@ impl Model {
             if found.is_some() || !matches!(expected, Some(Entry::Missing { .. })) {
                 assert_eq!(found.as_ref(), expected, "{key}");
             }
-            let generation = self.generations.get(key).copied().unwrap_or(0);
+            let generation = self.generations.get(key).copied().unwrap_or(self.floor);
             assert_eq!(store.generation(&id(key)).await, generation, "{key}");
         }
     }
@@ -573,7 +722,10 @@ async fn run(ops: Vec<Op>, front: u64) {
     let mut settings = settings(Some(dir.path()));
     settings.meta_memory = front;
     let mut store = open(&settings);
-    let mut model = Model::default();
+    let mut model = Model {
+        floor: store.generation(&id("a")).await,
+        ..Model::default()
+    };
     let mut confirmed = 0;
     for op in ops {
         confirmed += 400_000;

@@ -56,6 +56,7 @@ mod error;
 mod gather;
 mod hidden;
 mod look;
+mod marked;
 mod metrics;
 mod noted;
 mod put_in;

@@ -9,6 +9,7 @@
 mod db;
 mod front;
 mod journal;
+mod marks;
 mod metrics;
 mod pinning;
 mod purges;
@@ -24,13 +25,15 @@ use futures_core::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tracing::warn;
 
-use self::db::{Db, now_micros};
+use self::db::{Db, FileOpener, Opener, now_micros};
 use self::front::Front;
 use self::journal::Journal;
+use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
 use self::purges::{Edit, Purges};
-use self::queue::{Change, Queue};
+use self::queue::{Change, Queue, Urgency};
 use self::reads::Row;
 use self::record::{decode, row_key, unseal};
 use super::pins::{Pins, SharedPins};
@@ -48,8 +51,11 @@ const MAX_LOOKS: usize = 3;
 /// start, and reaches the disk when the disk takes it.
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The file in the state directory.
+/// The database in the state directory.
 const FILE: &str = "meta-v1.redb";
+
+/// The marks of keys that are being changed, beside it.
+const MARKS: &str = "meta-v1.marks";
 
 /// The metadata store.
 #[derive(Debug)]
@@ -76,9 +82,17 @@ impl Meta {
     /// the store counts. Blocks.
     ///
     /// # Errors
-    /// Another process has the database open, or the directory cannot be used. A corrupt file is
-    /// no error: it is set aside.
+    /// Another process has the database open, the directory cannot be used, or its disk fails. A corrupt
+    /// file is no error: it is set aside.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
+        Self::open_by(settings, registry, Arc::new(FileOpener))
+    }
+
+    fn open_by(
+        settings: &Settings,
+        registry: &mut Registry,
+        opener: Arc<dyn Opener>,
+    ) -> Result<Self, StoreError> {
         let metrics = MetaMetrics::default();
         metrics.register(registry);
         let Some(dir) = &settings.state else {
@@ -90,17 +104,27 @@ impl Meta {
             });
         };
         private::make_dir(dir).map_err(StoreError::io("create", dir))?;
-        let (db, purges, pins) = Db::open(&dir.join(FILE))?;
+        let (database, marks) = (dir.join(FILE), dir.join(MARKS));
+        let changing = MarkFile::left(&marks);
+        if let Err(error) = &changing {
+            warn!(path = %marks.display(), %error, "it is not known which keys were being changed; nothing on record counts");
+        }
+        let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
+        // Only now are the rows of those keys durably gone.
+        let marks = Marks::start(MarkFile::create(&marks));
+        let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
         let front = Arc::new(Front::new(settings.meta_memory, purges));
         let pins = Arc::new(Pins::restore(&pins));
-        let journal = Journal::new(db, &front, &pins, metrics.clone())
+        let journal = Journal::new(db, marks, &front, &pins, metrics.clone())
             .map_err(StoreError::io("start a thread for", dir))?;
-        Ok(Self {
+        let store = Self {
             front,
             pins,
             journal: Some(journal),
             metrics,
-        })
+        };
+        store.count_purges();
+        Ok(store)
     }
 
     /// The pins, for those who keep them.
@@ -146,17 +170,22 @@ impl Meta {
         if queue.batches != seen || queue.pending(id).is_some() {
             return Looked::Again;
         }
-        let Some((mut record, run)) = unseal(&row_key(id), row).and_then(decode) else {
+        let Some((mut record, number)) = unseal(&row_key(id), row).and_then(decode) else {
             self.metrics.corrupt.inc();
-            journal.push(&mut queue, id, Change::Remove);
+            journal.push(&mut queue, id, Change::Remove, Urgency::News);
             return Looked::Nothing;
         };
-        let written = record.confirmed;
-        record.must_confirm |= run < journal.run().trusted;
+        let (written, run) = (record.confirmed, journal.run());
+        if number < run.sound {
+            // Its removal may have been lost.
+            journal.push(&mut queue, id, Change::Remove, Urgency::News);
+            return Looked::Nothing;
+        }
+        record.must_confirm |= number < run.trusted;
         let entry = Entry::Present(Arc::new(record));
         if !self.front.put(id, entry.clone(), Some(written)) {
             self.metrics.purged.inc();
-            journal.push(&mut queue, id, Change::Remove);
+            journal.push(&mut queue, id, Change::Remove, Urgency::News);
             return Looked::Nothing;
         }
         Looked::Found(entry)
@@ -183,12 +212,23 @@ impl Meta {
             // A flood of keys that never existed removes nothing.
             let rowless = self.front.is_rowless(id) && queue.pending(id).is_none();
             if self.front.put(id, entry, None) && !rowless {
-                journal.push(queue, id, Change::Remove);
+                journal.push(queue, id, Change::Remove, Urgency::News);
             }
             return;
         };
+        if queue.is_changing(id) {
+            // What a reader was told of it may be over, and must not outlive this process.
+            if !self.front.put(id, entry, None) {
+                self.metrics.purged.inc();
+            }
+            return;
+        }
         let known = self.front.holds(id);
         let record = Arc::clone(record);
+        let urgency = match &known {
+            Some((known, Some(_))) if confirms(known, &record) => Urgency::Confirmation,
+            _ => Urgency::News,
+        };
         let written =
             known.and_then(|(known, written)| confirmed_lately(&known, written?, &record));
         let on_disk = written.unwrap_or(record.confirmed);
@@ -197,8 +237,13 @@ impl Meta {
         } else if written.is_some() {
             self.metrics.coalesced.inc();
         } else {
-            journal.push(queue, id, Change::Put(record));
+            journal.push(queue, id, Change::Put(record), urgency);
         }
+    }
+
+    fn count_purges(&self) {
+        let count = i64::try_from(self.front.purge_count());
+        self.metrics.purges.set(count.unwrap_or(i64::MAX));
     }
 
     /// Writes down a purge that the front knows already.
@@ -210,6 +255,7 @@ impl Meta {
     ) -> BoxFuture<'a, Result<(), MetaError>> {
         // The chunks of what was purged cannot be told from others of a pin: it begins anew.
         let pins = |edits: &[Edit]| {
+            self.count_purges();
             let all = edits.contains(&Edit::Clear);
             self.pins.renew(|origin, own| {
                 let touches = |(of, prefix): (OriginId, &str)| {
@@ -227,7 +273,7 @@ impl Meta {
             let edits = purge(&self.front);
             queue.pins.extend(pins(&edits));
             if let Some(id) = id {
-                journal.push(&mut queue, id, Change::Remove);
+                journal.push(&mut queue, id, Change::Remove, Urgency::News);
             }
             journal.push_purges(&mut queue, edits)
         };
@@ -235,19 +281,38 @@ impl Meta {
     }
 }
 
-/// Waits until a change is durable, for [`DURABLE_TIMEOUT`] at most.
+/// Waits until a purge or a change of pins is durable, for [`DURABLE_TIMEOUT`] at most.
 async fn durable(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    let Ok(told) = timeout(DURABLE_TIMEOUT, told).await else {
+    let told = in_time(told).await;
+    if told.as_ref().is_err_and(|error| *error == late()) {
         let seconds = DURABLE_TIMEOUT.as_secs();
-        tracing::warn!(
+        warn!(
             seconds,
             "the state disk does not take what is written; purges and pins hold in memory only"
         );
-        return Err(MetaError(format!(
-            "the state disk did not take it within {seconds} s"
-        )));
+    }
+    told
+}
+
+/// Waits until something is durable, for [`DURABLE_TIMEOUT`] at most.
+async fn in_time(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
+    match timeout(DURABLE_TIMEOUT, told).await {
+        Ok(told) => told.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned()))),
+        Err(_) => Err(late()),
+    }
+}
+
+fn late() -> MetaError {
+    let seconds = DURABLE_TIMEOUT.as_secs();
+    MetaError(format!("the state disk did not take it within {seconds} s"))
+}
+
+/// Whether `new` says of `known` only that it was confirmed.
+fn confirms(known: &Entry, new: &Record) -> bool {
+    let Entry::Present(known) = known else {
+        return false;
     };
-    told.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned())))
+    known.id == new.id && known.version == new.version && !new.must_confirm
 }
 
 /// Whether `new` says of `known` only that it was confirmed again, soon after what is on disk: then
@@ -307,7 +372,29 @@ impl MetaStore for Meta {
         };
         let mut queue = journal.lock();
         self.front.remove(id);
-        journal.push(&mut queue, id, Change::Remove);
+        journal.push(&mut queue, id, Change::Remove, Urgency::News);
+    }
+
+    fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        let Some(journal) = &self.journal else {
+            return Box::pin(std::future::ready(Ok(())));
+        };
+        let marked = {
+            let mut queue = journal.lock();
+            let (mark, marked) = journal.marks().mark(row_key(id));
+            queue.begin_change(id, mark);
+            self.front.unwritten(id);
+            journal.push(&mut queue, id, Change::Remove, Urgency::News);
+            marked
+        };
+        Box::pin(in_time(marked))
+    }
+
+    fn end_change(&self, id: &ObjectId) {
+        if let Some(journal) = &self.journal {
+            let released = journal.lock().end_change(id);
+            journal.marks().release(released);
+        }
     }
 
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64> {
@@ -341,6 +428,14 @@ impl MetaStore for Meta {
             .unwrap_or_default()
     }
 
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(journal) = &self.journal {
+                journal.flush().await;
+            }
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(journal) = &self.journal {
@@ -349,3 +444,8 @@ impl MetaStore for Meta {
         })
     }
 }
+
+#[cfg(test)]
+mod sick;
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,14 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
+/// Makes the name of a file or directory durable. Blocks.
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
 /// Closes an open file to other users if it is ours. That it cannot be done is only logged. Blocks.
 pub(crate) fn close_to_others(file: &File, path: &Path) {
     let closed = file.metadata().and_then(|found| {

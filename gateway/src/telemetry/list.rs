@@ -128,6 +128,8 @@ pub const ALL: &[Listed] = &[
     counter(names::META_ERRORS, &[]),
     counter(names::META_LOST, &[]),
     counter(names::META_WRITES, &[]),
+    counter(names::META_COMMITS, &[]),
+    gauge(names::META_PURGES, &[]),
     counter(names::META_COALESCED, &[]),
     counter(names::FUSE_OPERATIONS, &["operation", "result"]),
     gauge(names::FUSE_HANDLES, &[]),

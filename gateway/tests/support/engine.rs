@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) store: Arc<FakeStore>,
     pub(crate) engine: Engine,
     pub(crate) source: Arc<Source>,
-    meta: Arc<MapMeta>,
+    pub(crate) meta: Arc<MapMeta>,
     setup: Setup,
 }
 

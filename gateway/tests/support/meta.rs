@@ -12,7 +12,7 @@ use tidegate::store::{Entry, MetaError, MetaStore};
 pub(crate) struct MapMeta(Mutex<Inner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+pub(crate) struct Inner {
     entries: HashMap<ObjectId, Entry>,
     /// What `peek` knows: the others lie on disk.
     warm: HashSet<ObjectId>,
@@ -20,6 +20,12 @@ struct Inner {
     keys: HashMap<ObjectId, u64>,
     prefixes: Vec<(OriginId, String, u64)>,
     purges: u64,
+    /// Marks cannot be made durable.
+    pub(crate) refuses_marks: bool,
+    /// Keys that were marked, in order.
+    pub(crate) marked: Vec<String>,
+    /// Changes under way.
+    pub(crate) changing: usize,
 }
 
 impl MapMeta {
@@ -32,7 +38,7 @@ impl MapMeta {
             .retain(|_, entry| matches!(entry, Entry::Present(_)));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,6 +124,23 @@ impl MetaStore for MapMeta {
             tokio::task::yield_now().await;
             Ok(())
         })
+    }
+
+    fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        let mut inner = self.lock();
+        inner.changing += 1;
+        if inner.refuses_marks {
+            return Box::pin(std::future::ready(Err(MetaError("full".to_owned()))));
+        }
+        inner.marked.push(id.key.as_str().to_owned());
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    }
+
+    fn end_change(&self, _id: &ObjectId) {
+        self.lock().changing -= 1;
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

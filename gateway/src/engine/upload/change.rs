@@ -45,8 +45,9 @@ impl Writers {
     pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
-        let made = origin.put(key, Headers::new(), empty, Guard::None).await;
         let id = source.object(key);
+        let put = origin.put(key, Headers::new(), empty, Guard::None);
+        let made = self.0.core.change_key(&id, put).await;
         supersede(&self.0, &id, None).await;
         made?;
         self.0.core.folder_made(&id);
@@ -83,7 +84,7 @@ impl Writers {
                 return Err(WriteError::Changed);
             }
         }
-        let copied = copy(source, &version, from, to).await?;
+        let copied = copy(&self.0, source, &version, from, &new).await?;
         if let Some(over) = over {
             over.give_up().await;
         }
@@ -187,7 +188,8 @@ impl Inner {
 /// Deletes an object. From then on everybody here knows that it is missing; or after an error, that
 /// nothing is known.
 async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), WriteError> {
-    let deleted = source.origin.writing().delete(&id.key).await;
+    let delete = source.origin.writing().delete(&id.key);
+    let deleted = inner.core.change_key(id, delete).await;
     if deleted.is_ok() {
         inner.core.forget_times(id);
         inner.core.times.write_out().await;
@@ -206,18 +208,20 @@ async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), Wr
 
 /// Copies a version on the server; by parts where one request does not take it.
 async fn copy(
+    inner: &Inner,
     source: &Source,
     version: &Version,
     from: &ObjectKey,
-    to: &ObjectKey,
+    new: &ObjectId,
 ) -> Result<ETag, WriteError> {
-    let origin = source.origin.writing();
+    let (origin, to) = (source.origin.writing(), &new.key);
     let whole = CopySource {
         key: from.clone(),
         etag: version.etag.clone(),
     };
     if version.size <= MAX_COPY {
-        return Ok(origin.copy(whole, to, None).await?.etag);
+        let copied = inner.core.change_key(new, origin.copy(whole, to, None));
+        return Ok(copied.await?.etag);
     }
     let headers = version.headers.clone();
     let upload = origin.begin(to, headers, PartSums::Crc64).await?;
@@ -233,7 +237,10 @@ async fn copy(
     let parts = stream::iter(parts).buffered(STREAMS);
     let parts: Result<Vec<_>, _> = parts.try_collect().await;
     let written = match parts {
-        Ok(parts) => origin.complete(&upload, parts, Guard::None).await,
+        Ok(parts) => {
+            let complete = origin.complete(&upload, parts, Guard::None);
+            inner.core.change_key(new, complete).await
+        }
         Err(error) => Err(error),
     };
     if written.is_err() {

@@ -25,7 +25,9 @@ impl Writing {
             ETag::of_parts(parts.iter().map(|part| &part.etag)),
             parts.len(),
         );
-        let error = match origin.writing().complete(upload, parts, guard).await {
+        let id = self.source.object(&upload.key);
+        let complete = origin.writing().complete(upload, parts, guard);
+        let error = match self.inner.core.change_key(&id, complete).await {
             Ok(written) => return self.verify(upload, written, size).await,
             Err(error) => error,
         };
@@ -152,11 +154,8 @@ impl Writing {
             etag: version.etag.clone(),
         };
         let origin = &self.source.origin;
-        let error = match origin
-            .writing()
-            .copy(source, &key, Some(headers.clone()))
-            .await
-        {
+        let copy = origin.writing().copy(source, &key, Some(headers.clone()));
+        let error = match self.inner.core.change_key(&self.id(), copy).await {
             Ok(written) => {
                 return Ok(Published {
                     version: Version {

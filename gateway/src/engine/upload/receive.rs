@@ -152,7 +152,8 @@ impl Engine {
         let still = self.core.still(&id).await;
         let (engine, origin) = (self.clone(), source.origin.clone());
         let work = async move {
-            let deleted = origin.writing().delete(&id.key).await;
+            let delete = origin.writing().delete(&id.key);
+            let deleted = engine.core.change_key(&id, delete).await;
             // Let go of before mounts are told: their kernel may wait there for who waits for this.
             if let Some(still) = still.filter(|_| deleted.is_ok()) {
                 still.superseded().await;

@@ -51,10 +51,8 @@ impl Writing {
         }
         let payload = self.told(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
-        match origin
-            .put(&key, headers.clone(), payload, guard.clone())
-            .await
-        {
+        let put = origin.put(&key, headers.clone(), payload, guard.clone());
+        match self.inner.core.change_key(&self.id(), put).await {
             Ok(written) => Ok(Published {
                 version: Version {
                     etag: written.etag,

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
@@ -26,22 +26,46 @@ const CACHE: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct Db {
     path: PathBuf,
+    opener: Arc<dyn Opener>,
     /// `None` while it cannot be opened after a failure.
     current: RwLock<Option<Arc<Database>>>,
-    run: Run,
+    run: Mutex<Run>,
+}
+
+/// Opens the file of a database, or makes it.
+pub(super) trait Opener: Send + Sync + std::fmt::Debug {
+    /// Opens it. Blocks.
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError>;
+}
+
+/// Opens a file as it lies on disk.
+#[derive(Debug)]
+pub(super) struct FileOpener;
+
+impl Opener for FileOpener {
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
+        let mut options = private::options();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(StorageError::from)?;
+        private::close_to_others(&file, path);
+        Database::builder().set_cache_size(CACHE).create_file(file)
+    }
 }
 
 /// Which run of the process this is, and from which on what was written can be trusted to be
-/// complete. Runs are numbered by the clock.
+/// complete. Runs are numbered by the clock; one that loses a change goes on under a new number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     /// This run.
     pub(super) number: u64,
-    /// The first run after the last unclean stop: older records must be confirmed.
+    /// The first run after the last unclean stop or lost change: older records must be confirmed.
     pub(super) trusted: u64,
+    /// The first run after a removal was lost: older records may be of objects that are gone, and count
+    /// for nothing.
+    pub(super) sound: u64,
 }
 
-/// What to write, in one transaction.
+/// What to write, in one transaction, which is durable when it returns.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Rows of records; `None` removes one.
@@ -52,8 +76,6 @@ pub(super) struct Batch {
     pub(super) pins: Vec<Row>,
     /// These are all that there are.
     pub(super) all_pins: bool,
-    /// On disk when it returns, and with it all before it; else only soon.
-    pub(super) durable: bool,
     /// The last one: marks the end of the run as orderly.
     pub(super) last: bool,
 }
@@ -87,30 +109,41 @@ impl Failure {
 impl<E: Into<redb::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        let innocent = matches!(
-            error,
-            redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen
-        );
-        Self {
+        let corrupt = match &error {
+            redb::Error::Io(error) => matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ),
+            redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen => false,
             // What redb does not expect is not to be expected of a sound file either.
-            corrupt: !innocent,
+            _ => true,
+        };
+        Self {
+            corrupt,
             message: error.to_string(),
         }
     }
 }
 
 impl Db {
-    /// Opens the file, or begins it anew when it is corrupt. Blocks.
+    /// Opens the file, or begins it anew when it is corrupt, without the rows of `changing`: keys that were
+    /// being changed when the last process ended. `None`: it is not known which. Blocks.
     ///
     /// # Errors
-    /// Another process has it open, or the directory cannot be used.
-    pub(super) fn open(path: &Path) -> Result<(Self, Purges, PinRows), StoreError> {
-        let (database, found, run) = match open_file(path) {
+    /// Another process has it open, the directory cannot be used, or the disk fails: a file that is sound
+    /// stays where it is.
+    pub(super) fn open(
+        path: &Path,
+        opener: Arc<dyn Opener>,
+        changing: Option<&[Vec<u8>]>,
+    ) -> Result<(Self, Purges, PinRows), StoreError> {
+        let open = || open_file(path, &*opener, changing);
+        let (database, found, run) = match open() {
             Ok(opened) => opened,
             Err(OpenError::Other(error)) => return Err(error),
             Err(OpenError::Corrupt(reason)) => {
                 set_aside(path, &reason).map_err(StoreError::io("set aside", path))?;
-                open_file(path).map_err(|error| match error {
+                open().map_err(|error| match error {
                     OpenError::Other(error) => error,
                     OpenError::Corrupt(reason) => StoreError::Meta {
                         path: path.to_path_buf(),
@@ -121,14 +154,30 @@ impl Db {
         };
         let db = Self {
             path: path.to_path_buf(),
+            opener,
             current: RwLock::new(Some(Arc::new(database))),
-            run,
+            run: Mutex::new(run),
         };
         Ok((db, found.purges, found.pins))
     }
 
     pub(super) fn run(&self) -> Run {
-        self.run
+        *self.lock_run()
+    }
+
+    fn lock_run(&self) -> MutexGuard<'_, Run> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change is lost: records from before now must be confirmed, or after a lost removal count for
+    /// nothing. Durable with the next batch.
+    pub(super) fn distrust(&self, removal: bool) {
+        let mut run = self.lock_run();
+        run.number = now_micros().max(run.number + 1);
+        run.trusted = run.number;
+        if removal {
+            run.sound = run.number;
+        }
     }
 
     /// The row of a record, sealed as it is. Blocks.
@@ -140,13 +189,14 @@ impl Db {
         })
     }
 
-    /// Writes a batch. Blocks, for a disk's flush if it is durable.
+    /// Writes a batch. Blocks, for flushes of the disk.
     pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
         let database = self.current()?;
-        if batch.durable && !self.path.exists() {
+        if !self.path.try_exists().map_err(Failure::io)? {
             return Err(Failure::corrupt("the file was deleted"));
         }
-        guarded(|| write(&database, batch, self.run))
+        let run = self.run();
+        guarded(|| write(&database, batch, run))
     }
 
     /// After a failure: opens the file again (redb refuses all after an I/O error), or begins it
@@ -159,24 +209,23 @@ impl Db {
     ) -> Result<(), Failure> {
         // Held for no system call: a file that hangs must not stop those who ask for the database.
         self.set(None);
-        let mut run = self.run;
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(Failure::io)?;
             if let Some(dir) = self.path.parent() {
                 private::make_dir(dir).map_err(Failure::io)?;
             }
-            run.trusted = run.number;
         }
-        let database = guarded(|| create(&self.path).map_err(Failure::from))?;
+        let database = guarded(|| self.opener.open(&self.path).map_err(Failure::from))?;
         let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
         let batch = Batch {
-            purges: rows.collect(),
+            purges: std::iter::once(Edit::Clear).chain(rows).collect(),
             pins,
             all_pins: true,
-            durable: true,
             ..Batch::default()
         };
+        let run = self.run();
         guarded(|| write(&database, &batch, run))?;
+        private::sync_name(&self.path).map_err(Failure::io)?;
         self.set(Some(Arc::new(database)));
         Ok(())
     }
@@ -205,48 +254,68 @@ enum OpenError {
     Other(StoreError),
 }
 
-impl From<Failure> for OpenError {
-    fn from(failure: Failure) -> Self {
-        Self::Corrupt(failure.message)
+impl OpenError {
+    /// What a failure of the file at `path` means for who opens it.
+    fn of(path: &Path, failure: Failure) -> Self {
+        if failure.corrupt {
+            return Self::Corrupt(failure.message);
+        }
+        Self::Other(StoreError::Meta {
+            path: path.to_path_buf(),
+            reason: failure.message,
+        })
     }
 }
 
-fn open_file(path: &Path) -> Result<(Database, Found, Run), OpenError> {
-    let opened = catch_unwind(|| create(path));
+fn open_file(
+    path: &Path,
+    opener: &dyn Opener,
+    changing: Option<&[Vec<u8>]>,
+) -> Result<(Database, Found, Run), OpenError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
     let database = match opened {
         Ok(Ok(database)) => database,
         Ok(Err(error)) => return Err(classify(path, error)),
         Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
     };
-    let mut found = guarded(|| read_state(&database))?;
+    let failed = |failure| OpenError::of(path, failure);
+    let mut found = guarded(|| read_state(&database)).map_err(failed)?;
     let number = found
         .before
         .map_or(0, |(run, _)| run.number + 1)
         .max(now_micros());
-    let trusted = match found.before {
-        Some((run, true)) => run.trusted,
-        Some((_, false)) => {
+    let mut run = match found.before {
+        Some((run, true)) => run,
+        Some((run, false)) => {
             warn!(path = %path.display(), "the last run did not end in order: what is cached will be confirmed before it counts as fresh");
-            number
+            Run {
+                trusted: number,
+                sound: run.sound.min(number),
+                ..run
+            }
         }
-        None => number,
+        // Which purges there were before is not known: chunks that are on disk count as purged.
+        None => {
+            found.mended = found.purges.purge_everything(number);
+            Run {
+                trusted: number,
+                sound: number,
+                number,
+            }
+        }
     };
-    let run = Run { number, trusted };
+    run.number = number;
+    if changing.is_none() {
+        (run.trusted, run.sound) = (number, number);
+    }
+    let removed = changing.unwrap_or_default().iter();
     let begin = Batch {
+        records: removed.map(|row| (row.clone(), None)).collect(),
         purges: std::mem::take(&mut found.mended),
-        durable: true,
         ..Batch::default()
     };
-    guarded(|| write(&database, &begin, run))?;
+    guarded(|| write(&database, &begin, run)).map_err(failed)?;
     Ok((database, found, run))
-}
-
-fn create(path: &Path) -> Result<Database, DatabaseError> {
-    let mut options = private::options();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.open(path).map_err(StorageError::from)?;
-    private::close_to_others(&file, path);
-    Database::builder().set_cache_size(CACHE).create_file(file)
 }
 
 fn classify(path: &Path, error: DatabaseError) -> OpenError {
@@ -255,15 +324,7 @@ fn classify(path: &Path, error: DatabaseError) -> OpenError {
             path: path.to_path_buf(),
             holder: None,
         }),
-        DatabaseError::Storage(StorageError::Io(error))
-            if !matches!(
-                error.kind(),
-                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
-            ) =>
-        {
-            OpenError::Other(StoreError::io("open", path)(error))
-        }
-        error => OpenError::Corrupt(error.to_string()),
+        error => OpenError::of(path, error.into()),
     }
 }
 

@@ -121,6 +121,13 @@ impl Front {
         found.is_some_and(|found| found.value().rowless)
     }
 
+    /// What memory has of the key is no longer on disk.
+    pub(super) fn unwritten(&self, id: &ObjectId) {
+        if let Some((entry, Some(_))) = self.holds(id) {
+            self.put(id, entry, None);
+        }
+    }
+
     pub(super) fn remove(&self, id: &ObjectId) {
         self.entries.remove(id);
     }
@@ -139,6 +146,11 @@ impl Front {
     /// Purges a prefix; says what is to be written down.
     pub(super) fn purge_prefix(&self, origin: OriginId, prefix: &str, now: u64) -> Vec<Edit> {
         self.change(|purges| purges.purge_prefix(origin, prefix, now))
+    }
+
+    /// How many purges there are.
+    pub(super) fn purge_count(&self) -> usize {
+        self.purges().len()
     }
 
     /// The purges as they are, to write them all down anew.

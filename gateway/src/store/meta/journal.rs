@@ -1,10 +1,12 @@
 //! Writes behind: changes wait in memory, by key, until a thread of our own writes them down.
 //!
 //! A change is visible from the moment it is queued until it is committed, so that whoever misses
-//! the front reads it here and never an older row. Batches go out every second without a flush of
-//! the disk; every half minute, for each purge and at the end, one is made durable, and with it all
-//! before it. What cannot be written is lost and counted: the next answer of the origin brings it
-//! back.
+//! the front reads it here and never an older row. Every batch is durable. One goes out a second after
+//! a version became known or was forgotten, as the chunks of that second are synced; for each purge; and
+//! at the end. Confirmations wait for the next batch, half a minute at most.
+//!
+//! What cannot be written stays queued until it can. Only when too much waits is a change lost: then
+//! every older record must be confirmed, and after a lost removal counts for nothing.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,28 +16,29 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use super::db::{Batch, Db, Failure, Run};
+use super::db::{Db, Failure, Run};
 use super::front::Front;
+use super::marks::Marks;
 use super::metrics::MetaMetrics;
 use super::purges::Edit;
-use super::queue::{Change, End, Queue, Taken, Waiter};
+use super::queue::{Change, End, Queue, Taken, Urgency};
 use super::reads::{PROBE_PAUSE, Reads, Row};
 use super::record::{encode, row_key, seal};
 use crate::plan::ObjectId;
 use crate::store::MetaError;
 use crate::store::pins::SharedPins;
 
-/// How long a change waits for others to be written with it.
+/// How long news wait for others to be written with them: a durable commit a second at most.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// As many are written at once.
-const BATCH: usize = 4096;
+/// How long confirmations wait for news to be written with.
+const LINGER: Duration = Duration::from_secs(30);
 
-/// More than this do not wait: then the disk is stuck, and changes are dropped.
-const BACKLOG: usize = 65_536;
+/// No more records than this wait: then the disk is stuck, and further ones are dropped.
+const MAX_RECORDS: usize = 65_536;
 
-/// How often what was written is flushed.
-const FLUSH: Duration = Duration::from_secs(30);
+/// No more changes than this wait: of those above [`MAX_RECORDS`] each is a removal.
+pub(super) const MAX_CHANGES: usize = 2 * MAX_RECORDS;
 
 /// Pause after a failure, before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -62,6 +65,7 @@ struct Shared {
     front: Arc<Front>,
     pins: SharedPins,
     metrics: MetaMetrics,
+    marks: Marks,
     queue: Mutex<Queue>,
     wake: Condvar,
     /// When the write under way began.
@@ -72,6 +76,7 @@ impl Journal {
     /// Starts the thread.
     pub(super) fn new(
         db: Db,
+        marks: Marks,
         front: &Arc<Front>,
         pins: &SharedPins,
         metrics: MetaMetrics,
@@ -83,6 +88,7 @@ impl Journal {
             front: Arc::clone(front),
             pins: Arc::clone(pins),
             metrics,
+            marks,
             queue: Mutex::default(),
             wake: Condvar::new(),
             writing_since: Mutex::default(),
@@ -112,16 +118,26 @@ impl Journal {
         self.shared.lock()
     }
 
+    pub(super) fn marks(&self) -> &Marks {
+        &self.shared.marks
+    }
+
     /// Queues a change; the lock is the caller's. Dropped when too much waits already.
-    pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change) {
-        if queue.changes.len() >= BACKLOG && !queue.changes.contains_key(id) {
-            self.shared.metrics.lost.inc();
+    pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change, urgency: Urgency) {
+        let removes = matches!(change, Change::Remove);
+        let most = if removes { MAX_CHANGES } else { MAX_RECORDS };
+        if queue.changes.len() >= most && !queue.changes.contains_key(id) {
+            self.shared.lose(queue, removes);
             return;
         }
         queue.changes.insert(id.clone(), change);
-        if queue.since.is_none() || queue.changes.len() == BATCH {
-            queue.since.get_or_insert_with(Instant::now);
+        let (now, news) = (Instant::now(), urgency == Urgency::News);
+        if queue.since.is_none() || news && queue.news_since.is_none() {
             self.shared.wake.notify_one();
+        }
+        queue.since.get_or_insert(now);
+        if news {
+            queue.news_since.get_or_insert(now);
         }
     }
 
@@ -164,6 +180,19 @@ impl Journal {
         let since = *self.shared.writing_since();
         let stuck = since.and_then(|since| stuck(since.elapsed()));
         self.reads.note().into_iter().chain(stuck).collect()
+    }
+
+    /// Whether a batch is being written.
+    #[cfg(test)]
+    pub(super) fn is_writing(&self) -> bool {
+        self.shared.writing_since().is_some()
+    }
+
+    /// Writes everything that waits.
+    pub(super) async fn flush(&self) {
+        let told = self.wait_for(&mut self.lock());
+        // What went wrong is logged where it did.
+        let _ = told.await;
     }
 
     /// Writes everything that waits and ends the thread.
@@ -219,32 +248,22 @@ impl Shared {
     }
 
     fn run(&self) {
-        let mut flushed = Instant::now();
-        let mut unflushed = false;
-        while let Some(taken) = self.next(unflushed.then_some(flushed + FLUSH)) {
-            let Taken {
-                mut batch,
-                changes,
-                waiters,
-            } = taken;
-            let rows = changes.iter().map(|(id, change)| self.row(id, change));
-            batch.records = rows.collect();
+        while let Some(mut taken) = self.next() {
+            let rows = taken.changes.iter();
+            taken.batch.records = rows.map(|(id, change)| self.row(id, change)).collect();
             self.set_writing(Some(Instant::now()));
-            let result = self.db.write(&batch);
+            let result = self.db.write(&taken.batch);
             self.set_writing(None);
-            if batch.durable {
-                flushed = Instant::now();
-            }
-            unflushed = !batch.durable;
-            self.settle(&batch, result, waiters);
-            if batch.last {
+            let last = taken.batch.last;
+            self.settle(taken, result);
+            if last {
                 return;
             }
         }
     }
 
     /// Waits for something to write. `None` when nothing more is to be.
-    fn next(&self, flush_at: Option<Instant>) -> Option<Taken> {
+    fn next(&self) -> Option<Taken> {
         let mut queue = self.lock();
         loop {
             if queue.end == Some(End::Abandoned) {
@@ -257,13 +276,13 @@ impl Shared {
                 continue;
             }
             let now = Instant::now();
-            let flush = flush_at.is_some_and(|at| at <= now);
-            let write_at = queue.since.map(|at| at + GATHER);
-            let full = queue.changes.len() >= BATCH || write_at.is_some_and(|at| at <= now);
-            if flush || full || !queue.waiters.is_empty() {
-                return Some(queue.take(flush));
+            let news_at = queue.news_since.map(|since| since + GATHER);
+            let all_at = queue.since.map(|since| since + LINGER);
+            let write_at = news_at.into_iter().chain(all_at).min();
+            if write_at.is_some_and(|at| at <= now) || !queue.waiters.is_empty() {
+                return Some(queue.take());
             }
-            queue = match flush_at.into_iter().chain(write_at).min() {
+            queue = match write_at {
                 None => self
                     .wake
                     .wait(queue)
@@ -285,16 +304,34 @@ impl Shared {
         (key, row)
     }
 
-    /// Tells who waits; after a failure brings the database back, and keeps the purges for it.
-    fn settle(&self, batch: &Batch, result: Result<(), Failure>, waiters: Vec<Waiter>) {
-        let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
+    /// A change is lost, because too much waits.
+    fn lose(&self, queue: &mut Queue, removal: bool) {
+        self.metrics.lost.inc();
+        self.db.distrust(removal);
+        if !std::mem::replace(&mut queue.lossy, true) {
+            warn!(
+                waiting = queue.changes.len(),
+                "the metadata store does not keep up; what it has on record will be confirmed before it counts as fresh"
+            );
+        }
+    }
+
+    /// Tells who waits; after a failure brings the database back, and keeps for it what was to be written.
+    fn settle(&self, taken: Taken, result: Result<(), Failure>) {
+        let Taken {
+            batch,
+            changes,
+            waiters,
+            settled,
+        } = taken;
         let told = match &result {
             Ok(()) => {
+                let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
                 self.metrics.writes.inc_by(count);
+                self.metrics.commits.inc();
                 Ok(())
             }
             Err(failure) => {
-                self.metrics.lost.inc_by(count);
                 self.failed(
                     failure,
                     "cannot write the metadata store; going on in memory",
@@ -304,8 +341,14 @@ impl Shared {
         };
         {
             let mut queue = self.lock();
-            queue.writing = Arc::default();
             queue.batches += 1;
+            match result {
+                Ok(()) => {
+                    queue.writing = Arc::default();
+                    self.marks.release(settled);
+                }
+                Err(_) => queue.put_back(changes, settled),
+            }
         }
         for waiter in waiters {
             let _ = waiter.send(told.clone());
@@ -317,8 +360,8 @@ impl Shared {
         }
     }
 
-    /// Opens the database again, or anew, until it works or the store is closed. The purges are
-    /// written from memory, so none is missing afterwards.
+    /// Opens the database again, or anew, until it works or the store is closed. Purges and pins are
+    /// written from memory, and changes stay queued, so none is missing afterwards.
     fn recover(&self, failure: &Failure) {
         let mut failure = failure.clone();
         loop {
@@ -340,10 +383,6 @@ impl Shared {
                 .wake
                 .wait_timeout_while(queue, PAUSE, |queue| queue.end.is_none());
             let mut queue = pause.unwrap_or_else(PoisonError::into_inner).0;
-            let lost = u64::try_from(queue.changes.len()).unwrap_or(u64::MAX);
-            self.metrics.lost.inc_by(lost);
-            queue.changes.clear();
-            queue.since = None;
             for waiter in queue.waiters.drain(..) {
                 let _ = waiter.send(Err(MetaError(failure.to_string())));
             }

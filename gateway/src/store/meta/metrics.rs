@@ -31,6 +31,8 @@ pub(super) struct MetaMetrics {
     pub(super) errors: Counter,
     pub(super) lost: Counter,
     pub(super) writes: Counter,
+    pub(super) commits: Counter,
+    pub(super) purges: Gauge,
     pub(super) coalesced: Counter,
 }
 
@@ -51,6 +53,8 @@ impl Default for MetaMetrics {
             errors: Counter::default(),
             lost: Counter::default(),
             writes: Counter::default(),
+            commits: Counter::default(),
+            purges: Gauge::default(),
             coalesced: Counter::default(),
         }
     }
@@ -67,6 +71,8 @@ impl MetaMetrics {
         names::META_ERRORS.register(registry, self.errors.clone());
         names::META_LOST.register(registry, self.lost.clone());
         names::META_WRITES.register(registry, self.writes.clone());
+        names::META_COMMITS.register(registry, self.commits.clone());
+        names::META_PURGES.register(registry, self.purges.clone());
         names::META_COALESCED.register(registry, self.coalesced.clone());
     }
 }

@@ -1,7 +1,7 @@
 //! The tables of the database, and the two transactions there are: reading all but the records at
 //! start, and writing a batch. Every row is sealed.
 
-use redb::{Database, Durability, ReadableTable, TableDefinition};
+use redb::{Database, ReadableTable, TableDefinition};
 use tracing::warn;
 
 use super::db::{Batch, Failure, Run, now_micros};
@@ -63,10 +63,11 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
             None => warn!("a pin on record is damaged: it is forgotten"),
         }
     }
-    // A state that cannot be read is no orderly end.
+    // A state that cannot be read is no orderly end, and removals may have been lost before.
     let unknown = Run {
         number: 0,
         trusted: 0,
+        sound: u64::MAX,
     };
     let before = transaction.open_table(STATE)?.get(RUN)?.map(|row| {
         unseal(RUN, row.value())
@@ -82,18 +83,12 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
     })
 }
 
-/// Writes a batch, and who wrote it. Blocks.
+/// Writes a batch durably, and who wrote it. Blocks.
 pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
-    if batch.durable {
-        // Commits by two phases, and saves what a repair would have to find out: opening after a
-        // crash then does not walk the whole file.
-        transaction.set_quick_repair(true);
-    } else {
-        transaction
-            .set_durability(Durability::None)
-            .map_err(Failure::io)?;
-    }
+    // Commits by two phases, and saves what a repair would have to find out: opening after a crash then
+    // does not walk the whole file.
+    transaction.set_quick_repair(true);
     {
         let mut records = transaction.open_table(RECORDS)?;
         for (key, row) in &batch.records {
@@ -132,16 +127,19 @@ pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), 
 }
 
 fn encode_run(run: Run, ended: bool) -> Vec<u8> {
-    let numbers = [run.number, run.trusted].map(u64::to_le_bytes);
-    [&numbers[0][..], &numbers[1], &[u8::from(ended)]].concat()
+    let numbers = [run.number, run.trusted, run.sound].map(u64::to_le_bytes);
+    [numbers.as_flattened(), &[u8::from(ended)]].concat()
 }
 
 fn decode_run(payload: &[u8]) -> Option<(Run, bool)> {
     let (number, rest) = payload.split_first_chunk()?;
     let (trusted, rest) = rest.split_first_chunk()?;
+    // A database of before there was `sound` has two numbers.
+    let (sound, rest) = rest.split_first_chunk().unwrap_or((&[0; 8], rest));
     let run = Run {
         number: u64::from_le_bytes(*number),
         trusted: u64::from_le_bytes(*trusted),
+        sound: u64::from_le_bytes(*sound),
     };
     Some((run, rest == [1]))
 }

@@ -27,13 +27,14 @@ impl Receiving {
                 .origin
                 .writing()
                 .put(&self.id.key, headers, payload, guard);
-            return Ok(put.await?);
+            return Ok(self.core.change_key(&self.id, put).await?);
         }
         self.parts.sort_by_key(|part| part.number);
         let upload = self.upload.clone().expect("looked at just above");
         let parts = self.parts.clone();
         let expected = ETag::of_parts(parts.iter().map(|part| &part.etag));
-        match self.origin.writing().complete(&upload, parts, guard).await {
+        let complete = self.origin.writing().complete(&upload, parts, guard);
+        match self.core.change_key(&self.id, complete).await {
             Ok(written) => {
                 self.upload = None;
                 let (origin, key) = (&*self.origin, &self.id.key);

@@ -1,0 +1,53 @@
+//! The durable mark of a key that is about to be changed in the bucket.
+//!
+//! A process that is killed while the bucket carries out a write knows the outcome no more. The mark
+//! outlives it: the next process finds no version of a marked key on record, and asks the bucket. So
+//! neither the old object nor a deleted one is served afterwards, not even while the bucket is down.
+
+use futures_util::future::try_join_all;
+
+use crate::engine::core::Core;
+use crate::engine::resolve;
+use crate::origin::{OriginError, UNMARKED};
+use crate::plan::ObjectId;
+
+impl Core {
+    /// Sends a request that changes a key in the bucket, as soon as the key is marked under every identity
+    /// of the bucket.
+    ///
+    /// # Errors
+    /// The request's, or [`UNMARKED`]: then it was not sent.
+    pub(super) async fn change_key<T>(
+        &self,
+        id: &ObjectId,
+        request: impl Future<Output = Result<T, OriginError>>,
+    ) -> Result<T, OriginError> {
+        let ids = self.everywhere(id);
+        let marked: Vec<_> = ids.iter().map(|id| self.meta.begin_change(id)).collect();
+        let _change = Change {
+            core: self,
+            ids: &ids,
+        };
+        if let Err(error) = try_join_all(marked).await {
+            tracing::debug!(%error, "a write is refused");
+            return Err(UNMARKED);
+        }
+        request.await
+    }
+}
+
+/// A change under way. Ends also when its writer gives up.
+struct Change<'a> {
+    core: &'a Core,
+    ids: &'a [ObjectId],
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        // First, so that no answer from before the change is written down after it.
+        resolve::supersede(self.core, |other| self.ids.contains(other));
+        for id in self.ids {
+            self.core.meta.end_change(id);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Purges of prefixes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Included, Unbounded};
+
+use super::{Edit, prefix_row};
+use crate::plan::OriginId;
+
+/// The purges of prefixes of each origin. A prefix in here is always newer than every shorter one that
+/// covers it.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    of: HashMap<OriginId, BTreeMap<Box<str>, u64>>,
+    len: usize,
+}
+
+impl Prefixes {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of the newest that covers a key.
+    pub(super) fn covering(&self, origin: OriginId, key: &str) -> Option<u64> {
+        longest_covering(self.of.get(&origin)?, key)
+    }
+
+    /// Purges a prefix, unless a newer purge covers it. What it covers itself, and is not newer, goes.
+    pub(super) fn set(
+        &mut self,
+        origin: OriginId,
+        prefix: &str,
+        number: u64,
+        edits: &mut Vec<Edit>,
+    ) {
+        if self
+            .covering(origin, prefix)
+            .is_some_and(|newer| newer >= number)
+        {
+            return;
+        }
+        let prefixes = self.of.entry(origin).or_default();
+        let covered: Vec<Box<str>> = prefixes
+            .range::<str, _>((Included(prefix), Unbounded))
+            .take_while(|(other, _)| other.starts_with(prefix))
+            .filter(|(other, older)| **older < number && ***other != *prefix)
+            .map(|(other, _)| other.clone())
+            .collect();
+        for other in &covered {
+            prefixes.remove(other);
+            edits.push(Edit::Remove(prefix_row(origin, other)));
+        }
+        self.len -= covered.len();
+        self.len += usize::from(prefixes.insert(prefix.into(), number).is_none());
+        edits.push(Edit::Set(prefix_row(origin, prefix), number));
+    }
+
+    /// Has the folders of the deepest prefixes purged in their place, until no more than so many are left.
+    pub(super) fn coarsen(&mut self, most: usize, edits: &mut Vec<Edit>) {
+        while self.len > most {
+            let all = self.of.iter().flat_map(|(origin, prefixes)| {
+                prefixes
+                    .iter()
+                    .map(|(prefix, number)| (depth(prefix), *origin, prefix.clone(), *number))
+            });
+            let mut all: Vec<_> = all.collect();
+            let Some(deepest) = all.iter().map(|(depth, ..)| *depth).max() else {
+                return;
+            };
+            all.retain(|(depth, ..)| *depth == deepest);
+            for (_, origin, prefix, number) in all {
+                // It may have been covered by the folder of another one.
+                let prefixes = self.of.entry(origin).or_default();
+                if prefixes.remove(&prefix).is_none() {
+                    continue;
+                }
+                self.len -= 1;
+                edits.push(Edit::Remove(prefix_row(origin, &prefix)));
+                self.set(origin, folder(&prefix), number, edits);
+            }
+            if deepest == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Takes up a stored row.
+    pub(super) fn restore(&mut self, origin: OriginId, prefix: &str, number: u64) {
+        let prefixes = self.of.entry(origin).or_default();
+        self.len += usize::from(prefixes.insert(prefix.into(), number).is_none());
+    }
+
+    /// All rows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Vec<u8>, u64)> {
+        self.of.iter().flat_map(|(origin, prefixes)| {
+            prefixes
+                .iter()
+                .map(|(prefix, number)| (prefix_row(*origin, prefix), *number))
+        })
+    }
+}
+
+/// What a prefix lies in: up to the last slash that it does not end with.
+fn folder(prefix: &str) -> &str {
+    let within = prefix.strip_suffix('/').unwrap_or(prefix);
+    within.rfind('/').map_or("", |at| &prefix[..=at])
+}
+
+/// How many folders it lies in; 0 for all of the bucket.
+fn depth(prefix: &str) -> usize {
+    let mut depth = 0;
+    let mut prefix = prefix;
+    while !prefix.is_empty() {
+        prefix = folder(prefix);
+        depth += 1;
+    }
+    depth
+}
+
+/// The number of the longest prefix of `key` in the map, which is the newest as well.
+///
+/// What comes last before `key` in order either covers it, or shares some beginning with it, and
+/// then a prefix that covers the key can be no longer than that beginning.
+fn longest_covering(prefixes: &BTreeMap<Box<str>, u64>, key: &str) -> Option<u64> {
+    let mut probe = key;
+    loop {
+        let (prefix, number) = prefixes
+            .range::<str, _>((Unbounded, Included(probe)))
+            .next_back()?;
+        if key.starts_with(&**prefix) {
+            return Some(*number);
+        }
+        let same = key.chars().zip(prefix.chars()).take_while(|(a, b)| a == b);
+        probe = &key[..same.map(|(a, _)| a.len_utf8()).sum()];
+    }
+}

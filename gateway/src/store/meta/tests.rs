@@ -1,0 +1,219 @@
+//! The store over a disk that fails or hangs: nothing sound is set aside, and nothing lost is believed.
+
+use tempfile::TempDir;
+
+use super::journal::MAX_CHANGES;
+use super::sick::{Call, SickDisk};
+use super::*;
+use crate::plan::{ETag, ObjectKey, Version};
+
+fn id(key: &str) -> ObjectId {
+    ObjectId {
+        origin: OriginId(7),
+        key: ObjectKey::new(key).expect("a valid key"),
+    }
+}
+
+fn settings(dir: &TempDir) -> Settings {
+    Settings {
+        state: Some(dir.path().to_path_buf()),
+        ..Settings::default()
+    }
+}
+
+fn try_open(dir: &TempDir, disk: &SickDisk) -> Result<Meta, StoreError> {
+    let disk: Arc<dyn Opener> = Arc::new(disk.clone());
+    Meta::open_by(&settings(dir), &mut Registry::default(), disk)
+}
+
+fn open(dir: &TempDir, disk: &SickDisk) -> Meta {
+    try_open(dir, disk).expect("opens")
+}
+
+async fn put(store: &Meta, key: &str, tag: u64, confirmed: u64) {
+    let id = id(key);
+    let version = Version {
+        etag: ETag::parse(&format!("\"{tag}\"")).expect("a valid tag"),
+        size: tag,
+        last_modified: None,
+        version_id: None,
+        headers: Vec::new(),
+    };
+    let record = Record {
+        id: VersionId::new(&id, &version, store.generation(&id).await),
+        version: Arc::new(version),
+        confirmed: Timestamp(confirmed),
+        must_confirm: false,
+    };
+    store.put(&id, Entry::Present(Arc::new(record)));
+}
+
+/// The tag of the version on record, and whether it must be confirmed.
+async fn found(store: &Meta, key: &str) -> Option<(String, bool)> {
+    match store.load(&id(key)).await {
+        Some(Entry::Present(record)) => {
+            Some((record.version.etag.as_str().to_owned(), record.must_confirm))
+        }
+        Some(Entry::Missing { .. }) | None => None,
+    }
+}
+
+fn version(tag: u64, must_confirm: bool) -> Option<(String, bool)> {
+    Some((format!("\"{tag}\""), must_confirm))
+}
+
+fn set_aside(dir: &TempDir) -> usize {
+    let entries = std::fs::read_dir(dir.path()).expect("there").flatten();
+    let names = entries.map(|entry| entry.file_name());
+    let aside = names.filter(|name| name.to_string_lossy().contains(".corrupt-"));
+    aside.count()
+}
+
+#[tokio::test]
+async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
+    for call in [Call::Read, Call::Write, Call::Sync] {
+        let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+        let store = open(&dir, &disk);
+        store.purge_key(&id("purged")).await.expect("durable");
+        let generation = store.generation(&id("purged")).await;
+        put(&store, "a", 1, 10).await;
+        store.close().await;
+        drop(store);
+        // At each call of the start in turn.
+        for after in 0..3 {
+            disk.fail(call, after, u64::MAX);
+            let error = try_open(&dir, &disk).expect_err("the disk fails");
+            assert!(
+                matches!(error, StoreError::Meta { .. }),
+                "{call:?}: {error}"
+            );
+            assert_eq!(set_aside(&dir), 0, "{call:?}");
+        }
+        disk.heal();
+        let store = open(&dir, &disk);
+        assert_eq!(store.generation(&id("purged")).await, generation);
+        assert!(found(&store, "a").await.is_some(), "{call:?}");
+    }
+}
+
+/// A batch that fails is rolled back, also when the database is opened again and is well.
+#[tokio::test]
+async fn what_cannot_be_written_is_written_when_it_can() {
+    for call in [Call::Write, Call::Sync] {
+        let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+        let store = open(&dir, &disk);
+        for key in ["removed", "replaced", "stays"] {
+            put(&store, key, 1, 10).await;
+        }
+        store.flush().await;
+        store.remove(&id("removed"));
+        put(&store, "replaced", 2, 20).await;
+        disk.fail(call, 0, u64::MAX);
+        let purged = store.purge_key(&id("p")).await;
+        purged.expect_err("it was not durable");
+        disk.heal();
+        while store.purge_key(&id("p")).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        drop(store);
+        let store = open(&dir, &disk);
+        assert_eq!(found(&store, "removed").await, None, "{call:?}");
+        assert_eq!(
+            found(&store, "replaced").await,
+            version(2, true),
+            "{call:?}"
+        );
+        assert_eq!(found(&store, "stays").await, version(1, true), "{call:?}");
+        assert_eq!(set_aside(&dir), 0);
+    }
+}
+
+/// Removals of other keys.
+fn fill(store: &Meta, changes: usize) {
+    for number in 0..changes {
+        store.remove(&id(&format!("other/{number}")));
+    }
+}
+
+async fn full(dir: &TempDir, disk: &SickDisk) -> Meta {
+    let store = open(dir, disk);
+    for key in ["old", "gone", "replaced"] {
+        put(&store, key, 1, 10).await;
+    }
+    store.flush().await;
+    disk.hang();
+    // Nothing is taken out of the queue while this one is being written.
+    drop(store.purge_key(&id("p")));
+    let journal = store.journal.as_ref().expect("a database");
+    while !journal.is_writing() {
+        tokio::task::yield_now().await;
+    }
+    store
+}
+
+#[tokio::test]
+async fn a_version_that_is_dropped_has_older_ones_confirmed() {
+    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let store = full(&dir, &disk).await;
+    fill(&store, MAX_CHANGES - 1);
+    put(&store, "replaced", 2, 20).await;
+    store.remove(&id("gone"));
+    disk.heal();
+    store.flush().await;
+    store.close().await;
+    drop(store);
+    let store = open(&dir, &disk);
+    assert_eq!(found(&store, "gone").await, None, "there was room for it");
+    assert_eq!(found(&store, "replaced").await, version(1, true));
+    assert_eq!(found(&store, "old").await, version(1, true));
+    put(&store, "old", 1, 20).await;
+    store.close().await;
+    drop(store);
+    let store = open(&dir, &disk);
+    assert_eq!(found(&store, "old").await, version(1, false));
+    assert_eq!(found(&store, "replaced").await, version(1, true));
+}
+
+#[tokio::test]
+async fn a_removal_that_is_dropped_leaves_no_older_version_to_believe() {
+    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let store = full(&dir, &disk).await;
+    fill(&store, MAX_CHANGES);
+    store.remove(&id("gone"));
+    disk.heal();
+    store.flush().await;
+    assert_eq!(found(&store, "gone").await, None);
+    put(&store, "new", 3, 30).await;
+    store.close().await;
+    drop(store);
+    let store = open(&dir, &disk);
+    assert_eq!(found(&store, "gone").await, None);
+    assert_eq!(found(&store, "old").await, None);
+    assert_eq!(found(&store, "new").await, version(3, false));
+}
+
+/// Only confirmations wait long for others.
+#[tokio::test]
+async fn news_are_durable_soon_and_confirmations_wait_for_them() {
+    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let store = open(&dir, &disk);
+    let journal = store.journal.as_ref().expect("a database");
+    let waits = || {
+        let queue = journal.lock();
+        (queue.since.is_some(), queue.news_since.is_some())
+    };
+    let minutes = |n: u64| n * 60_000;
+    put(&store, "a", 1, 0).await;
+    assert_eq!(waits(), (true, true), "it was not known");
+    store.flush().await;
+    assert_eq!(waits(), (false, false));
+    put(&store, "a", 1, minutes(1)).await;
+    assert_eq!(waits(), (false, false), "confirmed a moment ago");
+    put(&store, "a", 1, minutes(6)).await;
+    assert_eq!(waits(), (true, false), "confirmed");
+    put(&store, "a", 2, minutes(7)).await;
+    assert_eq!(waits(), (true, true), "another version");
+    store.flush().await;
+    store.remove(&id("a"));
+    assert_eq!(waits(), (true, true), "removed");
+}

@@ -1,0 +1,130 @@
+//! The program over a bucket that can be shut off.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use tempfile::TempDir;
+use tidegate::origin::embedded::Embedded;
+
+use crate::door::Door;
+use crate::gateway::{Got, send};
+use crate::mount;
+use crate::serving::{Serving, disk};
+
+/// What PUT and DELETE show.
+const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-crashes";
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Bytes of an object, which say which one it is.
+pub(crate) fn body(key: &str, length: usize) -> Vec<u8> {
+    let line = format!("{key}\n");
+    line.bytes().cycle().take(length).collect()
+}
+
+pub(crate) struct House {
+    pub(crate) serving: Serving,
+    pub(crate) door: Door,
+    state: PathBuf,
+    bucket: TempDir,
+    _embedded: Embedded,
+}
+
+impl House {
+    /// State and cache lie in these folders. Nothing runs yet.
+    pub(crate) async fn build(state: &Path, cache: &Path) -> Self {
+        let bucket = tempfile::tempdir().expect("a folder");
+        let embedded = Embedded::start(bucket.path()).await.expect("it starts");
+        let address = embedded.endpoint().replace("http://", "");
+        let door = Door::to(address.parse().expect("an address")).await;
+        let mut settings = embedded.settings("o");
+        settings.endpoint = Some(format!("http://{}", door.address()));
+        let toml = format!(
+            "{}[[route]]\npath = \"/\"\norigin = \"o\"\nwritable = true\nwrite_token = \"{WRITE_TOKEN}\"\n\
+             [state]\npath = \"{}\"\n{}",
+            mount::origin(&settings),
+            state.display(),
+            disk(cache)
+        );
+        Self {
+            serving: Serving::configured(&toml),
+            door,
+            state: state.to_owned(),
+            bucket,
+            _embedded: embedded,
+        }
+    }
+
+    /// Puts an object into the bucket behind the gateway.
+    pub(crate) fn store(&self, key: &str, length: usize) {
+        let path = self.bucket.path().join("media").join(key);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, body(key, length)).expect("written");
+    }
+
+    pub(crate) async fn get(&self, key: &str) -> Got {
+        self.serving.get(&format!("/{key}")).await
+    }
+
+    /// Reads an object, which must be as it was stored.
+    pub(crate) async fn read(&self, key: &str, length: usize) {
+        let got = self.get(key).await;
+        assert_eq!(
+            got.status,
+            200,
+            "{key}: {}\n{}",
+            got.text(),
+            self.serving.log()
+        );
+        assert!(got.body == body(key, length), "{key}");
+    }
+
+    /// Changes an object through the gateway: another content, or none.
+    pub(crate) async fn change(&self, key: &str, content: Option<&str>) -> u16 {
+        change(self.serving.http, key, content).await
+    }
+
+    /// Waits until so many rows were written since the start, and every chunk.
+    pub(crate) async fn written(&self, rows: u64) {
+        self.until("everything is written", async |house: &Self| {
+            let written = house.serving.metric(&["meta_writes_total"]).await;
+            let queued = house.serving.metric(&["store_queued_bytes"]).await;
+            written >= rows && queued == 0
+        })
+        .await;
+    }
+
+    /// Waits until a key that is being changed is marked.
+    pub(crate) async fn marked(&self, key: &str) {
+        let marks = self.state.join("meta-v1.marks");
+        self.until("it is marked", async |_: &Self| {
+            let marks = std::fs::read(&marks).unwrap_or_default();
+            marks
+                .windows(key.len())
+                .any(|bytes| bytes == key.as_bytes())
+        })
+        .await;
+    }
+
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self).await {
+            assert!(begun.elapsed() < LONG, "{what}\n{}", self.serving.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// The same for who does not wait for the answer.
+pub(crate) async fn change(http: std::net::SocketAddr, key: &str, content: Option<&str>) -> u16 {
+    let bearer = format!("Bearer {WRITE_TOKEN}");
+    let headers = [("authorization", bearer.as_str())];
+    let (method, content) = match content {
+        Some(content) => (Method::PUT, content),
+        None => (Method::DELETE, ""),
+    };
+    let path = format!("/{key}");
+    send(http, method, &path, &headers, content).await.status
+}
