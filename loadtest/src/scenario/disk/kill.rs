@@ -1,4 +1,5 @@
-//! Kill -9 at random moments under load: no wrong byte afterwards, and what was on disk is found.
+//! Kill -9 at random moments under load: no wrong byte afterwards, and what was on disk is found. And
+//! kill -9 a while after a read: the bucket sends next to none of its bytes again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,10 @@ const SIZES: (u64, u64) = (100_000, 5_000_000);
 const RUN_MS: (u64, u64) = (50, 2500);
 /// The same for one kill in five, which comes before there is a load, in ms.
 const EARLY_MS: u64 = 200;
+/// How long after a read it is killed, how many objects are read, and how often.
+const AFTER: Duration = Duration::from_secs(5);
+const READ: usize = 14;
+const ROUNDS: usize = 5;
 const HABIT: Habit = Habit {
     readers: 8,
     ranges: true,
@@ -80,8 +85,43 @@ pub async fn run(context: &Context) -> Result<Report> {
     let peer = shown.start(&home).await?;
     report.peer("tidegate", peer.config());
     shown.found.merge(&verify(&peer, &objects).await);
+    drop(peer);
     shown.write(&mut report, kills);
+    let dir = new_dir(context, "kill-after-")?;
+    let disk = dir.join("disk");
+    let home = Home::new(dir, context.origin(), settings).with_disk(disk, 4096, 64);
+    let mut least = 1.0_f64;
+    for objects in objects.chunks(READ).take(ROUNDS) {
+        let share = found_again(&home, objects).await?;
+        progress(format!(
+            "   {:.2} % of the bytes found again",
+            share * 100.0
+        ));
+        least = least.min(share);
+    }
+    let figure = "least share of the bytes read that a kill 5 s later left to be found";
+    report.must(figure, least, Target::AtLeast(0.99));
     Ok(report)
+}
+
+/// Reads objects for the first time, kills the gateway, and reads them again: the share of their bytes
+/// that the bucket did not send again.
+async fn found_again(home: &Home, objects: &[Object]) -> Result<f64> {
+    let read = async |peer: &Peer| {
+        let found = verify(peer, objects).await;
+        let right = found.right == objects.len() as u64;
+        right.then_some(()).context("an object is not right")
+    };
+    let peer = home.start(Until::Loaded).await?;
+    read(&peer).await?;
+    tokio::time::sleep(AFTER).await;
+    peer.kill().context("cannot kill")?;
+    let peer = home.start(Until::Loaded).await?;
+    read(&peer).await?;
+    let sent = peer.metric("tidegate_origin_received_bytes_total").await?;
+    let sent = sent.context("the gateway does not tell what it received")?;
+    let all: u64 = objects.iter().map(|(_, pattern)| pattern.len).sum();
+    Ok(1.0 - sent / all as f64)
 }
 
 impl Shown {
