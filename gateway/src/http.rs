@@ -13,13 +13,14 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ::http::{Request, Response, Version};
+use ::http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Source};
+use crate::engine::{Engine, Error, Source};
 use crate::plan::route::{RouteTable, Rule};
 use crate::socket::Listener;
 
@@ -42,6 +43,7 @@ mod rescue;
 mod serve;
 pub mod settings;
 mod status;
+mod streams;
 mod write;
 mod wrong_tokens;
 
@@ -54,6 +56,8 @@ use body::Body;
 use connection::{Ending, Handler};
 use exchange::Exchange;
 use pulse::Pulse;
+use reply::Reply;
+use rescue::Cause;
 use serve::Server;
 use wrong_tokens::TokenGuard;
 
@@ -145,6 +149,13 @@ impl Frontend {
     }
 }
 
+/// The answer to a stream that is one too many. It has no body, which would wait for the client as well.
+fn refused() -> Reply {
+    let retry_after = Some(Duration::from_secs(1));
+    let cause = Cause::Engine(Error::Overloaded { retry_after });
+    Reply::error(&cause, Duration::ZERO, &Method::HEAD)
+}
+
 impl Handler for Frontend {
     type Body = Body;
 
@@ -167,6 +178,10 @@ impl Handler for Frontend {
             parts.version == Version::HTTP_2,
         );
         let reply = match write::writes(&parts.method) {
+            _ if exchange.is_one_too_many(self.settings.streams) => {
+                self.metrics.streams_refused.inc();
+                refused()
+            }
             true => Box::pin(self.write(&parts, sent, client)).await,
             false => self.reply(&parts, exchange.started(), client.into()).await,
         };

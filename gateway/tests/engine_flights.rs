@@ -12,6 +12,7 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
+use tidegate::plan::profile::DiskUse;
 use tidegate::plan::{ByteRange, RangeSpec};
 use tidegate::store::fake::Faults;
 
@@ -44,6 +45,48 @@ async fn bytes_are_read_while_they_arrive() {
         "a first frame, and not a chunk of four"
     );
     same(&got, &bytes.slice(..got.len()));
+}
+
+/// What a reader stands still in is the memory tier's, once that has it: the reader finds it there, or has it
+/// fetched again.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stands_still_keeps_no_chunk_alive() {
+    for evicted in [false, true] {
+        let world = Setup::profile(|profile| profile.disk = DiskUse::Off).build();
+        let bytes = sample(1, CHUNK);
+        world.bucket.put(KEY, bytes.clone());
+        world
+            .bucket
+            .set_faults([Fault::Latency(secs(1)), Fault::Rate(64 * KIB)]);
+        let object = world.get(KEY).await.expect("open");
+        let mut reader = object.read_at(all(&object));
+        let begun = take(&mut reader, 1).await;
+        assert!((begun.len() as u64) < CHUNK, "a frame as it arrived");
+        assert_eq!(reader.keeps(), begun.len());
+        pass(secs(10)).await;
+        assert_eq!(world.used(), 0, "memory answers for it");
+        if evicted {
+            world.store.evict_memory();
+        }
+        let rest = collect(reader).await.expect("read");
+        same(&[begun, rest].concat().into(), &bytes);
+        assert_eq!(world.bucket.gets() > 1, evicted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_piece_tells_what_it_keeps_alive() {
+    let world = World::plain();
+    world.bucket.put(KEY, sample(1, CHUNK + 1000));
+    world.read(KEY).await.expect("read");
+    let object = world.get(KEY).await.expect("open");
+    for (range, keeps) in [((5, 6), CHUNK), ((CHUNK + 9, CHUNK + 10), 1000)] {
+        let mut reader = object.read_at(ByteRange::new(range.0, range.1));
+        reader.prime().await.expect("read");
+        assert_eq!(reader.take_primed().map(|piece| piece.len()), Some(1));
+        assert_eq!(reader.keeps() as u64, keeps);
+        assert!(reader.next().await.is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //! The program has `memory` and `budget` of 64 MiB and short deadlines. Each attack is a file in
 //! `hostile/`; it runs beside a polite client, and one after the other, so that each has the machine to
 //! itself. Each holds the same three promises: the peak of memory ([`target::PROMISE`]), the latency of the
-//! polite client ([`siege::Siege::held`]), and an end by the deadlines ([`target::Target::quiet`]).
+//! polite client ([`siege::Siege::bore`]), and an end by the deadlines ([`target::Target::quiet`]).
 #![cfg(target_os = "linux")]
 
 #[path = "hostile/bystander.rs"]
@@ -11,9 +11,15 @@ mod bystander;
 #[path = "support/fake_s3.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod fake_s3;
+#[path = "hostile/floods.rs"]
+mod floods;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
+#[path = "hostile/many_connections.rs"]
+mod many_connections;
+#[path = "hostile/multi_range.rs"]
+mod multi_range;
 #[path = "hostile/multiplexed.rs"]
 mod multiplexed;
 #[path = "hostile/one_byte_ranges.rs"]
@@ -22,5 +28,11 @@ mod one_byte_ranges;
 mod ports;
 #[path = "hostile/siege.rs"]
 mod siege;
+#[path = "hostile/slow.rs"]
+mod slow;
+#[path = "hostile/smuggling.rs"]
+mod smuggling;
 #[path = "hostile/target.rs"]
 mod target;
+#[path = "hostile/wire.rs"]
+mod wire;

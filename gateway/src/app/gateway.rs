@@ -100,7 +100,7 @@ impl Gateway {
             allowance,
             background,
         } = assemble(config, env).await?;
-        let settings = settings::http(&config.http);
+        let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
         // Last of what can fail; by now there is something to close.
         let shared = (&engine, &stores.tiering);
@@ -115,6 +115,7 @@ impl Gateway {
 
         let counted = Arc::new(http::Metrics::default());
         counted.register(&mut registry);
+        allowance.register(&mut registry);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);

@@ -6,15 +6,25 @@ use anyhow::Context as _;
 
 use crate::config::{Config, Environment, Http, Origin};
 use crate::origin::settings::Credentials;
-use crate::plan::Geometry;
 use crate::plan::retry::Retry;
+use crate::plan::{ByteSize, Geometry};
 use crate::{http, origin, store};
 
-/// The public listener's.
-pub(super) fn http(http: &Http) -> http::Settings {
-    let bytes = |size: crate::plan::ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
+/// Bytes of `cache.budget` for each HTTP/2 stream: what one costs with a copy on its way.
+const STREAM_SHARE: u64 = 16 << 10;
+
+/// Bytes of `cache.budget` for each connection: more than one costs, so that there is no more memory in
+/// connections than in the budget.
+const CONNECTION_SHARE: u64 = 32 << 10;
+
+/// The public listener's, of a process with a memory budget of `budget`.
+pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
+    let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let share = |of: u64| bytes(ByteSize(budget.0 / of));
+    let connections = usize::try_from(http.max_connections).unwrap_or(usize::MAX);
     http::Settings {
-        connections: usize::try_from(http.max_connections).unwrap_or(usize::MAX),
+        streams: share(STREAM_SHARE),
+        connections: connections.min(share(CONNECTION_SHARE)),
         header_timeout: http.header_timeout.into(),
         idle_timeout: http.idle_timeout.into(),
         stall_timeout: http.write_timeout.into(),

@@ -12,7 +12,7 @@ use crate::plan::{ByteSize, Listen, Network, Period};
 pub struct Http {
     /// Address and port, or `unix:/path`; a list for several.
     pub listen: Listeners,
-    /// Connections at once; more wait to be accepted.
+    /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
     pub max_connections: u32,
     /// How long a client may take to send a request's headers.
     pub header_timeout: Period,

@@ -143,6 +143,8 @@ struct State {
     frames: Vec<Bytes>,
     arrived: usize,
     outcome: Option<Result<Bytes, Error>>,
+    /// Whether the chunk was left to the memory tier, and is to be found there.
+    settled: bool,
     /// By reader, so that one that is polled twice waits once.
     waiting: HashMap<u64, Waker>,
     charge: Option<Charge>,
@@ -154,6 +156,24 @@ pub(super) struct Place {
     frame: usize,
     /// Bytes that arrived before that frame.
     before: usize,
+}
+
+/// Bytes cut from a buffer.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    /// The length of the whole buffer, which the bytes keep alive.
+    pub(super) keeps: usize,
+}
+
+impl Piece {
+    /// What lies behind `offset` in `whole`.
+    pub(super) fn of(whole: &Bytes, offset: usize) -> Self {
+        Self {
+            bytes: whole.slice(offset..),
+            keeps: whole.len(),
+        }
+    }
 }
 
 impl Flight {
@@ -177,9 +197,12 @@ impl Flight {
         self.state().charge = Some(charge);
     }
 
-    /// Somebody else answers for its memory from now on.
+    /// Leaves the chunk to the memory tier, which has it and answers for its memory from now on. A reader
+    /// that stands still in it keeps nothing alive.
     pub(super) fn settle(&self) {
-        self.state().charge = None;
+        let mut state = self.state();
+        (state.charge, state.outcome, state.settled) = (None, None, true);
+        wake(state);
     }
 
     /// Bytes from `base` on that have not arrived yet.
@@ -224,17 +247,21 @@ impl Flight {
         wake(state);
     }
 
-    /// The bytes from `offset` on that are at hand, in one piece of whatever length.
+    /// The bytes from `offset` on that are at hand, in one piece of whatever length; `None` where the chunk
+    /// was left to the memory tier.
     pub(super) fn poll_at(
         &self,
         reader: u64,
         offset: usize,
         place: &mut Place,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Bytes, Error>> {
+    ) -> Poll<Result<Option<Piece>, Error>> {
         let mut state = self.state();
+        if state.settled {
+            return Poll::Ready(Ok(None));
+        }
         if let Some(Ok(whole)) = &state.outcome {
-            return Poll::Ready(Ok(whole.slice(offset..)));
+            return Poll::Ready(Ok(Some(Piece::of(whole, offset))));
         }
         if (self.base..self.base + state.arrived).contains(&offset) {
             let wanted = offset - self.base;
@@ -242,7 +269,8 @@ impl Flight {
                 place.before += state.frames[place.frame].len();
                 place.frame += 1;
             }
-            return Poll::Ready(Ok(state.frames[place.frame].slice(wanted - place.before..)));
+            let frame = &state.frames[place.frame];
+            return Poll::Ready(Ok(Some(Piece::of(frame, wanted - place.before))));
         }
         if let Some(Err(error)) = &state.outcome {
             return Poll::Ready(Err(error.clone()));

@@ -11,7 +11,7 @@ use futures_core::Stream;
 use super::Error;
 use super::board::Boarded;
 use super::cursor::{self, Cursor};
-use super::flight::{Flight, Lease, Place};
+use super::flight::{Flight, Lease, Piece, Place};
 use super::object::Pinned;
 use crate::plan::ByteRange;
 use crate::store::ChunkKey;
@@ -26,6 +26,8 @@ pub struct Reader {
     chunk: Option<(u32, Chunk)>,
     /// Taken ahead by [`Reader::prime`].
     primed: Option<Bytes>,
+    /// The memory that the piece yielded last keeps alive.
+    keeps: usize,
     /// The whole of what it reads.
     range: ByteRange,
     /// Taken up near where one is, and made by the first read that memory cannot serve; of an
@@ -63,6 +65,7 @@ impl Reader {
             left: range,
             chunk: None,
             primed: None,
+            keeps: 0,
             range,
             cursor: None,
             told: range.start,
@@ -74,6 +77,17 @@ impl Reader {
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left.len() + self.primed.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    }
+
+    /// Bytes of memory that the piece yielded last keeps alive: the buffer that it was cut from.
+    #[must_use]
+    pub fn keeps(&self) -> usize {
+        self.keeps
+    }
+
+    /// Takes the bytes that [`Reader::prime`] waited for.
+    pub fn take_primed(&mut self) -> Option<Bytes> {
+        self.primed.take()
     }
 
     /// Waits until the first bytes are at hand, which the next poll then yields.
@@ -102,11 +116,18 @@ impl Reader {
             self.look_ahead();
         }
         let (_, chunk) = self.chunk.as_mut().expect("boarded just now");
-        let mut piece = match chunk {
-            Chunk::Whole(bytes) => bytes.slice(offset..),
+        let Piece {
+            bytes: mut piece,
+            keeps,
+        } = match chunk {
+            Chunk::Whole(bytes) => Piece::of(bytes, offset),
             Chunk::Flight { flight, place, .. } => {
                 match flight.poll_at(self.number, offset, place, cx) {
-                    Poll::Ready(Ok(piece)) => piece,
+                    Poll::Ready(Ok(Some(piece))) => piece,
+                    Poll::Ready(Ok(None)) => {
+                        self.chunk = None;
+                        return self.poll_more(cx);
+                    }
                     Poll::Ready(Err(error)) => {
                         self.chunk = None;
                         return Poll::Ready(Err(error));
@@ -121,6 +142,7 @@ impl Reader {
         };
         let most = usize::try_from(self.left.len()).unwrap_or(usize::MAX);
         piece.truncate(most);
+        self.keeps = keeps;
         self.left.start += piece.len() as u64;
         if self.left.is_empty() {
             self.chunk = None;

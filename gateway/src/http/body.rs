@@ -12,6 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 use super::delivery::{Broken, Delivery, Readable};
 use super::exchange::Exchange;
+use super::streams::Outgoing;
 use crate::engine::Object;
 
 /// The body of an answer, which also keeps the books of its [`Exchange`].
@@ -42,17 +43,20 @@ impl<O: Readable> Body<O> {
 }
 
 impl<O: Readable> HttpBody for Body<O> {
-    type Data = Bytes;
+    type Data = Outgoing;
     type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Outgoing>, Broken>>> {
         let this = &mut *self;
         let polled = Pin::new(&mut this.content).poll_frame(cx);
+        let mut stream = None;
         if let Some(exchange) = &mut this.exchange {
+            stream = exchange.stream();
             match &polled {
+                Poll::Pending if this.content.is_held_back() => {}
                 Poll::Pending => exchange.waits(),
                 Poll::Ready(Some(Ok(frame))) => {
                     exchange.hands(frame.data_ref().map_or(0, Bytes::len));
@@ -67,7 +71,10 @@ impl<O: Readable> HttpBody for Body<O> {
         {
             exchange.completes();
         }
-        polled
+        polled.map(|next| {
+            let outgoing = |bytes| Outgoing::new(bytes, stream);
+            next.map(|frame| frame.map(|frame| frame.map_data(outgoing)))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -87,6 +94,13 @@ impl<O: Readable> Drop for Body<O> {
         {
             exchange.completes();
         }
+    }
+}
+
+impl<O: Readable> Content<O> {
+    /// Whether the last poll waited for the client, and not for bytes.
+    pub(super) fn is_held_back(&self) -> bool {
+        matches!(self, Self::Object(delivery) if delivery.is_held_back())
     }
 }
 

@@ -7,20 +7,20 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::pulse::{Limits, Pulse};
+use super::pulse::{Limits, Pulse, Why};
 use super::serve::Server;
 use super::settings::Settings;
+use super::streams::{Outgoing, StreamTasks};
 
 /// How a process ends: first politely, then not.
 #[derive(Debug, Clone, Default)]
@@ -32,8 +32,8 @@ pub(super) struct Ending {
 }
 
 /// The protocol's parameters, which all connections share.
-pub(super) fn protocol(settings: &Settings) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
+    let mut builder = Builder::new(StreamTasks);
     if !settings.http2 {
         builder = builder.http1_only();
     }
@@ -46,12 +46,9 @@ pub(super) fn protocol(settings: &Settings) -> Builder<TokioExecutor> {
         .max_buf_size(most);
     builder
         .http2()
-        .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(most).unwrap_or(u32::MAX))
         .max_concurrent_streams(128)
-        .max_send_buf_size(most)
-        .keep_alive_interval(settings.idle_timeout / 2)
-        .keep_alive_timeout(settings.stall_timeout);
+        .max_send_buf_size(most);
     builder
 }
 
@@ -61,7 +58,7 @@ const MIN_BUFFER: usize = 8192;
 /// What answers requests; the frontend is one.
 pub(super) trait Handler: Send + Sync + 'static {
     /// Its answers' body.
-    type Body: HttpBody<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static;
+    type Body: HttpBody<Data = Outgoing, Error: std::error::Error + Send + Sync> + Send + 'static;
 
     /// Answers one request of the connection whose notes `pulse` keeps.
     fn answer(
@@ -118,12 +115,20 @@ pub(super) async fn run<H: Handler, S>(
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = sleep(look) => match pulse.check(limits) {
-                Ok(again) => look = again,
-                Err(why) => {
-                    server.metrics.expired.inc();
-                    tracing::debug!(?why, "connection expired");
-                    return;
+            () = sleep(look) => {
+                let checked = pulse.check(limits);
+                server.metrics.streams_reset.inc_by(pulse.take_reset());
+                match checked {
+                    Ok(again) => look = again,
+                    Err(Why::Leaves) => {
+                        look = limits.shortest();
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    Err(why) => {
+                        server.metrics.expired.inc();
+                        tracing::debug!(?why, "connection expired");
+                        return;
+                    }
                 }
             }
         }
@@ -154,7 +159,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> Watched<S> {
     fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
-            self.pulse.moved(Instant::now());
+            self.pulse.wrote();
         }
         polled
     }

@@ -2,7 +2,8 @@
 //!
 //! Frames are handed on as the engine yields them; a client too slow, or too dear, is handed copies
 //! instead (see [`super::pace`]). What a frame held is then read again a piece at a time, from the
-//! cache and only from there: where that would mean asking the origin once more, the frame is held.
+//! cache and only from there: where that would mean asking the origin once more, the frame is held, unless
+//! clients hold far too much already.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use futures_core::Stream;
 use tokio::time::Instant;
 
 use super::multipart::Multipart;
-use super::pace::{Allowance, PIECE, Pace, Pinned};
+use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
 use crate::engine::{Error, Found, Object, Reader};
 use crate::plan::ByteRange;
 
@@ -25,6 +26,10 @@ pub(super) trait Readable: Send + Unpin + 'static {
     fn read_at(&self, range: ByteRange) -> Self::Reader;
     /// Whether all of `range` can be read again without asking the origin.
     fn is_cached(&self, range: ByteRange) -> bool;
+    /// Takes the bytes that `reader` has at hand already.
+    fn take_primed(reader: &mut Self::Reader) -> Option<Bytes>;
+    /// Bytes of memory that `piece`, which `reader` yielded last, keeps alive.
+    fn keeps(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
 }
 
 impl Readable for Object {
@@ -36,6 +41,14 @@ impl Readable for Object {
 
     fn is_cached(&self, range: ByteRange) -> bool {
         matches!(self.locate(range), Found::All(_))
+    }
+
+    fn take_primed(reader: &mut Reader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn keeps(&self, reader: &Reader, _: &Bytes) -> usize {
+        reader.keeps()
     }
 }
 
@@ -60,8 +73,15 @@ pub(super) struct Delivery<O: Readable> {
     reader: Option<O::Reader>,
     /// Where in the object the next byte lies, and where the range ends.
     range: ByteRange,
+    /// The heading of the first part, then the bytes that were at hand from the start.
+    heading: Option<Bytes>,
+    first: Option<Bytes>,
     /// What is left of a frame that goes out in copies.
     slow: Option<Slow<O::Reader>>,
+    /// The copies that the client has not taken yet.
+    copies: Option<Arc<Copies>>,
+    /// Whether the last poll waited for the client, and not for bytes.
+    held_back: bool,
     /// What comes after this range.
     parts: Option<Multipart>,
     /// Bytes of the body not yet handed out, headings included.
@@ -77,8 +97,8 @@ pub(super) struct Delivery<O: Readable> {
 enum Slow<R> {
     /// It is held, because it could not be read again for free.
     Held(Bytes),
-    /// It was let go; this much is read again, a piece at a time.
-    Again { end: u64, piece: Option<R> },
+    /// It was let go; this much is read again, a piece at a time: where that ends, and its reader.
+    Again { end: u64, piece: Option<(u64, R)> },
 }
 
 impl<O: Readable> Delivery<O> {
@@ -89,37 +109,63 @@ impl<O: Readable> Delivery<O> {
         range: ByteRange,
         allowance: Arc<dyn Allowance>,
     ) -> Self {
-        Self {
+        let mut delivery = Self {
             object,
             reader: Some(reader),
             range,
+            heading: None,
+            first: None,
             slow: None,
+            copies: None,
+            held_back: false,
             parts: None,
             left: range.len(),
             handed: None,
             pace: None,
             allowance,
-        }
+        };
+        delivery.charge_first();
+        delivery
     }
 
     /// The ranges of `parts` with their headings; `reader` reads the first.
     pub(super) fn several(
         object: O,
         reader: O::Reader,
-        parts: Multipart,
+        mut parts: Multipart,
         allowance: Arc<dyn Allowance>,
     ) -> Self {
-        let (left, nothing) = (parts.len(), ByteRange::new(0, 0));
+        let left = parts.len();
+        let (heading, range) = parts.next().unzip();
+        let range = range.flatten().unwrap_or(ByteRange::new(0, 0));
         Self {
             left,
+            heading,
             parts: Some(parts),
-            ..Self::single(object, reader, nothing, allowance)
+            ..Self::single(object, reader, range, allowance)
         }
+    }
+
+    /// Charges what is at hand before the client comes for it, which may take as long as it likes.
+    fn charge_first(&mut self) {
+        let Some(reader) = &mut self.reader else {
+            return;
+        };
+        let Some(frame) = O::take_primed(reader) else {
+            return;
+        };
+        let keeps = self.object.keeps(reader, &frame);
+        self.first = self.hand(&frame, keeps);
     }
 
     /// Bytes of the body not yet handed out.
     pub(super) fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Whether the last poll waited for the client to take what it was handed.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.held_back
     }
 
     /// The next bytes of the body; an error also where they end too early.
@@ -149,6 +195,9 @@ impl<O: Readable> Delivery<O> {
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+        if let Some(bytes) = self.heading.take().or_else(|| self.first.take()) {
+            return Poll::Ready(Ok(Some(bytes)));
+        }
         loop {
             if self.slow.is_some() {
                 if let Some(piece) = ready!(self.poll_slow(cx))? {
@@ -166,7 +215,7 @@ impl<O: Readable> Delivery<O> {
             let reader = self
                 .reader
                 .get_or_insert_with(|| self.object.read_at(range));
-            let Some(frame) = ready!(Pin::new(reader).poll_next(cx)) else {
+            let Some(frame) = ready!(Pin::new(&mut *reader).poll_next(cx)) else {
                 return Poll::Ready(Err(Broken::Length));
             };
             let frame = frame?;
@@ -176,7 +225,8 @@ impl<O: Readable> Delivery<O> {
             if frame.is_empty() {
                 continue;
             }
-            if let Some(bytes) = self.hand(frame) {
+            let keeps = self.object.keeps(reader, &frame);
+            if let Some(bytes) = self.hand(&frame, keeps) {
                 return Poll::Ready(Ok(Some(bytes)));
             }
         }
@@ -185,51 +235,58 @@ impl<O: Readable> Delivery<O> {
     /// The heading of the next part, or the end of the last.
     fn next_part(&mut self) -> Option<Bytes> {
         let (text, range) = self.parts.as_mut()?.next()?;
-        // The first part's reader was given; the others are made when their turn comes.
-        if self.range.end > 0 {
-            self.reader = None;
-        }
+        self.reader = None;
         self.range = range.unwrap_or(self.range);
         Some(text)
     }
 
     /// Hands a frame on, or begins to hand it on in copies.
-    fn hand(&mut self, frame: Bytes) -> Option<Bytes> {
+    fn hand(&mut self, frame: &Bytes, keeps: usize) -> Option<Bytes> {
+        let length = frame.len() as u64;
         if !self.pace.is_some_and(Pace::is_very_slow)
-            && let Some(bytes) = Pinned::charged(&frame, &self.allowance)
+            && let Some(bytes) = Pinned::charged(frame, keeps, &self.allowance)
         {
-            self.range.start += frame.len() as u64;
+            self.range.start += length;
             return Some(bytes);
         }
-        let end = self.range.start + frame.len() as u64;
+        let end = self.range.start + length;
         let here = ByteRange::new(self.range.start, end);
-        self.slow = Some(if frame.len() > PIECE && self.object.is_cached(here) {
-            Slow::Again { end, piece: None }
-        } else {
-            Slow::Held(Pinned::forced(&frame, &self.allowance))
+        let is_short = frame.len() <= PIECE;
+        let again = !is_short && (self.object.is_cached(here) || self.allowance.is_overdrawn());
+        self.slow = Some(match again {
+            true => Slow::Again { end, piece: None },
+            false => Slow::Held(Pinned::forced(frame, keeps, &self.allowance)),
         });
         None
     }
 
     /// The next copy out of a frame; `None` when it is used up.
     fn poll_slow(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+        let copies = self
+            .copies
+            .get_or_insert_with(|| Copies::new(self.allowance.clone()));
+        self.held_back = copies.poll_room(cx).is_pending();
+        if self.held_back {
+            return Poll::Pending;
+        }
         let copied = match self.slow.as_mut() {
             None => return Poll::Ready(Ok(None)),
             Some(Slow::Held(rest)) => {
                 if rest.is_empty() {
                     return Poll::Ready(Ok(None));
                 }
-                let piece = rest.split_to(rest.len().min(PIECE));
-                Bytes::copy_from_slice(&piece)
+                copies.copy(&rest.split_to(rest.len().min(copies.size())))
             }
             Some(Slow::Again { end, piece }) => {
                 let at = self.range.start;
                 if at == *end {
                     return Poll::Ready(Ok(None));
                 }
-                let until = (*end).min(at + PIECE as u64);
-                let reader =
-                    piece.get_or_insert_with(|| self.object.read_at(ByteRange::new(at, until)));
+                let (until, reader) = piece.get_or_insert_with(|| {
+                    let until = (*end).min(at + copies.size() as u64);
+                    (until, self.object.read_at(ByteRange::new(at, until)))
+                });
+                let until = *until;
                 let Some(frame) = ready!(Pin::new(reader).poll_next(cx)) else {
                     return Poll::Ready(Err(Broken::Length));
                 };
@@ -240,7 +297,7 @@ impl<O: Readable> Delivery<O> {
                 if at + frame.len() as u64 == until {
                     *piece = None;
                 }
-                Bytes::copy_from_slice(&frame)
+                copies.copy(&frame)
             }
         };
         self.range.start += copied.len() as u64;

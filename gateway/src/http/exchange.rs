@@ -11,6 +11,11 @@ use super::delivery::Broken;
 use super::metrics::Metrics;
 use super::pulse::Pulse;
 use super::status::CacheResult;
+use super::streams::Stream;
+
+/// Streams of one connection while streams are scarce: more than a browser has answers under way at a
+/// time.
+const FEW_STREAMS: usize = 8;
 
 /// One request from its head to the last byte of its answer. Dropping it closes the books: what is
 /// not complete by then, the client or the origin cut off.
@@ -18,6 +23,8 @@ use super::status::CacheResult;
 pub(super) struct Exchange {
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
+    /// Over HTTP/2.
+    stream: Option<Arc<Stream>>,
     client: Option<IpAddr>,
     method: Method,
     uri: Uri,
@@ -43,11 +50,13 @@ impl Exchange {
         multiplexed: bool,
     ) -> Self {
         let started = Instant::now();
-        pulse.begins(started, multiplexed);
+        let stream = multiplexed.then(|| Stream::begin(&metrics.streams));
+        pulse.begins(started, stream.as_ref());
         metrics.in_flight.inc();
         Self {
             metrics,
             pulse,
+            stream,
             client,
             method,
             uri,
@@ -66,6 +75,18 @@ impl Exchange {
         self.started
     }
 
+    /// The stream that it came on, if there is more than one on its connection.
+    pub(super) fn stream(&self) -> Option<Arc<Stream>> {
+        self.stream.clone()
+    }
+
+    /// Whether its connection has more streams open than it may while there are so many in all.
+    pub(super) fn is_one_too_many(&self, most: usize) -> bool {
+        let all = self.metrics.streams.get();
+        let all = usize::try_from(all).unwrap_or(0);
+        self.stream.is_some() && self.pulse.exceeds(share(all, most))
+    }
+
     /// The answer is decided, its first bytes are at hand.
     pub(super) fn answers(&mut self, status: StatusCode, cache: CacheResult) {
         let now = Instant::now();
@@ -79,7 +100,7 @@ impl Exchange {
     pub(super) fn waits(&mut self) {
         if !self.waits {
             self.waits = true;
-            self.pulse.waits_for_us(true);
+            self.tells(true);
         }
     }
 
@@ -91,9 +112,16 @@ impl Exchange {
                 self.pulse.moved(Instant::now());
             }
             self.waits = false;
-            self.pulse.waits_for_us(false);
+            self.tells(false);
         }
         self.sent += bytes as u64;
+    }
+
+    fn tells(&self, waits_for_us: bool) {
+        match &self.stream {
+            Some(stream) => stream.waits_for_us(waits_for_us),
+            None => self.pulse.waits_for_us(waits_for_us),
+        }
     }
 
     /// The answer is cut off by us. Its cause is known to nobody but the log.
@@ -114,7 +142,10 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.pulse.ends(self.waits);
+        match &self.stream {
+            Some(stream) => stream.waits_for_us(false),
+            None => self.pulse.ends(self.waits),
+        }
         self.metrics.in_flight.dec();
         self.metrics.ended(
             &self.method,
@@ -143,7 +174,37 @@ impl Drop for Exchange {
     }
 }
 
+/// Streams that one connection may have open while there are `all` of at most `most`. Where they are scarce,
+/// each connection has a few, and then one at a time as over HTTP/1: a client is never refused because
+/// of others.
+fn share(all: usize, most: usize) -> usize {
+    match all {
+        all if all <= most / 2 => usize::MAX,
+        all if all <= most => FEW_STREAMS,
+        _ => 1,
+    }
+}
+
 /// Milliseconds, to the microsecond.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_its_share_of_the_streams() {
+        let rows = [
+            (1, usize::MAX),
+            (50, usize::MAX),
+            (51, FEW_STREAMS),
+            (100, FEW_STREAMS),
+            (101, 1),
+        ];
+        for (all, expected) in rows {
+            assert_eq!(share(all, 100), expected, "{all}");
+        }
+    }
 }

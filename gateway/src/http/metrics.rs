@@ -39,6 +39,10 @@ pub struct Metrics {
     pub(super) connections: Gauge,
     pub(super) accepted: Counter,
     pub(super) expired: Counter,
+    /// HTTP/2 streams that are open.
+    pub(super) streams: Gauge,
+    pub(super) streams_reset: Counter,
+    pub(super) streams_refused: Counter,
 }
 
 impl Default for Metrics {
@@ -66,6 +70,9 @@ impl Default for Metrics {
             connections: Gauge::default(),
             accepted: Counter::default(),
             expired: Counter::default(),
+            streams: Gauge::default(),
+            streams_reset: Counter::default(),
+            streams_refused: Counter::default(),
         }
     }
 }
@@ -82,6 +89,9 @@ impl Metrics {
         names::HTTP_CONNECTIONS.register(registry, self.connections.clone());
         names::HTTP_CONNECTIONS_ACCEPTED.register(registry, self.accepted.clone());
         names::HTTP_CONNECTIONS_EXPIRED.register(registry, self.expired.clone());
+        names::HTTP_STREAMS.register(registry, self.streams.clone());
+        names::HTTP_STREAMS_RESET.register(registry, self.streams_reset.clone());
+        names::HTTP_STREAMS_REFUSED.register(registry, self.streams_refused.clone());
     }
 
     /// Counts a request that is over; without a status its client left before the answer.

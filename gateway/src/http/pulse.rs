@@ -2,15 +2,21 @@
 //!
 //! The socket's wrapper and the answers on it note what happens; a watchdog looks at the notes now
 //! and then and ends the connection when a deadline passed. That costs one timer a connection
-//! instead of one a wait, and unlike timers around writes it also sees an HTTP/2 client that opens
-//! no window. A deadline is noticed late by at most the shortest of the three.
+//! instead of one a wait. A deadline is noticed late by at most the shortest of the three.
+//!
+//! Over HTTP/2 what moves on the socket says nothing: PING and SETTINGS are answered, and pings sent, for a
+//! client that takes nothing. There each stream has its own stall deadline (see [`super::streams`]), and the
+//! connection is idle while no stream begins, is open or ends. As a stream is seen to move only at a look, its
+//! deadline may be noticed late by twice as much.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::settings::Settings;
+use super::streams::{Stream, Streams};
 
 /// What happened on a connection, noted from several places at once. Times are milliseconds since
 /// it was accepted.
@@ -21,12 +27,17 @@ pub(super) struct Pulse {
     moved: AtomicU64,
     /// When the head began that is being read, plus one; 0 for none.
     head: AtomicU64,
-    /// Requests under way.
+    /// Requests under way over HTTP/1.
     open: AtomicU32,
     /// Those of them that wait for us, not for the client.
     waiting: AtomicU32,
-    /// Whether bytes that arrive are no longer a sign of a request's head.
+    /// Whether requests come as streams: bytes that arrive are then no sign of a request's head.
     multiplexed: AtomicBool,
+    streams: Streams,
+    /// Streams that were reset, and not yet told of.
+    reset: AtomicU64,
+    /// When the connection was told to end for a stream that cannot be reset, plus one.
+    leaves: AtomicU64,
 }
 
 /// The deadlines.
@@ -43,6 +54,8 @@ pub(super) enum Why {
     Header,
     Idle,
     Stalled,
+    /// A stream is stalled that cannot be reset, and others move: they may end first.
+    Leaves,
 }
 
 impl Pulse {
@@ -55,16 +68,26 @@ impl Pulse {
             open: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             multiplexed: AtomicBool::new(false),
+            streams: Streams::default(),
+            reset: AtomicU64::new(0),
+            leaves: AtomicU64::new(0),
         }
     }
 
     fn millis(&self, at: Instant) -> u64 {
-        u64::try_from(at.duration_since(self.born).as_millis()).unwrap_or(u64::MAX - 1)
+        in_millis(at.duration_since(self.born)).min(u64::MAX - 1)
     }
 
     /// Bytes reached the client, or were asked for on its behalf, at this time.
     pub(super) fn moved(&self, at: Instant) {
         self.moved.store(self.millis(at), Relaxed);
+    }
+
+    /// Bytes were written to the socket.
+    pub(super) fn wrote(&self) {
+        if !self.multiplexed.load(Relaxed) {
+            self.moved(Instant::now());
+        }
     }
 
     /// Bytes of the client arrived.
@@ -74,13 +97,27 @@ impl Pulse {
         }
     }
 
-    /// A request's head is complete at this time; until [`Pulse::ends`] it waits for us.
-    pub(super) fn begins(&self, at: Instant, multiplexed: bool) {
+    /// A request's head is complete at this time; over HTTP/1 it waits for us until [`Pulse::ends`].
+    pub(super) fn begins(&self, at: Instant, stream: Option<&Arc<Stream>>) {
         self.moved(at);
         self.head.store(0, Relaxed);
-        self.multiplexed.store(multiplexed, Relaxed);
-        self.open.fetch_add(1, Relaxed);
-        self.waiting.fetch_add(1, Relaxed);
+        if let Some(stream) = stream {
+            self.multiplexed.store(true, Relaxed);
+            self.streams.add(stream, self.millis(at));
+        } else {
+            self.open.fetch_add(1, Relaxed);
+            self.waiting.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether more than `count` streams are open.
+    pub(super) fn exceeds(&self, count: usize) -> bool {
+        self.streams.exceed(count)
+    }
+
+    /// Streams that were reset since this was last asked.
+    pub(super) fn take_reset(&self) -> u64 {
+        self.reset.swap(0, Relaxed)
     }
 
     /// An answer's wait passes from us to the client (`false`) or back.
@@ -103,6 +140,35 @@ impl Pulse {
 
     /// Whether a deadline has passed; else how long to wait before looking again.
     pub(super) fn check(&self, limits: Limits) -> Result<Duration, Why> {
+        match self.multiplexed.load(Relaxed) {
+            true => self.check_streams(limits),
+            false => self.check_request(limits),
+        }
+    }
+
+    fn check_streams(&self, limits: Limits) -> Result<Duration, Why> {
+        let now = self.millis(Instant::now());
+        let [stall, idle] = [limits.stall, limits.idle].map(in_millis);
+        let look = self.streams.look(now, stall);
+        self.reset.fetch_add(look.reset as u64, Relaxed);
+        if look.open > 0 || look.ended > 0 {
+            self.moved.store(now, Relaxed);
+        } else if now.saturating_sub(self.moved.load(Relaxed)) >= idle {
+            return Err(Why::Idle);
+        }
+        let leaves = self.leaves.load(Relaxed);
+        if look.stalled > look.reset && leaves == 0 && look.open > look.stalled {
+            self.leaves.store(now + 1, Relaxed);
+            return Err(Why::Leaves);
+        }
+        let is_late = leaves == 0 || now + 1 - leaves >= stall;
+        if look.stalled > look.reset && is_late {
+            return Err(Why::Stalled);
+        }
+        Ok(limits.shortest())
+    }
+
+    fn check_request(&self, limits: Limits) -> Result<Duration, Why> {
         let open = self.open.load(Relaxed);
         let head = self.head.load(Relaxed);
         let (since, limit, why) = if open > 0 && open <= self.waiting.load(Relaxed) {
@@ -120,6 +186,10 @@ impl Pulse {
             Some(left) => Ok(left.min(limits.shortest())),
         }
     }
+}
+
+fn in_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<&Settings> for Limits {
@@ -141,6 +211,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::metrics::gauge::Gauge;
     use tokio::time::advance;
 
     const LIMITS: Limits = Limits {
@@ -169,7 +240,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn keep_alive_may_idle_until_the_next_head_begins() {
         let pulse = Pulse::new();
-        pulse.begins(Instant::now(), false);
+        pulse.begins(Instant::now(), None);
         pulse.ends(true);
         assert_eq!(after(&pulse, 59).await, None);
         pulse.arrived();
@@ -181,21 +252,67 @@ mod tests {
         assert_eq!(after(&pulse, 5).await, Some(Why::Header));
 
         let pulse = Pulse::new();
-        pulse.begins(Instant::now(), true);
-        pulse.ends(true);
+        drop(stream(&pulse));
         pulse.arrived();
         assert_eq!(
             after(&pulse, 59).await,
             None,
             "HTTP/2 sends more than heads"
         );
-        assert_eq!(after(&pulse, 1).await, Some(Why::Idle));
+        pulse.wrote();
+        assert_eq!(
+            after(&pulse, 59).await,
+            None,
+            "since the stream was seen to end"
+        );
+        assert_eq!(
+            after(&pulse, 1).await,
+            Some(Why::Idle),
+            "PING is no request"
+        );
+    }
+
+    fn stream(pulse: &Pulse) -> Arc<Stream> {
+        let stream = Stream::begin(&Gauge::default());
+        pulse.begins(Instant::now(), Some(&stream));
+        stream
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_cannot_be_reset_ends_its_connection() {
+        let pulse = Pulse::new();
+        let (slow, stalled) = (stream(&pulse), stream(&pulse));
+        assert_eq!(
+            after(&pulse, 1000).await,
+            None,
+            "we are slow, not the client"
+        );
+        stalled.waits_for_us(false);
+        assert_eq!(after(&pulse, 29).await, None);
+        assert_eq!(
+            after(&pulse, 1).await,
+            Some(Why::Leaves),
+            "another may end first"
+        );
+        assert_eq!(after(&pulse, 29).await, None);
+        assert_eq!(after(&pulse, 1).await, Some(Why::Stalled));
+        drop(slow);
+
+        let pulse = Pulse::new();
+        stream(&pulse).waits_for_us(false);
+        let stalled = stream(&pulse);
+        stalled.waits_for_us(false);
+        assert_eq!(
+            after(&pulse, 30).await,
+            Some(Why::Stalled),
+            "nothing else moves"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_the_clients_own_delay_counts_as_a_stall() {
         let pulse = Pulse::new();
-        pulse.begins(Instant::now(), false);
+        pulse.begins(Instant::now(), None);
         assert_eq!(
             after(&pulse, 1000).await,
             None,

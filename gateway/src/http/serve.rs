@@ -7,7 +7,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -18,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::{self, Ending, Handler};
 use super::metrics::Metrics;
 use super::settings::Settings;
+use super::streams::StreamTasks;
 use crate::socket::Listener;
 
 /// Between two attempts to accept while the system has no more of something (EMFILE, ENOBUFS).
@@ -28,7 +28,7 @@ pub(super) struct Server<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: Arc<Settings>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) protocol: Builder<TokioExecutor>,
+    pub(super) protocol: Builder<StreamTasks>,
     places: Arc<Semaphore>,
 }
 

@@ -12,6 +12,9 @@ use crate::plan::{KeyError, Network, ObjectKey, Token};
 pub struct Settings {
     /// Connections open at once; beyond that the next ones wait in the kernel's queue.
     pub connections: usize,
+    /// HTTP/2 streams open at once, of all connections. Beyond half of them a connection that has several
+    /// is refused more.
+    pub streams: usize,
     /// How long a request's head may take to arrive; also how long a new connection may stay
     /// silent.
     pub header_timeout: Duration,
@@ -38,6 +41,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             connections: 8192,
+            streams: 16_384,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(30),

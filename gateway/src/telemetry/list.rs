@@ -145,6 +145,10 @@ pub const ALL: &[Listed] = &[
     gauge(names::HTTP_CONNECTIONS, &[]),
     counter(names::HTTP_CONNECTIONS_ACCEPTED, &[]),
     counter(names::HTTP_CONNECTIONS_EXPIRED, &[]),
+    gauge(names::HTTP_STREAMS, &[]),
+    counter(names::HTTP_STREAMS_RESET, &[]),
+    counter(names::HTTP_STREAMS_REFUSED, &[]),
+    gauge(names::MEMORY_PINNED, &[]),
 ];
 
 #[cfg(test)]

@@ -464,3 +464,23 @@ pub const HTTP_CONNECTIONS_EXPIRED: Metric = Metric {
     name: "http_connections_expired",
     help: "Connections ended because the client was silent, slow with its head, or stalled",
 };
+/// Open HTTP/2 streams.
+pub const HTTP_STREAMS: Metric = Metric {
+    name: "http_streams",
+    help: "Open HTTP/2 streams, until the last byte of their answer is taken",
+};
+/// Streams reset by a deadline.
+pub const HTTP_STREAMS_RESET: Metric = Metric {
+    name: "http_streams_reset",
+    help: "HTTP/2 streams reset because their client took nothing of the answer",
+};
+/// Streams refused.
+pub const HTTP_STREAMS_REFUSED: Metric = Metric {
+    name: "http_streams_refused",
+    help: "HTTP/2 streams answered 503 because their connection had its share while streams were scarce",
+};
+/// Memory that answers keep alive.
+pub const MEMORY_PINNED: Metric = Metric {
+    name: "memory_pinned_bytes",
+    help: "Bytes of memory that answers on their way to clients keep alive, whole buffers and copies",
+};

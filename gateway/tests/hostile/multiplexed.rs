@@ -1,8 +1,9 @@
 //! HTTP/2 connections of an attacker.
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use http::Request;
+use http::{Request, Response};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -12,7 +13,15 @@ use crate::target::{LONG, Target};
 /// An HTTP/2 connection whose task answers PING and SETTINGS, as an attacker's does.
 pub(crate) struct Multiplexed {
     pub(crate) send: SendRequest<Bytes>,
-    pub(crate) task: JoinHandle<Result<(), h2::Error>>,
+    /// Answers that are not taken, and not given up: dropped, their streams would be reset.
+    pub(crate) answers: Vec<Response<RecvStream>>,
+    task: JoinHandle<Result<(), h2::Error>>,
+}
+
+impl Drop for Multiplexed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Multiplexed {
@@ -27,7 +36,11 @@ impl Multiplexed {
         let (send, connection): (_, Connection<TcpStream, Bytes>) =
             builder.handshake(stream).await.expect("a preface");
         let task = tokio::spawn(connection);
-        Self { send, task }
+        Self {
+            send,
+            answers: Vec::new(),
+            task,
+        }
     }
 
     /// Asks for `path`; `None` where the connection or the stream is refused.

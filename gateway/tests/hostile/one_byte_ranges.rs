@@ -1,8 +1,8 @@
-//! Ranges of one byte over connections whose window is closed: each answer keeps a chunk alive, and is
-//! never taken.
+//! Ranges of one byte over connections whose window is closed: each answer would keep another chunk alive,
+//! and is never taken.
 
 use crate::multiplexed::Multiplexed;
-use crate::target::{DEADLINE, FILLERS, Target};
+use crate::target::{DEADLINE, Target};
 
 const CONNECTIONS: usize = 72;
 const STREAMS: usize = 128;
@@ -10,31 +10,54 @@ const STREAMS: usize = 128;
 #[tokio::test(flavor = "multi_thread")]
 async fn ranges_of_one_byte_that_no_one_takes() {
     let target = Target::start().await;
-    let siege = target
-        .besiege("9,216 one-byte ranges", attack(&target))
-        .await;
-    for attacker in siege.bore() {
-        attacker.task.abort();
+    for number in 0..CONNECTIONS * STREAMS {
+        target.s3.bucket.copy("chunk", &format!("copy/{number}"));
     }
-    target.quiet(4 * DEADLINE).await;
+    let ranges = attack(&target, CONNECTIONS, 0, "bytes=77-77");
+    let held = target.besiege("9,216 one-byte ranges", ranges).await.bore();
+    let pinned = target.metric(&["tidegate_memory_pinned_bytes"]).await;
+    assert!(pinned < 16 << 20, "{pinned} bytes are kept alive");
+    // Answers to PING and SETTINGS are no progress.
+    let took = target.quiet(6 * DEADLINE).await;
+    println!("every connection was ended after {took:.1?}");
+    assert_eq!(target.metric(&["tidegate_memory_pinned_bytes"]).await, 0);
+    assert_eq!(target.metric(&["tidegate_http_streams "]).await, 0);
+    drop(held);
 }
 
-/// Streams of many connections, each for one byte of another chunk.
-async fn attack(target: &Target) -> Vec<Multiplexed> {
-    let mut connections = Vec::new();
-    for connection in 0..CONNECTIONS {
-        let mut attacker = Multiplexed::connect(target, 0).await;
+/// One byte of window lets hyper hand all of an answer to h2, and forget it.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_which_one_byte_is_taken() {
+    let target = Target::start().await;
+    for number in 0..CONNECTIONS * STREAMS {
+        target.s3.bucket.copy("chunk", &format!("copy/{number}"));
+    }
+    let answers = attack(&target, CONNECTIONS / 3, 1, "bytes=0-200000");
+    let held = target
+        .besiege("3,072 answers of one taken byte", answers)
+        .await
+        .bore();
+    let took = target.quiet(6 * DEADLINE).await;
+    println!("every connection was ended after {took:.1?}");
+    assert_eq!(target.metric(&["tidegate_memory_pinned_bytes"]).await, 0);
+    drop(held);
+}
+
+/// Streams of many connections, each for a range of another object.
+async fn attack(target: &Target, connections: usize, window: u32, range: &str) -> Vec<Multiplexed> {
+    let mut attackers = Vec::new();
+    for connection in 0..connections {
+        let mut attacker = Multiplexed::connect(target, window).await;
         let mut answers = Vec::new();
         for stream in 0..STREAMS {
-            let number = connection * STREAMS + stream;
-            let path = format!("/fill/{}", number % FILLERS);
-            answers.extend(attacker.ask(&path, &[("range", "bytes=77-77")]).await);
+            let path = format!("/copy/{}", connection * STREAMS + stream);
+            answers.extend(attacker.ask(&path, &[("range", range)]).await);
         }
-        // Heads are not held back by windows.
+        // Heads are not held back by windows. What is kept of them keeps the streams open.
         for answer in answers {
-            let _ = answer.await;
+            attacker.answers.extend(answer.await.ok());
         }
-        connections.push(attacker);
+        attackers.push(attacker);
     }
-    connections
+    attackers
 }

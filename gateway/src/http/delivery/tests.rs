@@ -1,6 +1,6 @@
 use super::*;
 use crate::http::body::Content;
-use crate::http::pace::Ceiling;
+use crate::http::pace::{Ceiling, SMALL_PIECE};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -15,6 +15,8 @@ pub(crate) struct Fake {
     /// Length of frames.
     pub(crate) frame: usize,
     pub(crate) cached: bool,
+    /// What each frame keeps alive; `None`: itself.
+    pub(crate) keeps: Option<usize>,
     /// What the reader yields after this many bytes, instead of the rest.
     pub(crate) fault: Option<(usize, Fault)>,
     pub(crate) reads: Arc<Mutex<Vec<ByteRange>>>,
@@ -35,6 +37,7 @@ impl Fake {
             bytes: bytes.into(),
             frame,
             cached: true,
+            keeps: None,
             fault: None,
             reads: Arc::default(),
         }
@@ -71,6 +74,14 @@ impl Readable for Fake {
 
     fn is_cached(&self, _: ByteRange) -> bool {
         self.cached
+    }
+
+    fn take_primed(_: &mut Self::Reader) -> Option<Bytes> {
+        None
+    }
+
+    fn keeps(&self, _: &Self::Reader, piece: &Bytes) -> usize {
+        self.keeps.unwrap_or(piece.len())
     }
 }
 
@@ -160,23 +171,73 @@ async fn several_ranges_have_headings_and_an_exact_length() {
     );
 }
 
+/// The body as a client takes it that lets go of each frame before it comes for the next.
+async fn taken(mut content: Content<Fake>) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+    while let Some(frame) = content.frame().await {
+        let frame = frame.expect("whole").into_data().expect("only data");
+        bytes.extend_from_slice(&frame);
+        lengths.push(frame.len());
+    }
+    (bytes, lengths)
+}
+
 #[tokio::test]
 async fn a_spent_allowance_means_copies() {
     for cached in [true, false] {
         let mut fake = Fake::new(100_000, 40_000);
         fake.cached = cached;
-        let (content, ceiling) = single(&fake, fake.all(), 10);
-        let frames = frames(content).await.expect("whole");
-        assert_eq!(frames.concat(), fake.bytes);
-        assert!(frames.iter().all(|frame| frame.len() <= PIECE));
-        assert_eq!(ceiling.used(), 0, "copies pin nothing");
+        let (content, ceiling) = single(&fake, fake.all(), 39_999);
+        let (bytes, lengths) = taken(content).await;
+        assert_eq!(bytes, fake.bytes);
+        // The last frame of 20,000 bytes finds room.
+        let copies = [PIECE, PIECE, 40_000 - 2 * PIECE];
+        assert_eq!(lengths, [&copies[..], &copies, &[20_000]].concat());
+        assert_eq!(ceiling.used(), 0);
         let reads = fake.reads.lock().expect("not poisoned").len();
         assert_eq!(
             reads,
-            if cached { 1 + 8 } else { 1 },
+            if cached { 1 + 6 } else { 1 },
             "held where reading again costs"
         );
     }
+}
+
+#[tokio::test]
+async fn an_overdrawn_allowance_means_small_copies_one_at_a_time() {
+    let mut fake = Fake::new(100_000, 40_000);
+    fake.cached = false;
+    let (mut content, ceiling) = single(&fake, fake.all(), 10);
+    ceiling.force(16);
+    let first = content.frame().await.expect("more").expect("whole");
+    assert_eq!(first.data_ref().map(Bytes::len), Some(SMALL_PIECE));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(Pin::new(&mut content).poll_frame(&mut cx).is_pending());
+    assert!(content.is_held_back(), "it waits for the client");
+    assert_eq!(ceiling.used(), 16 + SMALL_PIECE, "no frame is held");
+    drop(first);
+    let (bytes, lengths) = taken(content).await;
+    assert_eq!(bytes, fake.bytes[SMALL_PIECE..]);
+    assert!(lengths.iter().all(|length| *length <= SMALL_PIECE));
+    assert_eq!(ceiling.used(), 16);
+}
+
+#[tokio::test]
+async fn a_byte_is_copied_out_of_its_chunk() {
+    let mut fake = Fake::new(400_000, 256 << 10);
+    fake.keeps = Some(256 << 10);
+    let (content, ceiling) = single(&fake, ByteRange::new(7, 8), usize::MAX);
+    let frames = frames(content).await.expect("whole");
+    assert_eq!(
+        (frames.concat(), ceiling.used()),
+        (fake.bytes[7..8].to_vec(), 1)
+    );
+    drop(frames);
+    let (mut content, ceiling) = single(&fake, ByteRange::new(7, 20_007), usize::MAX);
+    let frame = content.frame().await.expect("more").expect("whole");
+    assert_eq!(ceiling.used(), 256 << 10, "all of what it keeps alive");
+    drop(frame);
+    assert_eq!(ceiling.used(), 0);
 }
 
 #[tokio::test(start_paused = true)]

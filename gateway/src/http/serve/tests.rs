@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -335,6 +335,7 @@ async fn ends_a_client_that_takes_nothing_and_frees_what_it_held() {
 async fn an_http2_client_that_opens_no_window_stalls_too() {
     let settings = Settings {
         stall_timeout: SHORT,
+        idle_timeout: SHORT,
         ..Settings::default()
     };
     let server = Running::start(1 << 20, settings).await;
@@ -353,7 +354,9 @@ async fn an_http2_client_that_opens_no_window_stalls_too() {
     // Nothing is read of it, so that its window stays shut.
     let ended = timeout(LONG, connection).await.expect("expired");
     drop(ended);
-    assert_eq!(server.shelf.metrics.expired.get(), 1);
+    let metrics = &server.shelf.metrics;
+    assert_eq!((metrics.streams_reset.get(), metrics.expired.get()), (1, 1));
+    assert_eq!((metrics.streams.get(), server.shelf.ceiling.used()), (0, 0));
     assert!(answer.into_body().collect().await.is_err());
     server.end().await;
 }

@@ -71,6 +71,15 @@ impl FakeOrigin {
         self.put_with(key, now.bytes.expect("not a delete marker"), headers)
     }
 
+    /// Writes the object `from` under the key `to` as well. Both share their bytes in memory.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn copy(&self, from: &str, to: &str) {
+        let from = self.current(&valid(from)).expect("an object to copy");
+        self.store(to, Version::clone(&from.version), from.bytes);
+    }
+
     /// Removes an object. With versions, a delete marker takes its place.
     pub fn delete(&self, key: &str) {
         let key = valid(key);

@@ -1,0 +1,106 @@
+//! Clients that send a byte now and then, so that their connections never end.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
+use tokio::time::{interval, sleep};
+
+use crate::target::{DEADLINE, Target};
+use crate::wire::{DATA, END_HEADERS, HEADERS, PREFACE, connect, frame, get, send};
+
+const CONNECTIONS: usize = 60;
+
+/// How long each goes on.
+const DRIP: Duration = Duration::from_secs(8);
+
+/// Between two drops of a connection.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A name, how a connection begins, and what drips.
+type Row<'a> = (&'static str, &'a [u8], fn(u32) -> Vec<u8>);
+
+/// Sends `begin`, then `drop` again and again, on many connections, until the program has closed them all;
+/// returns how long that took.
+async fn drip(target: &Target, begin: &[u8], drop: impl Fn(u32) -> Vec<u8>) -> Option<Duration> {
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = connect(target).await;
+        send(&mut stream, begin).await.expect("it has just begun");
+        streams.push(stream);
+    }
+    let (begun, mut ticks) = (Instant::now(), interval(PAUSE));
+    for round in 0.. {
+        ticks.tick().await;
+        let mut open = Vec::new();
+        for mut stream in streams {
+            if send(&mut stream, &drop(round)).await.is_ok() {
+                open.push(stream);
+            }
+        }
+        streams = open;
+        if streams.is_empty() {
+            return Some(begun.elapsed());
+        }
+        if begun.elapsed() > DRIP {
+            return None;
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_and_bodies_that_drip() {
+    let target = Target::start().await;
+    let head = b"GET /small HTTP/1.1\r\nHost: h\r\n".to_vec();
+    let body = b"GET /small HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n".to_vec();
+    let chunked = b"GET /small HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let streams = [PREFACE, &frame(HEADERS, 0, 1, &get("/small"))].concat();
+    let open = [PREFACE, &frame(HEADERS, END_HEADERS, 1, &get("/small"))].concat();
+    let rows: [Row<'_>; 5] = [
+        ("heads that drip", &head, |_| b"X: y\r\n".to_vec()),
+        ("bodies that drip", &body, |_| b"x".to_vec()),
+        ("chunks that drip", &chunked, |_| b"1\r\nx\r\n".to_vec()),
+        ("HTTP/2 heads that drip", &streams, |_| {
+            frame(crate::wire::CONTINUATION, 0, 1, b"\0\x01x\x01y")
+        }),
+        ("HTTP/2 bodies that drip", &open, |_| {
+            frame(DATA, 0, 1, b"x")
+        }),
+    ];
+    let attack = join_all(rows.map(async |(name, begin, drop)| {
+        let ended = drip(&target, begin, drop).await;
+        (name, ended)
+    }));
+    for (name, ended) in target
+        .besiege("heads and bodies that drip", attack)
+        .await
+        .bore()
+    {
+        println!("{name}: every connection was ended after {ended:.1?}");
+        assert!(ended.is_some(), "{name}: still open after {DRIP:?}");
+    }
+}
+
+/// PING and SETTINGS keep no connection open that asks for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_are_no_requests() {
+    let target = Target::start().await;
+    let begin = [PREFACE, &frame(HEADERS, END_HEADERS | 1, 1, &get("/small"))].concat();
+    let ping = drip(&target, &begin, |round| {
+        let mut both = frame(6, 0, 0, &u64::from(round).to_be_bytes());
+        both.extend(frame(4, 0, 0, &[]));
+        both
+    });
+    let ended = target.besiege("PING and SETTINGS", ping).await.bore();
+    println!("PING and SETTINGS: every connection was ended after {ended:.1?}");
+    assert!(ended.is_some(), "still open after {DRIP:?}");
+    // Written to and closed by the program, not by us.
+    sleep(DEADLINE).await;
+    assert!(
+        target
+            .metric(&["tidegate_http_connections_expired_total"])
+            .await
+            >= CONNECTIONS as u64
+    );
+}
