@@ -41,6 +41,7 @@ mod fetch;
 mod fill;
 mod flight;
 mod hedge;
+mod holds;
 mod identities;
 pub mod keys;
 mod metrics;

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +15,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::budget::Budget;
 use super::fill::Fill;
+use super::holds::{Hold, Holds};
 use super::identities::Identities;
 use super::metrics::Metrics;
 use super::names::Table;
@@ -52,6 +56,8 @@ pub(super) struct Core {
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
     pub(super) identities: Identities,
+    /// What of the bucket is being changed.
+    pub(super) holds: Holds,
     /// What is being written, if anything can be.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
     runtime: Option<Handle>,
@@ -82,6 +88,7 @@ impl Core {
             times: Arc::default(),
             siblings: Siblings::default(),
             watchers: Watchers::default(),
+            holds: Holds::default(),
             drafts: OnceLock::new(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fills: Mutex::default(),
@@ -91,10 +98,24 @@ impl Core {
         }
     }
 
-    /// Keeps a draft of an object from being published, if there is one.
-    pub(super) async fn still(&self, id: &ObjectId) -> Option<Still> {
-        let drafts = self.drafts.get()?.upgrade()?;
-        drafts.still(id).await
+    /// Keeps an object from being changed by others of this process, and a draft of it from being
+    /// published, if there is one. Waits for what is being published, for [`HOLD_TIMEOUT`] at most.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] where that takes longer.
+    pub(super) async fn hold(&self, id: &ObjectId) -> Result<(Option<Still>, Hold), Error> {
+        let held = async {
+            let drafts = self.drafts.get().and_then(Weak::upgrade);
+            let still = match drafts {
+                Some(drafts) => drafts.still(id).await,
+                None => None,
+            };
+            (still, self.hold_key(id).await)
+        };
+        let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;
+        held.map_err(|_| Error::Overloaded {
+            retry_after: Some(HOLD_TIMEOUT),
+        })
     }
 
     /// Runs what asks an origin or a disk, and counts among what closing waits for.
@@ -115,7 +136,7 @@ impl Core {
         let (tell, told) = oneshot::channel();
         self.spawn(async move {
             tokio::select! {
-                result = work => drop(tell.send(result)),
+                result = caught(work) => drop(tell.send(result)),
                 () = stop.cancelled() => {}
             }
         });
@@ -179,6 +200,22 @@ impl Core {
             .expect("no code panics while it holds this lock")
     }
 }
+
+/// Carries something out; a panic in it is an error that passes, so that whoever waits is told, and what it
+/// had begun is cleared up.
+pub(super) async fn caught<T>(
+    work: impl Future<Output = Result<T, WriteError>>,
+) -> Result<T, WriteError> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| {
+        tracing::error!("a panic while an object was written; it is tried again");
+        Err(WriteError::Bug)
+    })
+}
+
+/// How long a change over HTTP waits for what is being published of its object: less than others wait for the
+/// memory that it holds.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many chunks are looked at before others have their turn.
 const TURN: u32 = 4096;

@@ -15,9 +15,9 @@ use super::Error;
 use super::budget::Charge;
 use super::fill::{Fill, Terms};
 use super::flight::{Flight, Part};
+use super::resolve;
 use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
 use crate::plan::{ByteRange, RangeSpec};
-use crate::store::{Entry, Record};
 
 /// A fetch that nobody wants any more is finished all the same when no more than this is missing:
 /// giving up costs the connection, and these bytes are most likely on their way already.
@@ -301,22 +301,10 @@ impl Fetch {
             error => Error::from(error),
         };
         if error == Error::Changed {
-            self.doubt();
+            let fill = &self.fill;
+            resolve::doubt(&fill.core, &fill.id, |record| record.id == fill.vid);
         }
         error
-    }
-
-    fn doubt(&self) {
-        let (meta, id) = (&self.fill.core.meta, &self.fill.id);
-        if let Some(Entry::Present(record)) = meta.peek(id)
-            && record.id == self.fill.vid
-        {
-            let doubted = Record {
-                must_confirm: true,
-                ..Record::clone(&record)
-            };
-            meta.put(id, Entry::Present(Arc::new(doubted)));
-        }
     }
 
     /// Clears up: failures are told, and the flights leave the fill once no lease holds them. Until

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::core::Core;
+use super::holds::Hold;
 use super::{Scope, resolve};
 use crate::origin::Origin;
 use crate::plan::{ObjectId, OriginId};
@@ -48,6 +49,23 @@ impl Core {
             .collect()
     }
 
+    /// Keeps a key of a bucket from being changed by others of this process, under whatever identity.
+    pub(super) async fn hold_key(&self, id: &ObjectId) -> Hold {
+        self.holds.take(&self.of_bucket(id)).await
+    }
+
+    /// The same of two keys.
+    pub(super) async fn hold_keys(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
+        let (one, other) = (self.of_bucket(one), self.of_bucket(other));
+        self.holds.take_both(&one, &other).await
+    }
+
+    /// The object under the first identity of its bucket.
+    fn of_bucket(&self, id: &ObjectId) -> ObjectId {
+        let first = self.everywhere(id).into_iter().min();
+        first.unwrap_or_else(|| id.clone())
+    }
+
     /// Nothing that was begun before brings an old version of the object back, under no identity.
     pub(super) fn forget(&self, id: &ObjectId) {
         for id in &self.everywhere(id) {
@@ -69,10 +87,7 @@ impl Core {
     }
 
     fn forget_one(&self, id: &ObjectId) {
-        resolve::supersede(self, |other| other == id);
-        self.meta.remove(id);
+        resolve::remember(self, id, None);
         self.names.purge_key(id.origin, id.key.as_str());
-        // Once more, for those that looked at the old entry in between.
-        resolve::supersede(self, |other| other == id);
     }
 }

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::{Engine, Error, Object, Open, Source};
+use super::{Engine, Error, Object, Open, Source, resolve};
 use crate::origin::list::PAGE;
 use crate::origin::{After, List, Listed, Listing, OriginError};
 use crate::plan::folder::{self, Child};
 use crate::plan::{ETag, ObjectKey, Timestamp, Version};
-use crate::store::{Entry as Known, Record};
+use crate::store::Entry as Known;
 
 mod own;
 mod table;
@@ -318,18 +318,9 @@ impl Engine {
         let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
             return;
         };
-        let id = source.object(&key);
-        if let Some(Known::Present(record)) = self.core.meta.peek(&id)
-            && !record.must_confirm
-            && record.confirmed < asked
-            && !record.version.etag.weak_eq(etag)
-        {
-            let doubted = Record {
-                must_confirm: true,
-                ..Record::clone(&record)
-            };
-            self.core.meta.put(&id, Known::Present(Arc::new(doubted)));
-        }
+        resolve::doubt(&self.core, &source.object(&key), |record| {
+            record.confirmed < asked && !record.version.etag.weak_eq(etag)
+        });
     }
 
     fn asked(&self, source: &Source) -> Asked {

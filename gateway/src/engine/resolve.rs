@@ -164,6 +164,32 @@ pub(super) fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
     core.resolves().retain(|id, _| !matches(id));
 }
 
+/// Remembers what a write has made of a key, in place of every resolve and doubt begun so far.
+pub(super) fn remember(core: &Core, id: &ObjectId, entry: Option<Entry>) {
+    let mut resolves = core.resolves();
+    resolves.remove(id);
+    match entry {
+        Some(entry) => core.meta.put(id, entry),
+        None => core.meta.remove(id),
+    }
+}
+
+/// Has the version that is remembered be confirmed before it is served, if `is_doubted` says so of it. What is
+/// written meanwhile is remembered after this, and not replaced by what it replaced.
+pub(super) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record) -> bool) {
+    let _alone = core.resolves();
+    if let Some(Entry::Present(record)) = core.meta.peek(id)
+        && !record.must_confirm
+        && is_doubted(&record)
+    {
+        let doubted = Record {
+            must_confirm: true,
+            ..Record::clone(&record)
+        };
+        core.meta.put(id, Entry::Present(Arc::new(doubted)));
+    }
+}
+
 /// A resolve's place in the table; given up when it ends or is dropped.
 struct Place {
     core: Arc<Core>,

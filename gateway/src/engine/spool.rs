@@ -193,8 +193,8 @@ impl Spool {
                 }
             }
         }
-        // One that began anew in another file goes before the first.
-        journals.sort_by_key(|read| std::cmp::Reverse(read.turn()));
+        // One that began anew in another file goes before the first, if it is whole.
+        journals.sort_by_key(|read| std::cmp::Reverse((read.is_whole(), read.turn())));
         let mut seen = HashSet::new();
         let (journals, others): (Vec<_>, Vec<_>) =
             journals.into_iter().partition(|read| seen.insert(read.id));
@@ -251,6 +251,15 @@ impl Read {
             _ => 0,
         }
     }
+
+    /// Whether all of it is there. Versions of before wrote its head together with the rest.
+    fn is_whole(&self) -> bool {
+        let is_promised = matches!(
+            self.records.first(),
+            Some(Record::Anew { promised: true, .. })
+        );
+        self.turn() == 0 || !is_promised || self.records.contains(&Record::Synced)
+    }
 }
 
 #[cfg(test)]
@@ -290,7 +299,7 @@ mod tests {
         let names = fs::read_dir(directory.path()).expect("a folder").count();
         assert_eq!(names, 4, "the lock, and three for journals to come");
 
-        // It began anew in another file, and could not blank the first.
+        // It began anew in another file, and could not blank the first. What is not whole there is nothing.
         let begin = |key| Box::new(Begin::of(key));
         let (first, second) = (Record::Begin(begin("first")), begin("second"));
         let second = Record::Anew {
@@ -298,9 +307,25 @@ mod tests {
             promised: true,
             turn: 1,
         };
-        for (name, record) in [("7", &first), ("8", &second), ("9", &first)] {
-            let bytes = journal::begun(4, record);
-            write(&format!("000000000000000{name}.journal"), &bytes);
+        let torn = journal::begun(4, &second);
+        let whole = [&torn[..], &journal::framed(4, &Record::Synced)].concat();
+        for (bytes, left) in [(torn, "7"), (whole, "8")] {
+            write("0000000000000008.journal", &bytes);
+            for name in ["7", "9"] {
+                let bytes = journal::begun(4, &first);
+                write(&format!("000000000000000{name}.journal"), &bytes);
+            }
+            assert_eq!(recovered(directory.path()), 1);
+            let is_left = |name: &str| {
+                let kept = fs::read(
+                    directory
+                        .path()
+                        .join(format!("000000000000000{name}.journal")),
+                );
+                !is_zero(&kept.expect("there")[..journal::BLANK.len()])
+            };
+            assert!(is_left(left) || left == "7" && is_left("9"));
+            assert_eq!(is_left("8"), left == "8");
         }
         assert_eq!(recovered(directory.path()), 1);
         assert_eq!(left_in(directory.path()).expect("read"), 1);

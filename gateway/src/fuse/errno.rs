@@ -48,6 +48,7 @@ pub(super) fn written(error: &WriteError, key: &str) -> Errno {
         WriteError::Unsupported => Errno::EOPNOTSUPP,
         WriteError::Gone(_)
         | WriteError::Spool(_)
+        | WriteError::Bug
         | WriteError::Lost
         | WriteError::Digest
         | WriteError::Interrupted

@@ -135,7 +135,9 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
         | WriteError::Gone(_)
         | WriteError::Unsupported
         | WriteError::Origin(_) => (StatusCode::BAD_GATEWAY, "bad gateway"),
-        WriteError::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
+        WriteError::Spool(_) | WriteError::Bug => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+        }
     }
 }
 

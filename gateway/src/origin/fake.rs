@@ -35,7 +35,7 @@ struct Bucket {
     counts: Counts,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct State {
     objects: BTreeMap<ObjectKey, Vec<Stored>>,
     /// Whether replaced versions stay reachable by their id.
@@ -153,6 +153,7 @@ impl FakeOrigin {
             match fault {
                 Fault::Latency(time) => tokio::time::sleep(*time).await,
                 Fault::Refuse(error) => return Err(error.clone()),
+                Fault::Panic => panic!("told to"),
                 _ => {}
             }
         }
@@ -162,6 +163,19 @@ impl FakeOrigin {
 
 /// Reading.
 impl FakeOrigin {
+    /// Another bucket that is as this one is now, and healthy.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        let mut state = self.state().clone();
+        state.standing.clear();
+        state.queued.clear();
+        let bucket = Bucket {
+            state: Mutex::new(state),
+            counts: Counts::default(),
+        };
+        Self(Arc::new(bucket), self.1)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().expect("no holder panics")
     }

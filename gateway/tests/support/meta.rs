@@ -9,7 +9,16 @@ use tidegate::store::{Entry, MetaError, MetaStore};
 
 /// Entries and purges in memory. Survives a restart of the engine by being handed on.
 #[derive(Debug, Default)]
-pub(crate) struct MapMeta(Mutex<Inner>);
+pub(crate) struct MapMeta(Mutex<Inner>, Mutex<Option<Hook>>);
+
+/// Something that happens in the midst of another thing, once.
+pub(crate) struct Hook(pub(crate) Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
@@ -38,6 +47,11 @@ impl MapMeta {
             .retain(|_, entry| matches!(entry, Entry::Present(_)));
     }
 
+    /// Happens as soon as somebody has looked at an entry.
+    pub(crate) fn after_peek(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hook(Box::new(hook)));
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,12 +59,16 @@ impl MapMeta {
 
 impl MetaStore for MapMeta {
     fn peek(&self, id: &ObjectId) -> Option<Entry> {
-        let inner = self.lock();
-        inner
-            .entries
-            .get(id)
-            .filter(|_| inner.warm.contains(id))
-            .cloned()
+        let found = {
+            let inner = self.lock();
+            let found = inner.entries.get(id);
+            found.filter(|_| inner.warm.contains(id)).cloned()
+        };
+        let hook = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Hook(hook)) = hook {
+            hook();
+        }
+        found
     }
 
     fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -41,11 +42,47 @@ struct Mood {
     waiting: u64,
 }
 
-#[derive(Debug, Default)]
+/// A call that changes the disk, or reads from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Call {
+    /// What it does.
+    pub(crate) what: &'static str,
+    /// The name of the file or folder that it does that to.
+    pub(crate) name: String,
+    /// Where in the file, and to how many bytes.
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// They are zeros.
+    pub(crate) zeros: bool,
+    /// They go past the file cache.
+    pub(crate) direct: bool,
+}
+
+/// How a call fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It fails.
+    Fails(Errno),
+    /// It returns well, and what it wrote is lost on its way from the file cache to the disk.
+    IsLost,
+}
+
+/// When a watch is told of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Before,
+    After,
+}
+
+/// Is told of every call, and says how it fails, if it does.
+pub(crate) type Watch = Box<dyn FnMut(Moment, &Call, &Volatile) -> Option<Fate> + Send>;
+
+#[derive(Default)]
 struct Shared {
     disk: Mutex<Volatile>,
     mood: Mutex<Mood>,
     changed: Condvar,
+    watch: Mutex<Option<Watch>>,
 }
 
 impl Shared {
@@ -64,6 +101,47 @@ impl Shared {
         let waited = self.changed.wait_while(mood, |mood| mood.hangs);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         self.disk()
+    }
+
+    /// Carries a call out, unless the watch fails it. What fails to be made durable is lost.
+    fn carry_out<T>(
+        &self,
+        call: Call,
+        node: u64,
+        work: impl FnOnce(&mut Volatile) -> T,
+    ) -> Result<T, Errno> {
+        let mut disk = match call.what {
+            "read" => self.pass(),
+            _ => self.pass_to_change()?,
+        };
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told =
+            |moment, disk: &Volatile| watch.as_mut().and_then(|it| it(moment, &call, disk));
+        let fate = told(Moment::Before, &disk);
+        if let Some(Fate::Fails(errno)) = fate {
+            if call.what == "fsync" {
+                disk.lose(node);
+            }
+            return Err(errno);
+        }
+        if call.what == "fsync" && disk.has_lost(node) {
+            return Err(Errno::EIO);
+        }
+        let done = work(&mut disk);
+        if fate == Some(Fate::IsLost) {
+            disk.lose_last(node);
+        }
+        told(Moment::After, &disk);
+        Ok(done)
+    }
+
+    fn call(&self, what: &'static str, node: u64) -> Call {
+        let name = self.disk().name_of(node).to_string_lossy().into_owned();
+        Call {
+            what,
+            name,
+            ..Call::default()
+        }
     }
 
     /// The same for a call that changes something.
@@ -85,7 +163,20 @@ pub(crate) struct SickFs {
 impl SickFs {
     /// Mounts an empty disk with these folders on it, which are durable.
     pub(crate) fn mount(folders: &[&str]) -> Self {
-        let shared = Arc::new(Shared::default());
+        let sick = Self::over(Volatile::default());
+        for name in folders {
+            std::fs::create_dir(sick.path(name)).expect("made");
+        }
+        sick.shared.disk().sync_all();
+        sick
+    }
+
+    /// Mounts this disk.
+    pub(crate) fn over(disk: Volatile) -> Self {
+        let shared = Arc::new(Shared {
+            disk: Mutex::new(disk),
+            ..Shared::default()
+        });
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::default();
         config.mount_options = vec![
@@ -96,12 +187,21 @@ impl SickFs {
         let files = Files(Arc::clone(&shared));
         let session = Session::new(files, folder.path(), &config).expect("root, and a /dev/fuse");
         std::thread::spawn(move || session.run());
-        let sick = Self { shared, folder };
-        for name in folders {
-            std::fs::create_dir(sick.path(name)).expect("made");
-        }
-        sick.shared.disk().sync_all();
-        sick
+        Self { shared, folder }
+    }
+
+    /// The disk as it is now, with what was not synced.
+    pub(crate) fn disk(&self) -> Volatile {
+        self.shared.disk().clone()
+    }
+
+    /// From now on every call is told to this.
+    pub(crate) fn watch(&self, watch: Watch) {
+        *self
+            .shared
+            .watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(watch);
     }
 
     /// A path on it.
@@ -196,24 +296,80 @@ fn entry(reply: ReplyEntry, attr: Option<FileAttr>) {
     }
 }
 
+/// `O_DIRECT` (fcntl.h).
+const DIRECT: i32 = 0o40_000;
+
 impl Files {
     fn change(&self, node: u64, change: Change) -> Result<(), Errno> {
-        let mut disk = self.0.pass_to_change()?;
-        let node = disk.nodes.get_mut(&node).ok_or(Errno::ENOENT)?;
-        node.change(change);
-        Ok(())
+        let direct = matches!(change, Change::Direct(..));
+        let (what, at, len, zeros) = match &change {
+            Change::Write(at, bytes) | Change::Direct(at, bytes) => {
+                let zeros = bytes.iter().all(|byte| *byte == 0);
+                ("write", *at, bytes.len() as u64, zeros)
+            }
+            Change::Resize(len) => ("ftruncate", *len, 0, false),
+            Change::Grow(len) => ("fallocate", *len, 0, false),
+            Change::Zero(at, len) => ("fallocate", *at, *len, true),
+        };
+        let call = Call {
+            at,
+            len,
+            zeros,
+            direct,
+            ..self.0.call(what, node)
+        };
+        // A disk that is full has taken some of it.
+        let some = match &change {
+            Change::Write(at, bytes) | Change::Direct(at, bytes) => {
+                Change::Write(*at, bytes.slice(..bytes.len() / 2))
+            }
+            _ => Change::Grow(0),
+        };
+        let changed = self.0.carry_out(call, node, |disk| {
+            let node = disk.nodes.get_mut(&node)?;
+            node.change(change);
+            Some(())
+        });
+        if changed == Err(Errno::ENOSPC)
+            && let Some(node) = self.0.disk().nodes.get_mut(&node)
+        {
+            node.change(some);
+        }
+        changed?.ok_or(Errno::ENOENT)
     }
 
-    fn sync(&self, node: u64) -> Result<(), Errno> {
-        self.0.pass_to_change()?.sync(node);
-        Ok(())
+    fn sync(&self, node: u64, what: &'static str) -> Result<(), Errno> {
+        let call = self.0.call(what, node);
+        self.0.carry_out(call, node, |disk| disk.sync(node))
     }
 
     fn unlink(&self, folder: u64, name: &OsStr) -> Result<(), Errno> {
-        match self.0.pass_to_change()?.unlink(folder, name) {
+        let call = named("unlink", name);
+        match self
+            .0
+            .carry_out(call, 0, |disk| disk.unlink(folder, name))?
+        {
             true => Ok(()),
             false => Err(Errno::ENOENT),
         }
+    }
+
+    fn create(&self, folder: u64, name: &OsStr) -> Result<FileAttr, Errno> {
+        let call = named("create", name);
+        self.0.carry_out(call, 0, |disk| {
+            let made = disk.find(folder, name);
+            let made = made.unwrap_or_else(|| disk.make(folder, name, false));
+            attr(disk, made).expect("just made")
+        })
+    }
+}
+
+fn named(what: &'static str, name: &OsStr) -> Call {
+    let name = name.to_string_lossy().into_owned();
+    Call {
+        what,
+        name,
+        ..Call::default()
     }
 }
 
@@ -320,11 +476,8 @@ impl Filesystem for Files {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.0.pass_to_change() {
-            Ok(mut disk) => {
-                let made = disk.find(parent.0, name);
-                let made = made.unwrap_or_else(|| disk.make(parent.0, name, false));
-                let attr = attr(&disk, made).expect("just made");
+        match Files::create(self, parent.0, name) {
+            Ok(attr) => {
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
                 reply.created(&TTL, &attr, Generation(0), FileHandle(0), flags);
             }
@@ -343,10 +496,19 @@ impl Filesystem for Files {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let disk = self.0.pass();
-        match disk.nodes.get(&ino.0) {
-            Some(node) => reply.data(&node.now.read(offset, u64::from(size))),
-            None => reply.error(Errno::EIO),
+        let call = Call {
+            at: offset,
+            len: u64::from(size),
+            ..self.0.call("read", ino.0)
+        };
+        let read = self.0.carry_out(call, ino.0, |disk| {
+            let node = disk.nodes.get(&ino.0)?;
+            Some(node.now.read(offset, u64::from(size)))
+        });
+        match read {
+            Ok(Some(bytes)) => reply.data(&bytes),
+            Ok(None) => reply.error(Errno::EIO),
+            Err(errno) => reply.error(errno),
         }
     }
 
@@ -358,27 +520,33 @@ impl Filesystem for Files {
         offset: u64,
         data: &[u8],
         _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.change(ino.0, Change::Write(offset, data.to_vec())) {
+        let bytes = Bytes::copy_from_slice(data);
+        let change = match flags.0 & DIRECT {
+            0 => Change::Write(offset, bytes),
+            _ => Change::Direct(offset, bytes),
+        };
+        match self.change(ino.0, change) {
             Ok(()) => reply.written(u32::try_from(data.len()).expect("small")),
             Err(errno) => reply.error(errno),
         }
     }
 
+    /// A close asks nothing of a disk, and this says so once and for all. Else a process that ends with a file
+    /// of its own mount open would wait for itself.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        drop(self.0.pass());
-        reply.ok();
+        reply.error(Errno::ENOSYS);
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        empty(reply, self.sync(ino.0));
+        empty(reply, self.sync(ino.0, "fsync"));
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _data: bool, reply: ReplyEmpty) {
-        empty(reply, self.sync(ino.0));
+        empty(reply, self.sync(ino.0, "fsyncdir"));
     }
 
     fn readdir(

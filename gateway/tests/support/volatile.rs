@@ -8,6 +8,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::draw::Draw;
 
@@ -21,7 +24,7 @@ pub(crate) const ROOT: u64 = 1;
 /// The bytes of a file; pages that were never written are zeros.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Image {
-    pages: BTreeMap<u64, Vec<u8>>,
+    pages: BTreeMap<u64, Arc<Vec<u8>>>,
     pub(crate) len: u64,
 }
 
@@ -50,8 +53,8 @@ impl Image {
             let (page, from) = (at / PAGE, (at % PAGE) as usize);
             let (now, later) = rest.split_at(rest.len().min(PAGE as usize - from));
             let page = self.pages.entry(page);
-            let page = page.or_insert_with(|| vec![0; PAGE as usize]);
-            page[from..from + now.len()].copy_from_slice(now);
+            let page = page.or_insert_with(|| Arc::new(vec![0; PAGE as usize]));
+            Arc::make_mut(page)[from..from + now.len()].copy_from_slice(now);
             at += now.len() as u64;
             rest = later;
         }
@@ -77,7 +80,7 @@ impl Image {
                 let from = at.max(page * PAGE).min((page + 1) * PAGE) - page * PAGE;
                 let to = end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 if from < to {
-                    bytes[from as usize..to as usize].fill(0);
+                    Arc::make_mut(bytes)[from as usize..to as usize].fill(0);
                 }
             }
         }
@@ -90,7 +93,7 @@ impl Image {
 
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Write(at, bytes) => self.write(*at, bytes),
+            Change::Write(at, bytes) | Change::Direct(at, bytes) => self.write(*at, bytes),
             Change::Resize(len) => self.resize(*len),
             Change::Grow(len) => self.len = self.len.max(*len),
             Change::Zero(at, len) => self.zero(*at, *len),
@@ -120,7 +123,9 @@ impl Image {
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// These bytes there.
-    Write(u64, Vec<u8>),
+    Write(u64, Bytes),
+    /// The same, past the file cache.
+    Direct(u64, Bytes),
     /// This length.
     Resize(u64),
     /// This length at least.
@@ -130,12 +135,14 @@ pub(crate) enum Change {
 }
 
 /// A file or folder.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Node {
     pub(crate) is_folder: bool,
     pub(crate) now: Image,
     durable: Image,
     pending: Vec<Change>,
+    /// Something of it could not be written, and its next sync says so.
+    failing: bool,
 }
 
 impl Node {
@@ -150,6 +157,31 @@ impl Node {
         }
     }
 
+    /// Loses the last change, and will say so.
+    fn lose_last(&mut self) {
+        self.pending.pop();
+        self.look();
+        self.failing = true;
+    }
+
+    /// Loses what the file cache has of it, as a system does that could not write it: the rest is read from
+    /// now on. The file is as long as it was, and what was cut off or punched is not there again.
+    fn lose(&mut self) {
+        for change in &mut self.pending {
+            if let Change::Write(at, bytes) = change {
+                *change = Change::Grow(*at + bytes.len() as u64);
+            }
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.now = self.durable.clone();
+        for change in &self.pending {
+            self.now.apply(change);
+        }
+    }
+
     fn cut(&mut self, draw: &mut Draw) {
         // A disk may have written all that it was given, or nothing.
         let habit = draw.below(4);
@@ -157,7 +189,7 @@ impl Node {
             match (habit, &change) {
                 (0, _) => {}
                 (1, _) => self.durable.apply(&change),
-                (_, Change::Write(at, bytes)) => match draw.below(5) {
+                (_, Change::Write(at, bytes) | Change::Direct(at, bytes)) => match draw.below(5) {
                     0 => {}
                     1 => self.durable.apply(&Change::Grow(at + bytes.len() as u64)),
                     2 => self.durable.apply(&change),
@@ -175,7 +207,7 @@ impl Node {
 type Name = (u64, OsString);
 
 /// A change of names; one that moves is both.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Renaming {
     gone: Option<Name>,
     made: Option<(Name, u64)>,
@@ -198,7 +230,7 @@ impl Renaming {
 }
 
 /// The disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Volatile {
     pub(crate) nodes: HashMap<u64, Node>,
     names: BTreeMap<Name, u64>,
@@ -235,6 +267,32 @@ impl Volatile {
         names
             .map(|((_, name), node)| (name.clone(), *node))
             .collect()
+    }
+
+    /// The name of a node; of one that has none any more, nothing.
+    pub(crate) fn name_of(&self, node: u64) -> &OsStr {
+        let named = self.names.iter().find(|(_, named)| **named == node);
+        named.map_or(OsStr::new(""), |((_, name), _)| name)
+    }
+
+    /// The last change of a file is lost on its way to the disk: the next sync fails.
+    pub(crate) fn lose_last(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.lose_last();
+        }
+    }
+
+    /// Whether something of a file was lost on its way, which is told once.
+    pub(crate) fn has_lost(&mut self, node: u64) -> bool {
+        let node = self.nodes.get_mut(&node);
+        node.is_some_and(|node| std::mem::take(&mut node.failing))
+    }
+
+    /// A file loses what was not synced of it.
+    pub(crate) fn lose(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.lose();
+        }
     }
 
     /// How many names a node has.
@@ -346,7 +404,7 @@ mod tests {
         let found = disk.find(ROOT, name);
         let node = found.unwrap_or_else(|| disk.make(ROOT, name, false));
         let file = disk.nodes.get_mut(&node).expect("there");
-        file.change(Change::Write(at, bytes.to_vec()));
+        file.change(Change::Write(at, Bytes::copy_from_slice(bytes)));
         node
     }
 

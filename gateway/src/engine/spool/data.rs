@@ -19,18 +19,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use bytes::{Buf as _, Bytes};
-use rustix::fs::{FallocateFlags, fallocate};
 use tokio::runtime::Handle;
 
 use super::behind::Behind;
 use super::blocks::{Blocks, Charged, Memory};
+use super::journal;
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
 use crate::origin::Sums;
 use crate::plan::{ByteRange, Extents};
 use crate::store::direct::{self, PAGE};
 
+mod cached;
 mod read;
+
+use cached::Cached;
 
 /// What is read at a time: with several parts on their way, memory holds so much of each twice.
 pub(in crate::engine) const FRAME: u64 = BLOCK;
@@ -52,6 +55,8 @@ pub(super) struct Data {
     behind: Behind,
     blocks: Blocks,
     memory: Memory,
+    /// What the file cache has, and the disk may not.
+    cached: Mutex<Cached>,
 }
 
 /// Where it is written to past the cache, and what is not in the file yet.
@@ -77,6 +82,17 @@ enum Way {
     ThroughCache,
 }
 
+/// Where bytes were made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Synced {
+    /// In the journal, which is durable with them.
+    InJournal,
+    /// In the file, or there were none.
+    InPlace,
+    /// In the file; what a journal has of them counts no more.
+    Moved,
+}
+
 /// Bytes that are in a journal, and not in the file.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -86,15 +102,18 @@ pub(super) struct Kept {
     pub(super) file: File,
     /// Where in it they begin.
     pub(super) place: u64,
+    /// Whose it is.
+    pub(super) id: u64,
 }
 
 impl Kept {
     fn read(&self, range: ByteRange) -> io::Result<Bytes> {
-        let length = usize::try_from(range.len()).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        let place = self.place + (range.start - self.range.start);
-        self.file.read_exact_at(&mut bytes, place)?;
-        Ok(bytes.into())
+        let bytes = journal::read_raw(&self.file, self.id, self.place)?;
+        let within = range.within(self.range.start);
+        match within.end <= bytes.len() {
+            true => Ok(Bytes::from(bytes).slice(within)),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 }
 
@@ -109,6 +128,7 @@ impl Data {
             behind: Behind::default(),
             blocks: Blocks::default(),
             memory,
+            cached: Mutex::default(),
         }
     }
 
@@ -316,9 +336,9 @@ impl Data {
 
     fn write_cached(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.settle()?;
-        let end = offset + bytes.len() as u64;
-        self.blocks.forget(ByteRange::new(offset, end));
-        self.file()?.write_all_at(bytes, offset)
+        let range = ByteRange::new(offset, offset + bytes.len() as u64);
+        self.blocks.forget(range);
+        self.write_to_cache(range, bytes)
     }
 
     /// Writes a block as it is, without copying it.
@@ -364,8 +384,13 @@ impl Data {
         // Before: what fails half way is neither.
         self.blocks
             .forget(ByteRange::new(offset, offset + bytes.len() as u64));
+        let range = ByteRange::new(offset, offset + bytes.len() as u64);
+        self.cached().stale.remove(range);
         match self.direct().and_then(|it| it.write_all_at(bytes, offset)) {
-            Ok(()) => Ok(Way::PastCache),
+            Ok(()) => {
+                self.forget_cached(range);
+                Ok(Way::PastCache)
+            }
             Err(error) if direct::is_unsupported(&error) => Ok(Way::ThroughCache),
             Err(error) => Err(error),
         }
@@ -374,11 +399,15 @@ impl Data {
     /// How a block is written that waits to be.
     fn to_disk(&self) -> impl Fn(ByteRange, &Bytes) -> io::Result<()> {
         |range, block| {
+            self.cached().stale.remove(range);
             match self.direct()?.write_all_at(block, range.start) {
-                Ok(()) => self.blocks.written(range.start),
+                Ok(()) => {
+                    self.forget_cached(range);
+                    self.blocks.written(range.start);
+                }
                 // Its place does not suit the file system, which took the first.
                 Err(error) if direct::is_unsupported(&error) => {
-                    self.file()?.write_all_at(block, range.start)?;
+                    self.write_to_cache(range, block)?;
                     self.blocks.forget(range);
                 }
                 Err(error) => return Err(error),
@@ -427,36 +456,36 @@ impl Data {
         self.blocks.let_go(range);
     }
 
-    /// Makes what was written durable. Where there is no file, `keep` takes it into a journal, which is
-    /// synced after this. Says whether what such a journal had counts no more.
+    /// Makes what was written durable. Where there is no file, `keep` does, in a journal.
     pub(super) fn sync(
         &self,
         keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Synced> {
         let mut end = self.end();
         if end.is_lost {
             return Err(lost());
         }
         // Once: of an object that is saved again and again a journal would have each.
         if !self.has_file() && !end.moved {
-            if !end.tail.is_empty() {
-                end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
-                end.tail = Tail::default();
+            if end.tail.is_empty() {
+                return Ok(Synced::InPlace);
             }
-            return Ok(false);
+            // Until then they are in memory: a disk may take them and lose them.
+            end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
+            end.tail = Tail::default();
+            return Ok(Synced::InJournal);
         }
-        let file = self.file()?;
         self.settle()?;
         self.put_away(&mut end)?;
         // Of many that are closed and wait to be committed none holds a buffer.
         end.tail = Tail::default();
         let moved = end.moved;
         drop(end);
-        if let Err(error) = file.sync_data() {
-            self.end().is_lost = true;
-            return Err(error);
+        self.sync_file()?;
+        match moved {
+            true => Ok(Synced::Moved),
+            false => Ok(Synced::InPlace),
         }
-        Ok(moved)
     }
 
     /// Forgets everything but some bytes of a file that is found again: what was written there and does
@@ -465,35 +494,6 @@ impl Data {
         self.cut(size)?;
         let gaps = kept.gaps(ByteRange::new(0, size));
         gaps.into_iter().try_for_each(|gap| self.punch(gap))
-    }
-
-    /// Lets go of data; it reads as zero from now on.
-    pub(super) fn punch(&self, range: ByteRange) -> io::Result<()> {
-        self.touch(range)?;
-        self.blocks.forget(range);
-        if range.is_empty() {
-            return Ok(());
-        }
-        let Some(file) = self.file.get() else {
-            return Ok(());
-        };
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let end = range.end.min(file.metadata()?.len()).max(range.start);
-        match fallocate(file, flags, range.start, end - range.start) {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Forgets data from `size` on.
-    pub(super) fn cut(&self, size: u64) -> io::Result<()> {
-        let beyond = ByteRange::new(size, u64::MAX);
-        self.touch(beyond)?;
-        self.blocks.forget(beyond);
-        match self.file.get() {
-            Some(file) if file.metadata()?.len() > size => file.set_len(size),
-            _ => Ok(()),
-        }
     }
 
     /// A range goes: what of it is in memory only needs no disk for that.

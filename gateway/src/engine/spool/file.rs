@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 
 use super::DATA;
 use super::blocks::Memory;
-use super::data::{Data, FRAME, Kept};
+use super::data::{Data, FRAME, Kept, Synced};
 use super::journal::{Begin, Record};
 use super::log::Log;
 use super::replay::Replayed;
@@ -75,6 +75,7 @@ impl SpoolFile {
                 range,
                 file: file.try_clone()?,
                 place,
+                id,
             }),
             _ => None,
         };
@@ -156,8 +157,20 @@ impl SpoolFile {
         self.data.let_go(range);
     }
 
-    /// The checksums of data.
+    /// Returns once data reads as what was written there, for good.
+    pub(in crate::engine) fn look(&self, range: ByteRange) -> io::Result<()> {
+        self.data.look(range)
+    }
+
+    /// Whether that takes a disk. Does not block.
+    pub(in crate::engine) fn may_differ(&self) -> bool {
+        self.data.has_file()
+    }
+
+    /// The checksums of data, which is what was written: else a disk that could not write it would have
+    /// something else published under a checksum that is right for that.
     pub(in crate::engine) fn sums(&self, range: ByteRange) -> io::Result<Sums> {
+        self.look(range)?;
         let (mut sums, mut at) = (Sums::default(), range.start);
         while at < range.end {
             let (next, length) = self.data.sums(ByteRange::new(at, range.end))?;
@@ -199,8 +212,9 @@ impl SpoolFile {
     /// Appends records, and makes the journal durable.
     pub(in crate::engine) fn note_durably(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
+        self.make_name_durable(&mut journal)?;
         journal.log.note(records)?;
-        self.make_durable(&mut journal)
+        journal.log.sync()
     }
 
     /// Makes the data durable, and then the journal with `records` and the word that it is.
@@ -211,20 +225,32 @@ impl SpoolFile {
             return Ok(());
         }
         log.note(records)?;
-        let moved = self.data.sync(|range, bytes| {
+        let synced = self.data.sync(|range, bytes| {
             let place = log.keep(range.start, bytes)?;
+            log.note(&[Record::Synced])?;
+            log.sync()?;
             let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
-            Ok(Kept { range, file, place })
+            let id = log.id();
+            Ok(Kept {
+                range,
+                file,
+                place,
+                id,
+            })
         })?;
-        let mut last = Vec::from_iter(moved.then_some(Record::Moved));
-        last.push(Record::Synced);
-        log.note(&last)?;
-        self.grown.store(log.grown(), Ordering::Relaxed);
-        self.make_durable(&mut journal)
+        if synced != Synced::InJournal {
+            self.make_name_durable(&mut journal)?;
+            let moved = (synced == Synced::Moved).then_some(Record::Moved);
+            let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
+            journal.log.note(&last)?;
+            journal.log.sync()?;
+        }
+        self.grown.store(journal.log.grown(), Ordering::Relaxed);
+        Ok(())
     }
 
-    fn make_durable(&self, journal: &mut Journal) -> io::Result<()> {
-        journal.log.sync()?;
+    /// Makes the name of the data durable, before the journal says that bytes are there.
+    fn make_name_durable(&self, journal: &mut Journal) -> io::Result<()> {
         if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
             self.slots.sync_names()?;
             journal.is_named = true;

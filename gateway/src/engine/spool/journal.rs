@@ -10,6 +10,10 @@
 //! the object instead. The record after it, [`Record::Bytes`], says which: so a small object that must
 //! be durable has one file.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -78,7 +82,8 @@ pub(in crate::engine) enum Record {
     /// It began.
     Begin(Box<Begin>),
     /// It begins anew: nothing before this counts. `promised`: as something that was synced. `turn`: the
-    /// how manieth file this is the first record of, if it is; the last counts.
+    /// how manieth file this is the first record of, if it is; the last counts that is whole. One that was
+    /// promised is whole with a [`Record::Synced`].
     Anew {
         begin: Box<Begin>,
         promised: bool,
@@ -165,6 +170,15 @@ pub(super) fn begun(id: u64, record: &Record) -> Vec<u8> {
     [head(id), framed(id, record)].concat()
 }
 
+/// Writes a whole journal into a blank file, durably: its frames before the head that makes them count.
+pub(super) fn write_whole(file: &File, id: u64, frames: &[u8]) -> io::Result<()> {
+    let head = head(id);
+    file.write_all_at(frames, head.len() as u64)?;
+    file.sync_data()?;
+    file.write_all_at(&head, 0)?;
+    file.sync_data()
+}
+
 /// A record as it stands in the journal of a draft.
 pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
     let body = serde_json::to_vec(record).expect("records are plain data");
@@ -174,6 +188,30 @@ pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
 /// Bytes of the object as they stand in the journal, where they begin [`HEAD`] later.
 pub(super) fn raw(id: u64, bytes: &[u8]) -> Vec<u8> {
     frame(id, bytes, RAW)
+}
+
+/// Reads such bytes back, which begin at `place` in the file. A disk that could not write them may give
+/// others.
+pub(super) fn read_raw(file: &File, id: u64, place: u64) -> io::Result<Vec<u8>> {
+    let mut head = [0; HEAD];
+    file.read_exact_at(&mut head, place.saturating_sub(HEAD as u64))?;
+    let (length, sum) = parted(head);
+    let length = usize::try_from(length & !RAW).ok();
+    let length = length
+        .filter(|it| *it <= LONGEST)
+        .ok_or(io::ErrorKind::InvalidData)?;
+    let mut body = vec![0; length];
+    file.read_exact_at(&mut body, place)?;
+    match hash(id, &body, RAW) == sum {
+        true => Ok(body),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Length and mark, and the hash, of a frame's head.
+fn parted(head: [u8; HEAD]) -> (u32, u64) {
+    let [a, b, c, d, hash @ ..] = head;
+    (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(hash))
 }
 
 fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
@@ -208,12 +246,16 @@ pub(super) enum Found {
 /// Reads what a file for journals has in it.
 pub(super) fn read(bytes: &[u8]) -> Found {
     let head = &bytes[..bytes.len().min(MAGIC.len())];
-    // One that is too short was being made.
-    if BLANK.starts_with(head) {
-        return Found::Blank;
-    }
-    let Some((id, mut rest)) = identity(bytes) else {
+    if !head
+        .iter()
+        .zip(MAGIC)
+        .all(|(byte, ours)| [0, *ours].contains(byte))
+    {
         return Found::OtherFormat;
+    }
+    // A head of which a part is missing was being written, or taken away.
+    let Some((id, mut rest)) = identity(bytes) else {
+        return Found::Blank;
     };
     let mut records = Vec::new();
     while let Some((record, length)) = next(id, rest) {
@@ -237,13 +279,12 @@ fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 /// The first frame: its record, if it is not one of bytes, and its length.
 fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
-    let (head, body) = bytes.split_at_checked(HEAD)?;
-    let length_and_mark = u32::from_le_bytes(head[..4].try_into().ok()?);
+    let (head, body) = bytes.split_first_chunk::<HEAD>()?;
+    let (length_and_mark, hash) = parted(*head);
     let is_raw = length_and_mark & RAW != 0;
     let length = usize::try_from(length_and_mark & !RAW).ok();
     let length = length.filter(|it| *it <= LONGEST)?;
     let body = body.get(..length)?;
-    let hash = u64::from_le_bytes(head[4..].try_into().ok()?);
     (self::hash(id, body, length_and_mark & RAW) == hash).then_some(())?;
     let record = match is_raw {
         true => None,
@@ -397,5 +438,36 @@ mod tests {
         );
         assert_eq!(read(b"and what is none at all"), Found::OtherFormat);
         assert_eq!([read(b""), read(&[0; 100])], [Found::Blank, Found::Blank]);
+    }
+
+    /// A head that was being written, or blanked, byte by byte.
+    #[test]
+    fn a_torn_head_makes_no_journal() {
+        let whole = begun(7, &Record::Synced);
+        for at in 1..BLANK.len() {
+            let (mut written, mut blanked) = (whole.clone(), whole.clone());
+            written[at..BLANK.len()].fill(0);
+            blanked[..at].fill(0);
+            let found = [read(&written), read(&blanked), read(&whole[..at])];
+            assert_eq!(found, [Found::Blank, Found::Blank, Found::Blank], "{at}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_the_disk_does_not_have_are_not_read() {
+        let mut file = tempfile::tempfile().expect("a file");
+        let place = (BLANK.len() + HEAD) as u64;
+        let whole = [head(7), raw(7, b"bytes"), framed(7, &Record::Synced)].concat();
+        file.write_all_at(&whole, 0).expect("written");
+        assert_eq!(read_raw(&file, 7, place).expect("read"), b"bytes");
+        assert!(read_raw(&file, 8, place).is_err());
+        for at in BLANK.len()..BLANK.len() + HEAD + 5 {
+            let mut lost = whole.clone();
+            lost[at] ^= 1;
+            file.write_all_at(&lost, 0).expect("written");
+            assert!(read_raw(&file, 7, place).is_err(), "{at}");
+        }
+        file = tempfile::tempfile().expect("a file");
+        assert!(read_raw(&file, 7, place).is_err());
     }
 }

@@ -55,6 +55,10 @@ impl Log {
         Ok(self)
     }
 
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
     }
@@ -146,7 +150,9 @@ impl Log {
         }
         self.pending = pending;
         self.cut(length);
-        self.begin_elsewhere(&[anew(self.turn + 1)])
+        let mut records = vec![anew(self.turn + 1)];
+        records.extend(promised.then_some(Record::Synced));
+        self.begin_elsewhere(&records)
     }
 
     /// Writes it anew into another file, durably: what stands in it now is how it begins, and what these
@@ -172,25 +178,25 @@ impl Log {
     }
 
     fn begin_elsewhere(&mut self, records: &[Record]) -> io::Result<Option<Slot>> {
-        let mut bytes = journal::head(self.id);
+        let mut frames = Vec::new();
         for record in records {
             let frame = journal::framed(self.id, record);
             if frame.len() > journal::LONGEST {
                 return Err(io::Error::other("a record is too long"));
             }
-            bytes.extend(frame);
+            frames.extend(frame);
         }
         let mut slot = self.slots.take()?;
         slot.used();
-        let written = slot.file().write_all_at(&bytes, 0);
-        if let Err(error) = written.and_then(|()| slot.file().sync_data()) {
+        if let Err(error) = journal::write_whole(slot.file(), self.id, &frames) {
             // It would be found, and count.
             self.is_lost |= slot.retire().is_err();
             return Err(error);
         }
         let before = self.slot.replace(slot);
         self.turn += 1;
-        (self.length, self.first) = (bytes.len() as u64, bytes.len() as u64);
+        self.length = (journal::BLANK.len() + frames.len()) as u64;
+        self.first = self.length;
         self.pending.clear();
         self.is_lost = false;
         Ok(before.map(|mut before| {

@@ -9,7 +9,7 @@ use super::queue::remove;
 use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
-use crate::engine::{Error, Source};
+use crate::engine::{Error, Source, resolve};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload};
 use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version};
@@ -27,8 +27,10 @@ impl Writers {
     pub async fn remove(&self, source: &Arc<Source>, key: &ObjectKey) -> Result<(), WriteError> {
         let id = source.object(key);
         let still = self.0.still(&id).await;
+        let hold = self.0.core.hold_key(&id).await;
         let (inner, source) = (self.0.clone(), source.clone());
         let work = async move {
+            let _hold = hold;
             deleted(&inner, &source, &id).await?;
             if let Some(still) = still {
                 still.give_up().await;
@@ -46,6 +48,7 @@ impl Writers {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let id = source.object(key);
+        let _hold = self.0.core.hold_key(&id).await;
         let put = origin.put(key, Headers::new(), empty, Guard::None);
         let made = self.0.core.change_key(&id, put).await;
         supersede(&self.0, &id, None).await;
@@ -74,6 +77,7 @@ impl Writers {
         let (old, new) = (source.object(from), source.object(to));
         let (open, over) = self.0.published_and_still(&old, &new).await?;
         let open = open.as_ref().map(|still| &still.writing);
+        let _held = self.0.core.hold_keys(&old, &new).await;
         let version = source.origin.head(from).await.map_err(Error::from)?;
         if let Some(writing) = open {
             let state = writing.state();
@@ -94,13 +98,15 @@ impl Writers {
         core.times.write_out().await;
         self.0.appeared(source, &new, &copied).await;
         let moved = version.etag.clone();
-        // What was written meanwhile was not copied, and stays.
-        let now = source.origin.head(from).await;
-        if now.is_ok_and(|now| now.etag != moved) {
-            supersede(&self.0, &old, None).await;
-            return Err(WriteError::Changed);
+        match source.origin.head(from).await {
+            Ok(now) if now.etag == moved => deleted(&self.0, source, &old).await?,
+            Err(OriginError::NotFound) => gone(&self.0, &old).await,
+            // What another process wrote meanwhile was not copied, and stays; so does what may be that.
+            now => {
+                supersede(&self.0, &old, None).await;
+                return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
+            }
         }
-        deleted(&self.0, source, &old).await?;
         if let Some(writing) = open {
             self.0.move_writing(writing, &old, &new, copied, version);
         }
@@ -190,20 +196,24 @@ impl Inner {
 async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), WriteError> {
     let delete = source.origin.writing().delete(&id.key);
     let deleted = inner.core.change_key(id, delete).await;
-    if deleted.is_ok() {
-        inner.core.forget_times(id);
-        inner.core.times.write_out().await;
-    }
-    supersede(inner, id, None).await;
-    match deleted {
-        Ok(()) => {
-            inner.core.name_removed(id);
-            let since = inner.core.now();
-            inner.core.meta.put(id, Entry::Missing { since });
+    match &deleted {
+        Ok(()) => gone(inner, id).await,
+        Err(_) => {
+            supersede(inner, id, None).await;
+            inner.core.names.purge_key(id.origin, id.key.as_str());
         }
-        Err(_) => inner.core.names.purge_key(id.origin, id.key.as_str()),
     }
     Ok(deleted?)
+}
+
+/// There is no such object any more, and everybody here knows it.
+async fn gone(inner: &Inner, id: &ObjectId) {
+    inner.core.forget_times(id);
+    inner.core.times.write_out().await;
+    supersede(inner, id, None).await;
+    inner.core.name_removed(id);
+    let since = inner.core.now();
+    resolve::remember(&inner.core, id, Some(Entry::Missing { since }));
 }
 
 /// Copies a version on the server; by parts where one request does not take it.

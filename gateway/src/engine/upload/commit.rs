@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::WriteError;
 use super::tried::Tried;
 use super::writing::{Pinned, Writing};
+use crate::engine::core::caught;
 use crate::engine::names::Facts;
 use crate::engine::{Error, resolve};
 use crate::origin::Guard;
@@ -63,12 +64,29 @@ impl Writing {
             }
             state.closing = true;
         }
+        let result = caught(self.try_to_publish()).await;
+        self.inner.metrics.committed(match &result {
+            Ok(()) => "committed",
+            Err(WriteError::Changed) => "changed",
+            Err(error) if error.is_passing() => "failed",
+            Err(_) => "refused",
+        });
+        {
+            let mut state = self.state();
+            state.closing = false;
+            state.trouble = result.as_ref().err().cloned();
+        }
+        result
+    }
+
+    async fn try_to_publish(self: &Arc<Self>) -> Result<(), WriteError> {
         self.wait_for_parts().await;
         {
             let mut state = self.state();
             state.failure = None;
             state.not_before = None;
         }
+        let _hold = self.inner.core.hold_key(&self.id()).await;
         let mut published = self.publish().await;
         for _ in 1..ATTEMPTS {
             let again = match published {
@@ -83,26 +101,14 @@ impl Writing {
                 Err(error) => Err(error),
             };
         }
-        let result = match published {
+        match published {
             Ok(published) => self.settle(published).await,
             // Nothing was: the store forgot each upload, and may keep the next.
             Err(WriteError::Lost) if !self.state().lost && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
             }
             Err(error) => Err(error),
-        };
-        self.inner.metrics.committed(match &result {
-            Ok(()) => "committed",
-            Err(WriteError::Changed) => "changed",
-            Err(error) if error.is_passing() => "failed",
-            Err(_) => "refused",
-        });
-        {
-            let mut state = self.state();
-            state.closing = false;
-            state.trouble = result.as_ref().err().cloned();
         }
-        result
     }
 
     /// Whether what was lost is here still, or something is to be sent in its place.
@@ -152,17 +158,19 @@ impl Writing {
         self: &Arc<Self>,
     ) -> Result<Option<Published>, WriteError> {
         let (parts, upload, guard, size) = {
-            let mut state = self.state();
+            let state = self.state();
             let upload = state.upload.clone();
-            let parts = state.completing.take();
+            // It stays until it is known what came of it.
+            let parts = state.completing.clone();
             (parts, upload, state.guard_now(), state.draft.size())
         };
         let (Some(parts), Some(upload)) = (parts, upload) else {
+            self.state().completing = None;
             return Ok(None);
         };
         let own = upload.key == self.state().id.key;
         let guard = if own { guard } else { Guard::None };
-        let completed = match self.complete(&upload, parts.clone(), guard, size).await {
+        let completed = match self.complete(&upload, parts, guard, size).await {
             Ok(published) if own => self.mend_headers(published).await,
             completed => completed,
         };
@@ -170,11 +178,12 @@ impl Writing {
             Ok(published) if own => Ok(Some(published)),
             Ok(published) => {
                 self.rebase(&upload, published.version).await?;
+                self.state().completing = None;
                 Ok(None)
             }
             Err(error) => {
-                if error.is_passing() {
-                    self.state().completing = Some(parts);
+                if !error.is_passing() {
+                    self.state().completing = None;
                 }
                 Err(error)
             }
@@ -252,7 +261,7 @@ impl super::writing::State {
 pub(super) async fn supersede(inner: &super::Inner, id: &ObjectId, known: Option<Arc<Version>>) {
     let core = &inner.core;
     resolve::supersede(core, |other| other == id);
-    match known {
+    let entry = match known {
         Some(version) => {
             let generation = core.meta.generation(id).await;
             let record = Known {
@@ -261,11 +270,10 @@ pub(super) async fn supersede(inner: &super::Inner, id: &ObjectId, known: Option
                 confirmed: core.now(),
                 must_confirm: false,
             };
-            core.meta.put(id, Entry::Present(Arc::new(record)));
+            Some(Entry::Present(Arc::new(record)))
         }
-        None => core.meta.remove(id),
-    }
-    // Once more, for those that looked at the old entry in between.
-    resolve::supersede(core, |other| other == id);
+        None => None,
+    };
+    resolve::remember(core, id, entry);
     core.forget_elsewhere(id);
 }

@@ -47,6 +47,9 @@ pub enum WriteError {
     /// The bytes stopped coming: the client left.
     #[error("the bytes stopped coming")]
     Interrupted,
+    /// This program has a bug: it panicked in the midst of it.
+    #[error("an internal fault")]
+    Bug,
     /// The process is ending.
     #[error("shutting down")]
     Closing,
@@ -81,7 +84,7 @@ impl WriteError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Full | Self::StorageFull | Self::Closing | Self::Spool(_) => true,
+            Self::Full | Self::StorageFull | Self::Closing | Self::Spool(_) | Self::Bug => true,
             Self::Origin(error) => error.excuses_stale() || *error == Error::Forbidden,
             _ => false,
         }

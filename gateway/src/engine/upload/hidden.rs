@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::WriteError;
 use super::writing::{Pinned, Writing};
+use crate::engine::core::caught;
 use crate::origin::{Guard, Upload};
 use crate::plan::{Extents, ObjectKey, Version};
 
@@ -66,12 +67,13 @@ impl Writing {
         self.state().closing = true;
         self.wait_for_parts().await;
         self.state().failure = None;
-        let published = self.make_readable().await;
+        let published = caught(self.make_readable()).await;
         self.state().closing = false;
         published
     }
 
     async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
+        let _hold = self.inner.core.hold_key(&self.id()).await;
         // A completion that nobody answered may have been one.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {

@@ -1,6 +1,7 @@
 //! Putting bytes into the spool, at their place, and cutting them off.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -89,7 +90,9 @@ impl Writing {
             // To its end, also if nobody waits for that any more.
             let written = spawn_blocking(move || {
                 let _held = (held, page);
-                let written = file.write(range.start, bytes);
+                // What is begun here ends here.
+                let written = catch_unwind(AssertUnwindSafe(|| file.write(range.start, bytes)));
+                let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug")));
                 writing.put_in_ended(range, growth, written)
             });
             written.await.map_err(|_| WriteError::Closing)??;

@@ -22,12 +22,11 @@ use self::filling::Filling;
 use super::WriteError;
 use super::still::Still;
 use crate::engine::budget::Charge;
-use crate::engine::core::Core;
+use crate::engine::core::{Core, caught};
+use crate::engine::holds::Hold;
 use crate::engine::{Engine, Scope, Source};
 use crate::origin::write::Headers;
-use crate::origin::{
-    CompletedPart, Guard, Origin, OriginError, PartSums, Payload, Upload, Written,
-};
+use crate::origin::{CompletedPart, Guard, Origin, OriginError, PartSums, Payload, Upload};
 use crate::plan::digest::Digests;
 use crate::plan::parts::MAX_PARTS;
 use crate::plan::{ETag, ObjectId, ObjectKey, PartSizes};
@@ -91,7 +90,8 @@ impl Engine {
     /// # Errors
     /// [`WriteError::Changed`] where what was wanted of the key does not hold,
     /// [`WriteError::Digest`], [`WriteError::TooLarge`], [`WriteError::Interrupted`],
-    /// [`WriteError::Closing`], or the origin's. Then the object is what it was before, but where the
+    /// [`WriteError::Closing`], the origin's, or [`Error::Overloaded`](crate::engine::Error::Overloaded)
+    /// where there is no memory, or what is being published of it takes long. Then the object is what it was before, but where the
     /// origin did not answer in the end: it may have been written.
     pub async fn receive(
         &self,
@@ -105,11 +105,12 @@ impl Engine {
             return Err(WriteError::TooLarge);
         }
         let (engine, origin) = (self.clone(), source.origin.clone());
-        let (tell, told) = oneshot::channel();
-        // To its end, or the engine's, also if nobody waits for the answer any more.
+        let (mut tell, told) = oneshot::channel();
+        // Once it is about to appear to its end, or the engine's, also if nobody waits for the answer any more.
         self.core.spawn(async move {
             let core = &engine.core;
-            let result = Receiving::run(core, &origin, &id, incoming, body).await;
+            let received = Receiving::run(core, &origin, &id, incoming, body, tell.closed());
+            let result = caught(received).await;
             if result.is_ok() {
                 core.forget_times(&id);
             }
@@ -123,16 +124,19 @@ impl Engine {
     /// Deletes an object, if what is wanted of it holds. One that is missing is no error.
     ///
     /// S3 stores do not check the version of what they delete, so it is asked for first: a version
-    /// written in between is deleted too.
+    /// that another process writes in between is deleted too.
     ///
     /// # Errors
-    /// [`WriteError::Changed`], and the origin's.
+    /// [`WriteError::Changed`], the origin's, and [`Error::Overloaded`](crate::engine::Error::Overloaded)
+    /// where what is being published of it takes long.
     pub async fn delete(
         &self,
         source: &Arc<Source>,
         key: &ObjectKey,
         wanted: &Wanted,
     ) -> Result<(), WriteError> {
+        let id = source.object(key);
+        let (still, hold) = self.core.hold(&id).await?;
         if *wanted != Wanted::Anything {
             let found = match source.origin.head(key).await {
                 Ok(version) => Some(version.etag),
@@ -148,10 +152,9 @@ impl Engine {
                 return Err(WriteError::Changed);
             }
         }
-        let id = source.object(key);
-        let still = self.core.still(&id).await;
         let (engine, origin) = (self.clone(), source.origin.clone());
         let work = async move {
+            let _hold = hold;
             let delete = origin.writing().delete(&id.key);
             let deleted = engine.core.change_key(&id, delete).await;
             // Let go of before mounts are told: their kernel may wait there for who waits for this.
@@ -177,7 +180,7 @@ impl Engine {
 }
 
 /// Memory for one client.
-struct Memory(#[expect(dead_code, reason = "held, not looked at")] [Charge; 2]);
+struct Memory([Charge; 2]);
 
 impl Memory {
     async fn take(core: &Core, length: Option<u64>) -> Result<Self, WriteError> {
@@ -186,6 +189,19 @@ impl Memory {
         let share = core.received.demand(bytes).await?;
         Ok(Self([share, core.budget.demand(bytes).await?]))
     }
+
+    /// Gives back all but so many bytes.
+    fn keep(&mut self, bytes: u64) {
+        for charge in &mut self.0 {
+            *charge = charge.split(bytes);
+        }
+    }
+}
+
+/// Others that an object is kept from while it appears, and what of it was closed before and is older.
+struct Alone {
+    still: Option<Still>,
+    _hold: Hold,
 }
 
 /// An object on its way in and up.
@@ -208,9 +224,10 @@ impl Receiving {
         id: &ObjectId,
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
+        left: impl Future<Output = ()> + Send,
     ) -> Result<ETag, WriteError> {
-        let published = async {
-            let _memory = Memory::take(core, incoming.length).await?;
+        let ready = async {
+            let mut memory = Memory::take(core, incoming.length).await?;
             let mut receiving = Self {
                 core: core.clone(),
                 origin: origin.clone(),
@@ -222,24 +239,36 @@ impl Receiving {
                 filling: Filling::default(),
                 size: 0,
             };
-            receiving.take_in(body).await
+            receiving.take_in(body).await?;
+            // It may have to wait, and others want to write.
+            memory.keep(receiving.filling.held());
+            let (still, _hold) = core.hold(id).await?;
+            Ok::<_, WriteError>((receiving, memory, Alone { still, _hold }))
         };
-        let (written, still) = tokio::select! {
+        let published = async {
+            let (mut receiving, _memory, alone) = tokio::select! {
+                biased;
+                ready = ready => ready?,
+                () = left => return Err(WriteError::Interrupted),
+            };
+            let written = receiving.publish().await?;
+            if let Some(still) = alone.still {
+                still.superseded().await;
+            }
+            Ok(written.etag)
+        };
+        tokio::select! {
             biased;
-            published = published => published?,
+            published = published => published,
             // It appears whole or not at all, whenever that is.
-            () = core.stop.cancelled() => return Err(WriteError::Closing),
-        };
-        if let Some(still) = still {
-            still.superseded().await;
+            () = core.stop.cancelled() => Err(WriteError::Closing),
         }
-        Ok(written.etag)
     }
 
     async fn take_in(
         &mut self,
         mut body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
-    ) -> Result<(Written, Option<Still>), WriteError> {
+    ) -> Result<(), WriteError> {
         let sizes = sizes(self.incoming.length);
         let most = self.incoming.length.unwrap_or(MAX_RECEIVED);
         let mut index = 0;
@@ -264,7 +293,7 @@ impl Receiving {
                 }
             }
         }
-        self.finish(index + 1).await
+        self.all_sent(index + 1).await
     }
 
     /// Sends the part that is filled; waits while too many are on their way.
@@ -305,8 +334,8 @@ impl Receiving {
         Ok(())
     }
 
-    /// Publishes the object; what is given along is older, and goes nowhere from then on.
-    async fn finish(&mut self, number: u32) -> Result<(Written, Option<Still>), WriteError> {
+    /// Sends the last part, once everything has arrived as it was announced.
+    async fn all_sent(&mut self, number: u32) -> Result<(), WriteError> {
         if self
             .incoming
             .length
@@ -323,9 +352,7 @@ impl Receiving {
         while !self.sent.is_empty() {
             self.landed().await?;
         }
-        // What was closed before this, and waits to be published, would replace it.
-        let still = self.core.still(&self.id).await;
-        Ok((self.publish().await?, still))
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::writing::{State, Writing};
 use super::{STREAMS, WriteError};
+use crate::engine::core::caught;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
@@ -46,7 +47,7 @@ impl Writing {
             let stop = self.inner.core.stop.clone();
             self.inner.core.spawn(async move {
                 let sent = tokio::select! {
-                    sent = writing.send(&job) => sent,
+                    sent = caught(writing.send(&job)) => sent,
                     () = stop.cancelled() => Err(WriteError::Closing),
                 };
                 writing.sent(&job, sent).await;

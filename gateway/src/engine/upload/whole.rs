@@ -36,6 +36,7 @@ impl Writing {
             self.give_up(upload);
         }
         let _memory = self.memory(size.max(1)).await?;
+        self.look(size).await?;
         let (mut pieces, mut at) = (Vec::new(), 0);
         while at < size {
             let end = size.min(at + FRAME);
@@ -85,6 +86,18 @@ impl Writing {
                 }
                 Err(error.into())
             }
+        }
+    }
+
+    /// Returns once what is in the spool reads as what was written there.
+    async fn look(&self, size: u64) -> Result<(), WriteError> {
+        let file = self.state().file.clone();
+        match file {
+            Some(file) if file.may_differ() => {
+                let looked = file.blocking(move |file| file.look(ByteRange::new(0, size)));
+                Ok(looked.await?)
+            }
+            _ => Ok(()),
         }
     }
 

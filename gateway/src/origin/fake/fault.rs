@@ -13,6 +13,8 @@ pub enum Fault {
     Latency(Duration),
     /// No answer but this: a refusal, a throttle with its `Retry-After`, an origin that is down.
     Refuse(OriginError),
+    /// The client of the store has a bug: it panics.
+    Panic,
     /// The body comes at so many bytes a second.
     Rate(u64),
     /// The body pauses once, after so many bytes.

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use bytes::Bytes;
 
+use super::super::log::lost;
 use super::super::tail::Tail;
 use super::{Data, FRAME};
 use crate::origin::Sums;
@@ -106,6 +107,10 @@ impl Data {
         let Some(file) = self.file.get() else {
             return Ok(bytes.into());
         };
+        if self.cached().lost.within(range).next().is_some() {
+            return Err(lost());
+        }
+        self.clear(range)?;
         let mut done = 0;
         while done < length {
             let at = range.start + done as u64;

@@ -29,9 +29,15 @@ fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<Kept> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&path)?;
-        file.write_all_at(bytes, 7)?;
-        let place = 7;
-        Ok(Kept { range, file, place })
+        let id = 7;
+        file.write_all_at(&journal::raw(id, bytes), 0)?;
+        let place = journal::HEAD as u64;
+        Ok(Kept {
+            range,
+            file,
+            place,
+            id,
+        })
     }
 }
 
@@ -184,7 +190,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     let some = ByteRange::new(8190, 9000);
     assert_eq!(data.at_hand(some).expect("there").len(), 6);
     let journal = journal(directory.path());
-    assert!(!data.sync(&journal).expect("durable"));
+    assert_eq!(data.sync(&journal).expect("durable"), Synced::InJournal);
     assert_eq!(data.at_hand(some), None, "it holds no memory");
     assert_eq!(
         data.first(some).expect("read")[..6],
@@ -197,7 +203,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     truth.put(4096 * 5, &pattern(2, 100));
     truth.put(8000, &pattern(3, 300));
     assert!(length(&data).is_some());
-    assert!(data.sync(no_journal).expect("durable"), "it was moved");
+    assert_eq!(data.sync(no_journal).expect("durable"), Synced::Moved);
     truth.holds();
 }
 

@@ -1,0 +1,107 @@
+//! Keys of which one writer of this process at a time changes what the bucket has.
+//!
+//! Who publishes, deletes or moves an object asks the bucket more than once, and what another writer was
+//! acknowledged in between would be lost. The gate of a draft (`upload/still`) is taken before this, never
+//! after; of two keys the smaller one first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use crate::plan::ObjectId;
+
+/// See the module's head.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Holds(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
+
+/// A key that nobody else changes; until it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(in crate::engine) struct Hold {
+    // Before its place in the table.
+    _alone: OwnedMutexGuard<()>,
+    _place: Place,
+}
+
+/// A place in the table, of the one that holds the key or waits for it.
+#[derive(Debug)]
+struct Place {
+    holds: Holds,
+    id: ObjectId,
+    key: Arc<AsyncMutex<()>>,
+}
+
+impl Holds {
+    fn table(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AsyncMutex<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits in turn for a key. Each of those before ends in bounded time.
+    pub(super) async fn take(&self, id: &ObjectId) -> Hold {
+        let key = self.table().entry(id.clone()).or_default().clone();
+        let place = Place {
+            holds: self.clone(),
+            id: id.clone(),
+            key,
+        };
+        Hold {
+            _alone: place.key.clone().lock_owned().await,
+            _place: place,
+        }
+    }
+
+    /// The same of two keys.
+    pub(super) async fn take_both(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
+        let (first, second) = if one < other {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        [self.take(first).await, self.take(second).await]
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.holds.table();
+        // Clones are made under the lock: the table's and this one are the last.
+        if Arc::strong_count(&self.key) == 2 {
+            table.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::plan::{ObjectKey, OriginId};
+
+    fn id(key: &str) -> ObjectId {
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a key"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_has_one_holder_and_leaves_no_trace() {
+        let holds = Holds::default();
+        let (a, b) = (id("a"), id("b"));
+        let held = holds.take(&a).await;
+        assert!(holds.take(&a).now_or_never().is_none(), "it gave up");
+        let mut waiting = Box::pin(holds.take_both(&b, &a));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let other = holds
+            .take(&b)
+            .now_or_never()
+            .expect("not before the smaller");
+        drop((held, other));
+        let both = waiting.await;
+        assert_eq!(holds.table().len(), 2);
+        drop(both);
+        assert!(holds.table().is_empty());
+    }
+}

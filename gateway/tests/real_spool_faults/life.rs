@@ -1,0 +1,339 @@
+//! Lives of an object that is written, and what is left of one is taken up.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate::engine::upload::{Commit, How, Settings};
+use tidegate::engine::{Writer, Writers};
+use tidegate::origin::FakeOrigin;
+use tidegate::plan::PartSizes;
+
+use super::engine::{Setup, World, sample, secs, valid};
+use super::spool::{FILES, patched, until};
+
+pub(crate) const KEY: &str = "folder/object";
+
+/// What lies there before.
+const BEFORE: &str = "before";
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Longer than anything takes that comes to an end.
+const LONG: Duration = secs(600);
+
+/// What a program that writes an object was told.
+#[derive(Clone, Default)]
+pub(crate) struct Told {
+    /// What it was promised last.
+    promised: Option<Bytes>,
+    /// What it asked for since.
+    asked: Vec<Bytes>,
+    /// Calls that failed.
+    failed: usize,
+}
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let asked = Vec::from_iter(self.asked.iter().map(Bytes::len));
+        let promised = self.promised.as_ref().map(Bytes::len);
+        write!(
+            f,
+            "{promised:?} promised, {asked:?} asked for, {} failed",
+            self.failed
+        )
+    }
+}
+
+impl Told {
+    pub(crate) fn is_promised(&self) -> bool {
+        self.promised.is_some()
+    }
+
+    fn ask(&mut self, bytes: &Bytes) {
+        self.asked.push(bytes.clone());
+    }
+
+    fn promise(&mut self, bytes: &Bytes) {
+        self.promised = Some(bytes.clone());
+        self.asked.clear();
+    }
+}
+
+/// Whether the object may be this, by what was told of it.
+pub(crate) fn is_allowed(found: &Option<Bytes>, told: &Told) -> bool {
+    let promised = told.promised.clone().unwrap_or(BEFORE.into());
+    found
+        .as_ref()
+        .is_some_and(|found| *found == promised || told.asked.contains(found))
+}
+
+/// Of what was found, for people.
+pub(crate) fn size(found: &Option<Bytes>) -> String {
+    match found {
+        Some(bytes) if bytes.len() < 10 => format!("{bytes:?}"),
+        Some(bytes) => format!("{} bytes", bytes.len()),
+        None => "nothing".to_owned(),
+    }
+}
+
+pub(crate) fn is_untouched(found: &Option<Bytes>) -> bool {
+    found.as_deref() == Some(BEFORE.as_bytes())
+}
+
+pub(crate) fn bucket() -> FakeOrigin {
+    let bucket = FakeOrigin::new().with_min_part(1);
+    bucket.put(KEY, BEFORE);
+    bucket
+}
+
+/// How an object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Small, synced again and again, here and there, then cut off and made large.
+    Small,
+    /// Larger than the spool, in order.
+    Large,
+    /// Here and there, never synced, published at the close.
+    Scattered,
+}
+
+/// What came of a life.
+pub(crate) struct Lived {
+    pub(crate) is_published: bool,
+}
+
+impl Lived {
+    pub(crate) fn outcome(&self, told: &Told) -> &'static str {
+        match (self.is_published, told.failed) {
+            (true, 0) => "unnoticed",
+            (true, _) => "told, then published",
+            (false, 0) => "waits, and is published by the next start",
+            (false, _) => "told; what was promised is published by the next start",
+        }
+    }
+}
+
+impl Life {
+    pub(crate) const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Scattered];
+
+    fn settings(self, spool: &Path) -> Settings {
+        let part = match self {
+            Self::Small => MIB,
+            _ => 256 * KIB,
+        };
+        let size = match self {
+            Self::Large => 3 * MIB,
+            _ => 1 << 30,
+        };
+        Settings {
+            size: size + FILES,
+            parts: PartSizes::new(part),
+            kept: 2 * part,
+            patience: secs(20),
+            // So short that it is written anew all the time.
+            journal: 500,
+            ..Settings::new(spool.to_owned())
+        }
+    }
+
+    fn start(self, spool: &Path, bucket: FakeOrigin) -> Option<(World, Writers)> {
+        let world = Setup::bucket(bucket).build();
+        let settings = self.settings(spool);
+        let writers = Writers::start(&world.engine, settings, std::slice::from_ref(&world.source));
+        Some((world, writers.ok()?))
+    }
+
+    /// From the start of the process until the object is published, or cannot be.
+    pub(crate) async fn live(
+        self,
+        spool: &Path,
+        bucket: FakeOrigin,
+        told: &Arc<Mutex<Told>>,
+    ) -> Lived {
+        let mut started = self.start(spool, bucket.clone());
+        if started.is_none() {
+            told.lock().expect("sound").failed += 1;
+            started = self.start(spool, bucket.clone());
+        }
+        let (world, writers) = started.expect("it fails once");
+        let writer = writers
+            .open(&world.source, &valid(KEY), How::Create, Vec::new())
+            .await;
+        let mut hand = Hand {
+            writer: writer.expect("no disk is asked"),
+            truth: Bytes::new(),
+            told,
+            syncs_itself: self == Self::Large,
+            is_over: false,
+        };
+        match self {
+            Self::Small => hand.small().await,
+            Self::Large => hand.large().await,
+            Self::Scattered => hand.scattered().await,
+        }
+        let Hand { writer, truth, .. } = hand;
+        drop(writer);
+        let _ = tokio::time::timeout(LONG, writers.settled()).await;
+        let is_published = bucket.object(KEY).is_some_and(|(_, bytes)| bytes == truth);
+        if is_published {
+            until(|| writers.pending().is_empty() && writers.spooled().0 == 0).await;
+        }
+        world.engine.close(secs(5)).await;
+        Lived { is_published }
+    }
+}
+
+/// Starts over a spool, has what is in it published, and says what the object is then.
+pub(crate) async fn taken_up(life: Life, spool: &Path, bucket: FakeOrigin) -> Option<Bytes> {
+    if let Some((world, writers)) = life.start(spool, bucket.clone()) {
+        let settled = tokio::time::timeout(LONG, writers.settled()).await;
+        settled.expect("what is there is published");
+        world.engine.close(secs(5)).await;
+    }
+    bucket.object(KEY).map(|(_, bytes)| bytes)
+}
+
+/// A program that writes.
+struct Hand<'a> {
+    writer: Writer,
+    truth: Bytes,
+    told: &'a Arc<Mutex<Told>>,
+    /// What leaves the spool does so with a sync.
+    syncs_itself: bool,
+    /// No more can be written.
+    is_over: bool,
+}
+
+impl Hand<'_> {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("sound")
+    }
+
+    /// Writes; once more where that fails.
+    async fn write(&mut self, at: u64, bytes: &Bytes) {
+        if self.is_over {
+            return;
+        }
+        let mut rest = bytes.clone();
+        let whole = patched(&self.truth, at, bytes);
+        let mut offset = at;
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(128 << 10));
+            let length = piece.len() as u64;
+            if self.syncs_itself {
+                // What was promised is published as it was then, or later.
+                self.told().ask(&whole.slice(..offset as usize));
+            }
+            for _ in 0..2 {
+                match self.writer.write_at(offset, piece.clone()).await {
+                    Ok(()) => {
+                        self.is_over = false;
+                        break;
+                    }
+                    Err(_) => {
+                        self.told().failed += 1;
+                        // A spool that cannot be told what leaves it is full for good.
+                        self.is_over = true;
+                    }
+                }
+            }
+            if self.is_over {
+                break;
+            }
+            offset += length;
+        }
+        let written = bytes.slice(..(offset - at) as usize);
+        if !self.is_over {
+            self.truth = whole;
+        } else if !written.is_empty() {
+            self.truth = patched(&self.truth, at, &written);
+        }
+    }
+
+    async fn append(&mut self, bytes: &Bytes) {
+        self.write(self.truth.len() as u64, bytes).await;
+    }
+
+    /// Syncs; once more where that fails.
+    async fn sync(&mut self) {
+        self.told().ask(&self.truth);
+        for _ in 0..2 {
+            match self.writer.sync().await {
+                Ok(()) => return self.told().promise(&self.truth),
+                Err(_) => self.told().failed += 1,
+            }
+        }
+    }
+
+    async fn cut(&mut self, size: u64) {
+        let truth = self.truth.slice(..size as usize);
+        // What was promised is cut as well, whenever that is noted.
+        let cut: Vec<Bytes> = {
+            let told = self.told();
+            let all = told.asked.iter().chain(&told.promised);
+            all.map(|it| it.slice(..it.len().min(size as usize)))
+                .collect()
+        };
+        self.told().asked.extend(cut);
+        self.truth = truth;
+        for _ in 0..2 {
+            match self.writer.truncate(size).await {
+                Ok(()) => return,
+                Err(_) => self.told().failed += 1,
+            }
+        }
+    }
+
+    /// Closes; once more where that fails.
+    async fn close(&mut self, commit: Commit) {
+        self.told().ask(&self.truth);
+        for _ in 0..2 {
+            match self.writer.commit(commit).await {
+                Ok(()) => return self.told().promise(&self.truth),
+                Err(_) => self.told().failed += 1,
+            }
+        }
+    }
+
+    async fn small(&mut self) {
+        self.write(0, &sample(1, 700)).await;
+        self.sync().await;
+        // Its bytes leave the journal for a file of their own.
+        self.write(5000, &sample(2, 700)).await;
+        self.sync().await;
+        for round in 0..5 {
+            self.append(&sample(round, 300)).await;
+            self.sync().await;
+        }
+        self.cut(4000).await;
+        self.sync().await;
+        self.write(8192, &sample(3, 2 * MIB + 300_000)).await;
+        self.sync().await;
+        self.append(&sample(4, 500)).await;
+        self.close(Commit::Background).await;
+    }
+
+    async fn large(&mut self) {
+        self.write(0, &sample(1, MIB)).await;
+        self.sync().await;
+        for round in 2..6 {
+            self.append(&sample(round, MIB)).await;
+        }
+        self.sync().await;
+        for round in 6..8 {
+            self.append(&sample(round, MIB)).await;
+        }
+        self.close(Commit::Close).await;
+    }
+
+    async fn scattered(&mut self) {
+        for round in 0..12 {
+            let at = (11 - round) * 60_001;
+            self.write(at, &sample(round, 60_001)).await;
+        }
+        self.close(Commit::Close).await;
+    }
+}
