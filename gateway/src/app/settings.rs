@@ -90,6 +90,7 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
         geometry: Geometry::new(config.cache.chunk.0).context("cache.chunk is no power of two")?,
         disks: disks.collect(),
         state: config.state_path(),
+        state_size: config.state.size.0,
         ..store::Settings::default()
     })
 }

@@ -68,6 +68,9 @@ impl Check<'_, '_> {
     }
 }
 
+/// The smallest metadata database: some 100,000 keys.
+const LEAST_STATE: ByteSize = ByteSize(64 << 20);
+
 /// Looks for contradictions.
 pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
     let mut check = Check {
@@ -80,6 +83,8 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
     check.limits(config);
     check.level(&config.log.level);
     check.cache(&config.cache);
+    let size = KeyPath::of("state", "size");
+    check.size_within(&size, config.state.size, LEAST_STATE, ByteSize(1 << 40));
     check.origins(&config.origin);
     check.routes(config);
     check.mounts(config);

@@ -5,11 +5,24 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::plan::ByteSize;
+
 /// Metadata: which version each key has, and what was purged.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct State {
     /// A folder; left out: beside the first disk, and without disks in memory.
     #[schemars(extend("examples" = ["/var/lib/tidegate"]))]
     pub path: Option<PathBuf>,
+    /// How large its database grows; then keys confirmed longest ago make room for new ones.
+    pub size: ByteSize,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            path: None,
+            size: ByteSize(2 << 30),
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod purges;
 mod queue;
 mod reads;
 mod record;
+mod sweep;
 mod tables;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use self::purges::{Edit, Purges};
 use self::queue::{Change, Queue, Urgency};
 use self::reads::Row;
 use self::record::{decode, row_key, unseal};
+use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
 use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
@@ -110,6 +112,7 @@ impl Meta {
             warn!(path = %marks.display(), %error, "it is not known which keys were being changed; nothing on record counts");
         }
         let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
+        db.bound(Sweep::new(settings.state_size, metrics.swept.clone()));
         // Only now are the rows of those keys durably gone.
         let marks = Marks::start(MarkFile::create(&marks));
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;

@@ -17,6 +17,9 @@ pub struct Settings {
     /// The directory of the metadata (`state.path`). `None` keeps it in memory: then chunks on disk
     /// cannot be found again after a restart, so the configuration puts it beside the first disk.
     pub state: Option<PathBuf>,
+    /// The size of the database file from which on rows that were confirmed longest ago make room for new
+    /// ones.
+    pub state_size: u64,
     /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; what does not fit is
     /// read from `state` again.
     pub meta_memory: u64,
@@ -29,6 +32,7 @@ impl Default for Settings {
             geometry: Geometry::default(),
             disks: Vec::new(),
             state: None,
+            state_size: 2 << 30,
             meta_memory: 32 << 20,
         }
     }

@@ -131,6 +131,7 @@ pub const ALL: &[Listed] = &[
     counter(names::META_COMMITS, &[]),
     gauge(names::META_PURGES, &[]),
     counter(names::META_COALESCED, &[]),
+    counter(names::META_SWEPT, &[]),
     counter(names::FUSE_OPERATIONS, &["operation", "result"]),
     gauge(names::FUSE_HANDLES, &[]),
     counter(names::FUSE_PASSED_THROUGH, &[]),

@@ -391,6 +391,11 @@ pub const META_COALESCED: Metric = Metric {
     name: "meta_coalesced",
     help: "Confirmations not written because the last one is less than five minutes old",
 };
+/// Records that made room.
+pub const META_SWEPT: Metric = Metric {
+    name: "meta_swept",
+    help: "Metadata records removed because the database has its size (`state.size`): those confirmed longest ago go first, and cost one request at their next use",
+};
 
 /// Requests of the kernel answered.
 pub const FUSE_OPERATIONS: Metric = Metric {

@@ -15,6 +15,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
 use super::purges::{Edit, Purges};
+use super::sweep::Sweep;
 use super::tables::{Found, PinRows, RECORDS, read_state, write};
 use crate::store::pins::Row;
 use crate::store::{StoreError, private};
@@ -30,6 +31,7 @@ pub(super) struct Db {
     /// `None` while it cannot be opened after a failure.
     current: RwLock<Option<Arc<Database>>>,
     run: Mutex<Run>,
+    sweep: Mutex<Sweep>,
 }
 
 /// Opens the file of a database, or makes it.
@@ -157,6 +159,7 @@ impl Db {
             opener,
             current: RwLock::new(Some(Arc::new(database))),
             run: Mutex::new(run),
+            sweep: Mutex::default(),
         };
         Ok((db, found.purges, found.pins))
     }
@@ -196,7 +199,14 @@ impl Db {
             return Err(Failure::corrupt("the file was deleted"));
         }
         let run = self.run();
-        guarded(|| write(&database, batch, run))
+        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = sweep.is_due(&self.path).map_err(Failure::io)?;
+        guarded(|| write(&database, batch, run, due.then_some(&mut *sweep)))
+    }
+
+    /// Bounds the file from the next batch on.
+    pub(super) fn bound(&self, sweep: Sweep) {
+        *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
     }
 
     /// After a failure: opens the file again (redb refuses all after an I/O error), or begins it
@@ -224,7 +234,7 @@ impl Db {
             ..Batch::default()
         };
         let run = self.run();
-        guarded(|| write(&database, &batch, run))?;
+        guarded(|| write(&database, &batch, run, None))?;
         private::sync_name(&self.path).map_err(Failure::io)?;
         self.set(Some(Arc::new(database)));
         Ok(())
@@ -314,7 +324,7 @@ fn open_file(
         purges: std::mem::take(&mut found.mended),
         ..Batch::default()
     };
-    guarded(|| write(&database, &begin, run)).map_err(failed)?;
+    guarded(|| write(&database, &begin, run, None)).map_err(failed)?;
     Ok((database, found, run))
 }
 

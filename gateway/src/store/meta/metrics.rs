@@ -34,6 +34,8 @@ pub(super) struct MetaMetrics {
     pub(super) commits: Counter,
     pub(super) purges: Gauge,
     pub(super) coalesced: Counter,
+    /// Rows that made room for others.
+    pub(super) swept: Counter,
 }
 
 impl Default for MetaMetrics {
@@ -56,6 +58,7 @@ impl Default for MetaMetrics {
             commits: Counter::default(),
             purges: Gauge::default(),
             coalesced: Counter::default(),
+            swept: Counter::default(),
         }
     }
 }
@@ -74,5 +77,6 @@ impl MetaMetrics {
         names::META_COMMITS.register(registry, self.commits.clone());
         names::META_PURGES.register(registry, self.purges.clone());
         names::META_COALESCED.register(registry, self.coalesced.clone());
+        names::META_SWEPT.register(registry, self.swept.clone());
     }
 }

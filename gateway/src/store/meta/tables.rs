@@ -7,6 +7,7 @@ use tracing::warn;
 use super::db::{Batch, Failure, Run, now_micros};
 use super::purges::{Edit, Purges};
 use super::record::{seal, unseal};
+use super::sweep::Sweep;
 
 pub(super) type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -83,19 +84,28 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
     })
 }
 
-/// Writes a batch durably, and who wrote it. Blocks.
-pub(super) fn write(database: &Database, batch: &Batch, run: Run) -> Result<(), Failure> {
+/// Writes a batch durably, and who wrote it; `sweep` makes room for its new rows. Blocks.
+pub(super) fn write(
+    database: &Database,
+    batch: &Batch,
+    run: Run,
+    sweep: Option<&mut Sweep>,
+) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     // Commits by two phases, and saves what a repair would have to find out: opening after a crash then
     // does not walk the whole file.
     transaction.set_quick_repair(true);
     {
         let mut records = transaction.open_table(RECORDS)?;
+        let mut new = 0;
         for (key, row) in &batch.records {
             match row {
-                Some(row) => records.insert(&**key, &**row)?,
-                None => records.remove(&**key)?,
-            };
+                Some(row) => new += usize::from(records.insert(&**key, &**row)?.is_none()),
+                None => drop(records.remove(&**key)?),
+            }
+        }
+        if let Some(sweep) = sweep {
+            sweep.run(&mut records, new)?;
         }
         let mut purges = transaction.open_table(PURGES)?;
         for edit in &batch.purges {
