@@ -27,6 +27,7 @@ use super::times::TimeTable;
 use super::upload::still::Still;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
+use crate::origin::Origin;
 use crate::plan::admission::SecondUse;
 use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::{ChunkStore, MetaStore};
@@ -83,9 +84,9 @@ impl Core {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             identities: Identities::of(&parts.origins),
+            times: Arc::new(TimeTable::new(buckets(&parts.origins))),
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
-            times: Arc::default(),
             siblings: Siblings::default(),
             watchers: Watchers::default(),
             holds: Holds::default(),
@@ -216,6 +217,13 @@ pub(super) async fn caught<T>(
 /// How long a change over HTTP waits for what is being published of its object: less than others wait for the
 /// memory that it holds.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Which bucket each identity is of, by the identity that an access without a name has.
+fn buckets(origins: &[(String, Arc<dyn Origin>)]) -> HashMap<OriginId, OriginId> {
+    let origins = origins.iter().map(|(_, origin)| origin);
+    let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().seen_by(None));
+    origins.map(bucket).collect()
+}
 
 /// How many chunks are looked at before others have their turn.
 const TURN: u32 = 4096;

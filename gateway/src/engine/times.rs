@@ -69,6 +69,7 @@ const GONE: u64 = 0;
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct TimeTable {
+    buckets: HashMap<OriginId, OriginId>,
     state: Mutex<State>,
     log: Arc<AsyncMutex<Option<Log>>>,
 }
@@ -120,6 +121,24 @@ impl TimeTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A table for origins, each with the bucket that it is an identity of.
+    pub(in crate::engine) fn new(buckets: HashMap<OriginId, OriginId>) -> Self {
+        Self {
+            buckets,
+            ..Self::default()
+        }
+    }
+
+    /// The same whichever identity of a bucket its key is asked for under.
+    fn address(&self, origin: OriginId, key: &str, of: Of) -> Address {
+        let bucket = self.buckets.get(&origin).unwrap_or(&origin);
+        let mut hash = Xxh3::new();
+        hash.update(&bucket.0.to_le_bytes());
+        hash.update(&[of as u8]);
+        hash.update(key.as_bytes());
+        hash.digest128()
+    }
+
     /// Reads what an earlier process kept in `directory`, and keeps everything there from now on. Blocks.
     /// Where that fails, times are kept in memory only.
     pub(in crate::engine) fn attach(&self, directory: &Path) {
@@ -142,27 +161,27 @@ impl TimeTable {
     /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
     pub(in crate::engine) fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
         let etag = hash(etag);
-        let address = address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
         self.lock().keep(address, Kept { etag, times });
     }
 
     /// Keeps the times of a draft that is durable now, for the process that takes it up.
     pub(in crate::engine) fn keep_draft(&self, id: &ObjectId, times: Times) {
-        let address = address(id.origin, id.key.as_str(), Of::Draft);
+        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
         let kept = Kept { etag: GONE, times };
         self.lock().keep(address, kept);
     }
 
     /// The times that a draft had when it was last durable.
     pub(in crate::engine) fn of_draft(&self, id: &ObjectId) -> Option<Times> {
-        let address = address(id.origin, id.key.as_str(), Of::Draft);
+        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
         self.lock().get(address).map(|kept| kept.times)
     }
 
     /// Forgets which version has the times of a key. What comes next is no earlier than they are, nor than
     /// `ahead`.
     fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
-        let address = address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
         let mut state = self.lock();
         let kept = state.get(address).map(|kept| kept.times.changed);
         if let Some(changed) = kept.max(ahead) {
@@ -178,7 +197,7 @@ impl TimeTable {
 
     /// When a key was last changed here, whatever version it has now.
     fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
-        let address = address(id.origin, id.key.as_str(), Of::Object);
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
         self.lock().get(address).map(|kept| kept.times.changed)
     }
 
@@ -189,7 +208,7 @@ impl TimeTable {
         etag: Option<&ETag>,
         stored: Option<Timestamp>,
     ) -> (Option<Timestamp>, Option<Timestamp>) {
-        let kept = self.lock().get(address(origin, key, Of::Object));
+        let kept = self.lock().get(self.address(origin, key, Of::Object));
         match kept {
             None => (stored, stored),
             Some(Kept { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
@@ -228,14 +247,6 @@ impl TimeTable {
 enum Of {
     Object,
     Draft,
-}
-
-fn address(origin: OriginId, key: &str, of: Of) -> Address {
-    let mut hash = Xxh3::new();
-    hash.update(&origin.0.to_le_bytes());
-    hash.update(&[of as u8]);
-    hash.update(key.as_bytes());
-    hash.digest128()
 }
 
 /// Of an ETag, whether it is said to be weak or not.
@@ -374,6 +385,17 @@ mod tests {
         table.forget(&id("b"), None);
         assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
         assert_eq!(table.of_draft(&id("a")), None);
+    }
+
+    #[test]
+    fn a_version_has_one_time_under_every_identity_of_its_bucket() {
+        let (bucket, other) = (OriginId(9), OriginId(2));
+        let table = TimeTable::new([(OriginId(1), bucket), (other, bucket)].into());
+        let tag = etag("\"1\"");
+        table.keep(&id("a"), &tag, Times::at(Timestamp(1543)));
+        let told = |origin| table.told((origin, "a"), Some(&tag), None).0;
+        assert_eq!(told(other), Some(Timestamp(1543)));
+        assert_eq!(told(OriginId(3)), None);
     }
 
     #[tokio::test]
