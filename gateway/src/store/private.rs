@@ -19,16 +19,24 @@ const DIR_MODE: u32 = 0o700;
 /// Permissions of a file.
 const FILE_MODE: u32 = 0o600;
 
-/// Makes a directory and its missing parents. One that is there is closed to others, if it is ours and
-/// nothing else lies in it. Blocks.
+/// Makes a directory and its missing parents, durably. One that is there is closed to others, if it is ours
+/// and nothing else lies in it. Blocks.
 ///
 /// # Errors
 /// The directory cannot be made; that it cannot be closed is only logged.
 pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     DirBuilder::new()
         .recursive(true)
         .mode(DIR_MODE)
         .create(dir)?;
+    for dir in missing {
+        // Else a power cut takes it, and everything that was synced inside.
+        if let Err(error) = sync_name(dir) {
+            tracing::warn!(path = %dir.display(), %error, "the name of the directory may not outlive a power cut");
+        }
+    }
     let closed = fs::metadata(dir).and_then(|found| {
         let is_open = found.uid() == geteuid().as_raw() && found.mode() & 0o077 != 0;
         if is_open && holds_only_ours(dir)? {
@@ -53,8 +61,9 @@ pub(crate) fn options() -> OpenOptions {
 /// Makes the name of a file or directory durable. Blocks.
 pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
         None => Ok(()),
+        Some(dir) if dir.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        Some(dir) => File::open(dir)?.sync_all(),
     }
 }
 
