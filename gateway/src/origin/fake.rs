@@ -13,7 +13,7 @@ mod write;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -273,7 +273,10 @@ impl Origin for FakeOrigin {
     }
 
     fn bucket(&self) -> plan::Bucket {
-        plan::Bucket::new(Some("fake"), "fake")
+        // Once, as of an origin that is configured: it is asked for with each hit.
+        static PLACE: LazyLock<plan::Bucket> =
+            LazyLock::new(|| plan::Bucket::new(Some("fake"), "fake"));
+        *PLACE
     }
 
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
