@@ -154,7 +154,6 @@ impl Engine {
         }
         let (engine, origin) = (self.clone(), source.origin.clone());
         let work = async move {
-            let _hold = hold;
             let delete = origin.writing().delete(&id.key);
             let deleted = engine.core.change_key(&id, delete).await;
             // Let go of before mounts are told: their kernel may wait there for who waits for this.
@@ -164,6 +163,7 @@ impl Engine {
             if deleted.is_ok() {
                 engine.core.forget_times(&id);
             }
+            drop(hold);
             engine.forget(&id).await;
             Ok(deleted?)
         };
