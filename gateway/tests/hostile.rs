@@ -18,6 +18,8 @@ mod floods;
 mod gateway;
 #[path = "hostile/many_connections.rs"]
 mod many_connections;
+#[path = "hostile/missing_keys.rs"]
+mod missing_keys;
 #[path = "hostile/multi_range.rs"]
 mod multi_range;
 #[path = "hostile/multiplexed.rs"]

@@ -73,7 +73,12 @@ async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-async fn ask(to: &mut SendRequest<Empty<Bytes>>, host: SocketAddr, path: &str) -> Duration {
+/// One request that must be answered with 200, and how long that takes.
+pub(crate) async fn ask(
+    to: &mut SendRequest<Empty<Bytes>>,
+    host: SocketAddr,
+    path: &str,
+) -> Duration {
     let request = Request::get(path).header("host", host.to_string());
     let request = request.body(Empty::new()).expect("a request");
     let begun = Instant::now();

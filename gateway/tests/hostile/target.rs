@@ -40,6 +40,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 pub(crate) struct Target {
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// The store.
     pub(crate) s3: FakeS3,
     home: TempDir,
     child: Child,

@@ -1,0 +1,110 @@
+//! Keys that are not there, more of them than the origin has places for: each is a request to the store, and
+//! none is ever cached. A reader of cold objects at another address asks the same origin.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use tidegate::origin::fake::Fault;
+use tokio::net::TcpSocket;
+use tokio::time::sleep;
+
+use crate::bystander;
+use crate::multiplexed::Multiplexed;
+use crate::target::{DEADLINE, LONG, Target};
+
+const CONNECTIONS: usize = 16;
+const STREAMS: usize = 128;
+
+/// The time in which the store answers.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// Cold objects that the reader takes one after another.
+const COLD: usize = 10;
+
+/// Rounds that it waits for one of them. In turn these are two, and one each for what it asks of an object.
+const ROUNDS: u32 = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_not_there() {
+    let target = Target::start().await;
+    for number in 0..COLD {
+        target
+            .s3
+            .bucket
+            .put(&format!("cold/{number}"), vec![7; 100_000]);
+    }
+    target.s3.bucket.set_faults([Fault::Latency(ROUND)]);
+    let siege = target.besiege("2,048 missing keys at a time", attack(&target));
+    let (refused, mut waits) = siege.await.bore();
+    waits.sort_unstable();
+    println!("the reader waited {waits:.0?}; {refused} requests of the flood were refused");
+    assert!(waits[COLD / 2] <= ROUND * ROUNDS, "{waits:?}");
+    target.quiet(4 * DEADLINE).await;
+}
+
+/// Floods the origin until the reader has all that it wants; the number of refusals, and the reader's waits.
+async fn attack(target: &Target) -> (usize, Vec<Duration>) {
+    let enough = Arc::new(AtomicBool::new(false));
+    let mut floods = Vec::new();
+    for connection in 0..CONNECTIONS {
+        let attacker = Multiplexed::connect(target, 65_535).await;
+        floods.push(tokio::spawn(flood(connection, attacker, enough.clone())));
+    }
+    // More than the memory and the places suffice for.
+    let in_flight = ["tidegate_http_requests_in_flight "];
+    let since = Instant::now();
+    while target.metric(&in_flight).await < 1000 {
+        assert!(since.elapsed() < LONG, "no flood");
+        sleep(Duration::from_millis(5)).await;
+    }
+    let waits = read(target.http).await;
+    enough.store(true, Ordering::Relaxed);
+    let mut refused = 0;
+    for flood in floods {
+        refused += flood.await.expect("no panic");
+    }
+    (refused, waits)
+}
+
+/// Asks for keys that are not there, as many as one connection carries at a time, again and again.
+async fn flood(connection: usize, mut attacker: Multiplexed, enough: Arc<AtomicBool>) -> usize {
+    let (mut refused, mut turn) = (0, 0);
+    while !enough.load(Ordering::Relaxed) {
+        turn += 1;
+        let mut answers = Vec::new();
+        for stream in 0..STREAMS {
+            let path = format!("/none/{connection}/{turn}/{stream}");
+            answers.extend(attacker.ask(&path, &[]).await);
+        }
+        if answers.is_empty() {
+            // The connection is over.
+            break;
+        }
+        for answer in answers {
+            let status = answer.await.map_or(0, |answer| answer.status().as_u16());
+            refused += usize::from(status != 404);
+        }
+    }
+    refused
+}
+
+/// Reads the cold objects from another address of this machine; panics if one is refused.
+async fn read(http: SocketAddr) -> Vec<Duration> {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let other = SocketAddr::from(([127, 0, 0, 2], 0));
+    socket.bind(other).expect("all of 127.0.0.0/8 is ours");
+    let stream = socket.connect(http).await.expect("it listens");
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.expect("a connection");
+    tokio::spawn(connection);
+    let mut waits = Vec::new();
+    for number in 0..COLD {
+        sender.ready().await.expect("it stays");
+        let path = format!("/cold/{number}");
+        waits.push(bystander::ask(&mut sender, http, &path).await);
+    }
+    waits
+}
