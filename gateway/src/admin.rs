@@ -31,12 +31,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::engine::{Engine, Writers};
 use crate::plan::Token;
@@ -153,8 +154,15 @@ impl Admin {
             .route("/purge", post(purge::purge).route_layer(changes))
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(hosts)
+            .layer(always(header::CACHE_CONTROL, "no-store"))
+            .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
             .with_state(self)
     }
+}
+
+/// Adds a header to every answer that has none of its name.
+fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
 }
 
 async fn healthz() -> &'static str {

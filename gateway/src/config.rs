@@ -54,7 +54,7 @@ pub use origin::Origin;
 pub use passthrough::Passthrough;
 pub use problem::{KeyPath, Place, Problem, Problems};
 pub use profile::{DiskUseName, Overlay};
-pub use route::{Cors, GuessTypes, Route};
+pub use route::{Cors, GuessTypes, Precompressed, Route};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
 pub use spool::Spool;

@@ -58,6 +58,7 @@ mod spool;
 pub mod stat;
 mod times;
 pub mod upload;
+pub mod variant;
 pub mod warm;
 mod watch;
 
@@ -72,6 +73,7 @@ pub use source::Source;
 pub use spool::SpoolError;
 pub use stat::Stat;
 pub use upload::{WriteError, Writer, Writers};
+pub use variant::{Known, Variant, VariantReader};
 pub use watch::{Scope, Watch};
 
 use self::core::Core;

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod admission;
 pub mod bucket;
 pub mod client;
+pub mod coding;
 pub mod diagnosis;
 pub mod digest;
 pub mod duration;
@@ -42,6 +43,7 @@ pub mod wrong_tokens;
 
 pub use bucket::Bucket;
 pub use client::Client;
+pub use coding::{Accepted, Coding};
 pub use duration::Period;
 pub use etag::ETag;
 pub use extents::Extents;

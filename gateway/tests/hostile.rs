@@ -8,6 +8,8 @@
 
 #[path = "hostile/bystander.rs"]
 mod bystander;
+#[path = "hostile/compressed.rs"]
+mod compressed;
 #[path = "support/fake_s3.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod fake_s3;

@@ -32,6 +32,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aws_", &["origin::s3"]),
     ("foyer", &["store"]),
     ("redb", &["store"]),
+    ("brotli", &["engine::variant"]),
+    ("flate2", &["engine::variant"]),
     ("axum", &["http", "admin"]),
     ("tower_http", &["http", "admin"]),
     ("s3s", &["origin::embedded", "demo"]),

@@ -12,8 +12,8 @@ use crate::config::{self, Config, Environment};
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
 use crate::origin::{self, Origin};
-use crate::plan::Token;
 use crate::plan::media_type::GuessTypes;
+use crate::plan::{Coding, Token};
 
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
@@ -75,6 +75,7 @@ fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteS
         cors: route.cors.as_ref().map(settings::cors),
         client_no_cache: route.client_no_cache,
         compress: route.compress,
+        precompressed: route.precompressed.into_iter().map(coding).collect(),
         guess_types: match route.guess_types {
             config::GuessTypes::Passive => GuessTypes::Passive,
             config::GuessTypes::All => GuessTypes::All,
@@ -82,6 +83,14 @@ fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteS
         },
         write_token,
     })
+}
+
+fn coding(stored: config::Precompressed) -> Coding {
+    match stored {
+        config::Precompressed::Br => Coding::Brotli,
+        config::Precompressed::Gzip => Coding::Gzip,
+        config::Precompressed::Zstd => Coding::Zstd,
+    }
 }
 
 /// What a change through this route must show.

@@ -40,8 +40,14 @@ pub struct Route {
     pub cors: Option<Cors>,
     /// A client's `Cache-Control: no-cache` makes the gateway ask the origin.
     pub client_no_cache: bool,
-    /// Compress text for clients that accept it.
+    /// Compress text of up to 4 MiB for clients that accept it.
     pub compress: bool,
+    /// Codings in which text lies in the bucket beside its originals: `app.js.br` for `app.js`, `.gz`, `.zst`.
+    ///
+    /// One that a client accepts is sent in the original's place, if it is not older; the first named wins among those
+    /// that the client likes as well. Upload the original first.
+    #[schemars(extend("examples" = [["br", "gzip", "zstd"]]))]
+    pub precompressed: Vec<Precompressed>,
     /// Types that are guessed from a key's ending, for objects stored without one.
     ///
     /// An octet-stream counts as none. `passive`: images but SVG, audio, video, PDF, fonts, plain text. `all` adds HTML, SVG, scripts and the rest,
@@ -70,6 +76,7 @@ impl Default for Route {
             cors: None,
             client_no_cache: false,
             compress: true,
+            precompressed: Vec::new(),
             guess_types: GuessTypes::default(),
             writable: false,
             write_token: None,
@@ -88,6 +95,18 @@ pub enum GuessTypes {
     All,
     /// None.
     Off,
+}
+
+/// A coding in which objects are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Precompressed {
+    /// `.br`
+    Br,
+    /// `.gz`
+    Gzip,
+    /// `.zst`
+    Zstd,
 }
 
 /// Cross-origin reads (the Fetch standard's CORS protocol).

@@ -25,6 +25,7 @@ use super::resolve::Pending;
 use super::siblings::Siblings;
 use super::times::TimeTable;
 use super::upload::still::Still;
+use super::variant::Variants;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
 use crate::origin::Origin;
@@ -59,6 +60,7 @@ pub(super) struct Core {
     pub(super) identities: Identities,
     /// What of the bucket is being changed.
     pub(super) holds: Holds,
+    pub(super) variants: Variants,
     /// What is being written, if anything can be.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
     runtime: Option<Handle>,
@@ -90,6 +92,7 @@ impl Core {
             siblings: Siblings::default(),
             watchers: Watchers::default(),
             holds: Holds::default(),
+            variants: Variants::default(),
             drafts: OnceLock::new(),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fills: Mutex::default(),

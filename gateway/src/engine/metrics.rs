@@ -36,12 +36,27 @@ pub(super) struct Metrics {
     pub(super) abandoned: Counter,
     /// Stale answers given because the origin failed.
     pub(super) stale_on_error: Counter,
+    /// Runs of encoders by coding and what came of them, and variants that were not made, by reason.
+    encoders: Family<[(&'static str, &'static str); 2], Counter>,
+    encoders_refused: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Metrics {
     /// A chunk that was asked of a disk and of the origin came from `winner` first.
     pub(super) fn race_won_by(&self, winner: &'static str) {
         self.races.get_or_create(&[("winner", winner)]).inc();
+    }
+
+    /// An encoder has run.
+    pub(super) fn encoded(&self, coding: &'static str, result: &'static str) {
+        let labels = [("coding", coding), ("result", result)];
+        self.encoders.get_or_create(&labels).inc();
+    }
+
+    /// An answer is identity for want of an encoder.
+    pub(super) fn encoder_refused(&self, reason: &'static str) {
+        let labels = [("reason", reason)];
+        self.encoders_refused.get_or_create(&labels).inc();
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {
@@ -57,5 +72,7 @@ impl Metrics {
         names::ENGINE_JOINED.register(registry, self.joined.clone());
         names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());
         names::ENGINE_STALE_ON_ERROR.register(registry, self.stale_on_error.clone());
+        names::ENGINE_ENCODER_RUNS.register(registry, self.encoders.clone());
+        names::ENGINE_ENCODERS_REFUSED.register(registry, self.encoders_refused.clone());
     }
 }

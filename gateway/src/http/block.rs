@@ -13,10 +13,12 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::compress::OWN;
 use super::settings::RouteSettings;
 use super::status::CACHE_STATUS;
+use crate::engine::variant;
 use crate::plan::media_type::{self, GuessTypes};
-use crate::plan::{ObjectKey, Version};
+use crate::plan::{Coding, ObjectKey, Version};
 
 /// Blocks kept of one route: what is asked for at the same time, not all there is. About 1 KiB
 /// each.
@@ -32,9 +34,11 @@ pub(super) struct Block {
     pub(super) full: HeaderMap,
     /// For 304 (RFC 9110, 15.4.5).
     pub(super) bare: HeaderMap,
-    /// The tag of a variant compressed on the way: the same text, marked weak.
-    pub(super) weak_etag: HeaderValue,
-    /// Whether answers may be compressed, and therefore vary.
+    /// The tags of the variants that the engine makes, in the order of [`OWN`], where it does.
+    pub(super) tags: Option<[HeaderValue; 2]>,
+    /// Whether it is text that may be sent in a coding.
+    pub(super) encodable: bool,
+    /// Whether the engine may encode it, so that answers vary.
     pub(super) compressible: bool,
 }
 
@@ -62,26 +66,36 @@ impl Block {
         if let Some(time) = version.last_modified {
             full.insert(LAST_MODIFIED, value(&httpdate::fmt_http_date(time.into())));
         }
-        let compressible = route.compress && is_compressible(version, &full);
-        if compressible {
+        let encodable = is_encodable(&full);
+        let sizes = COMPRESS_FROM..=variant::LARGEST;
+        let compressible = encodable && route.compress && sizes.contains(&version.size);
+        if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
         // These differ from answer to answer. They have their places, so that a copy need not grow.
         full.insert(CONTENT_LENGTH, version.size.into());
         full.insert(CACHE_STATUS, HeaderValue::from_static(""));
         full.insert(AGE, HeaderValue::from(0));
-        let opaque = version.etag.as_str().trim_start_matches("W/");
+        let tag = |coding| value(version.etag.variant(coding).as_str());
         Self {
             bare: for_not_modified(&full, route),
-            weak_etag: value(&format!("W/{opaque}")),
+            tags: compressible.then(|| OWN.map(tag)),
             full,
+            encodable,
             compressible,
         }
+    }
+
+    /// The tag of the variant in `coding`; the object's own where there is none.
+    pub(super) fn tag(&self, coding: Coding) -> &HeaderValue {
+        let at = OWN.iter().position(|own| *own == coding);
+        let tag = self.tags.as_ref().zip(at).map(|(tags, at)| &tags[at]);
+        tag.unwrap_or_else(|| &self.full[ETAG])
     }
 }
 
 /// A header value out of text that came as one; an entity tag or a date.
-fn value(text: &str) -> HeaderValue {
+pub(super) fn value(text: &str) -> HeaderValue {
     HeaderValue::from_bytes(text.as_bytes()).expect("tags and dates have no control characters")
 }
 
@@ -122,12 +136,11 @@ fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// Text of a size worth it, not encoded yet, and whose owner did not forbid it (RFC 9110, 7.7).
-fn is_compressible(version: &Version, headers: &HeaderMap) -> bool {
+/// Text, not encoded yet, and whose owner did not forbid it (RFC 9110, 7.7).
+fn is_encodable(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");
-    version.size >= COMPRESS_FROM
-        && !headers.contains_key(CONTENT_ENCODING)
+    !headers.contains_key(CONTENT_ENCODING)
         && !text(&CACHE_CONTROL).is_some_and(forbidden)
         && text(&CONTENT_TYPE).is_some_and(|kind| is_text(essence(kind)))
 }

@@ -8,12 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use http_body_util::combinators::UnsyncBoxBody;
 
 use super::delivery::{Broken, Delivery, Readable};
 use super::exchange::Exchange;
 use super::streams::Outgoing;
-use crate::engine::Object;
+use crate::engine::{Object, Variant};
 
 /// The body of an answer, which also keeps the books of its [`Exchange`].
 pub(super) struct Body<O: Readable = Object> {
@@ -29,8 +28,8 @@ pub(super) enum Content<O: Readable = Object> {
     Text(Bytes),
     /// Bytes of an object as they are.
     Object(Box<Delivery<O>>),
-    /// Bytes of an object, encoded on the way.
-    Encoded(UnsyncBoxBody<Bytes, Broken>),
+    /// Bytes of a variant of an object.
+    Variant(Box<Delivery<Variant>>),
 }
 
 impl<O: Readable> Body<O> {
@@ -100,7 +99,11 @@ impl<O: Readable> Drop for Body<O> {
 impl<O: Readable> Content<O> {
     /// Whether the last poll waited for the client, and not for bytes.
     pub(super) fn is_held_back(&self) -> bool {
-        matches!(self, Self::Object(delivery) if delivery.is_held_back())
+        match self {
+            Self::Object(delivery) => delivery.is_held_back(),
+            Self::Variant(delivery) => delivery.is_held_back(),
+            Self::Nothing | Self::Text(_) => false,
+        }
     }
 }
 
@@ -115,22 +118,20 @@ impl<O: Readable> HttpBody for Content<O> {
         let next = match &mut *self {
             Self::Nothing => return Poll::Ready(None),
             Self::Text(text) => Some(Ok(std::mem::take(text))),
-            Self::Object(delivery) => {
-                let next = ready!(delivery.poll_next(cx));
-                if next.as_ref().is_some_and(Result::is_ok) && delivery.left() > 0 {
-                    return Poll::Ready(next.map(|bytes| bytes.map(Frame::data)));
-                }
-                next
-            }
-            Self::Encoded(body) => {
-                let next = ready!(Pin::new(body).poll_frame(cx));
-                if next.is_none() {
-                    *self = Self::Nothing;
-                }
-                return Poll::Ready(next);
-            }
+            Self::Object(delivery) => ready!(delivery.poll_next(cx)),
+            Self::Variant(delivery) => ready!(delivery.poll_next(cx)),
         };
-        if !matches!(next, Some(Err(_))) {
+        let goes_on = match &*self {
+            Self::Object(delivery) => delivery.left() > 0,
+            Self::Variant(delivery) => delivery.left() > 0,
+            Self::Nothing | Self::Text(_) => false,
+        };
+        let ends = match next {
+            Some(Ok(_)) => !goes_on,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        if ends {
             *self = Self::Nothing;
         }
         Poll::Ready(next.map(|bytes| bytes.map(Frame::data)))
@@ -145,7 +146,7 @@ impl<O: Readable> HttpBody for Content<O> {
             Self::Nothing => SizeHint::with_exact(0),
             Self::Text(text) => SizeHint::with_exact(text.len() as u64),
             Self::Object(delivery) => SizeHint::with_exact(delivery.left()),
-            Self::Encoded(body) => body.size_hint(),
+            Self::Variant(delivery) => SizeHint::with_exact(delivery.left()),
         }
     }
 }

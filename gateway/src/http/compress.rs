@@ -1,97 +1,197 @@
-//! Text compressed on the way, for clients that accept it.
+//! Answers in a coding that the client likes better than identity: from a sibling in the bucket where the route
+//! says so, else as the engine's encoders make them.
 
-use std::convert::Infallible;
-use std::future::ready;
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::ACCEPT_ENCODING;
-use http::{HeaderMap, Request, Response};
-use http_body_util::BodyExt;
-use tower::ServiceExt;
-use tower_http::compression::Compression;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::time::timeout;
 
+use super::Frontend;
+use super::block::Block;
 use super::body::Content;
-use super::delivery::{Broken, Readable};
+use super::delivery::Delivery;
+use super::handler::{Asked, Opened};
+use super::reply::Reply;
+use super::status::Held;
+use crate::engine::{Known, Open, Variant};
+use crate::plan::precondition;
+use crate::plan::{Accepted, ByteRange, Coding, ETag, ObjectKey};
 
-/// Whether the client takes gzip or br at all. Without that there is nothing to negotiate, and
-/// identity is sent even to a client that forbids it: better than 406 (RFC 9110, 12.5.3).
-pub(super) fn accepted(request: &HeaderMap) -> bool {
-    let lines = request.get_all(ACCEPT_ENCODING).iter();
-    lines
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .any(is_wanted)
-}
+/// What the engine encodes, best first.
+pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
 
-fn is_wanted(item: &str) -> bool {
-    let mut parts = item.split(';').map(str::trim);
-    let name = parts.next().unwrap_or_default();
-    let known = ["gzip", "x-gzip", "br", "*"]
-        .iter()
-        .any(|own| own.eq_ignore_ascii_case(name));
-    let refused = parts.any(|part| {
-        let weight = part
-            .strip_prefix(['q', 'Q'])
-            .and_then(|q| q.strip_prefix('='));
-        weight.is_some_and(|q| q.parse::<f32>().is_ok_and(|q| q <= 0.0))
-    });
-    known && !refused
-}
+/// How long an answer that is there waits for news of its siblings.
+const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Encodes an answer as its client prefers, which may be not at all. The encoded answer has
-/// `Content-Encoding` and neither `Content-Length` nor `Accept-Ranges`.
-pub(super) async fn encode<O: Readable>(
-    request: &HeaderMap,
-    answer: Response<Content<O>>,
-) -> Response<Content<O>> {
-    let mut asked = Request::new(());
-    for value in request.get_all(ACCEPT_ENCODING) {
-        asked.headers_mut().append(ACCEPT_ENCODING, value.clone());
+impl Asked<'_> {
+    /// The codings in which the engine may send this object to this client, the best first.
+    fn codings(&self, opened: &Opened) -> impl Iterator<Item = Coding> + use<> {
+        let encodes = opened.block.compressible && opened.object.may_be_encoded();
+        let offered = if encodes { &OWN[..] } else { &[] };
+        Accepted::of(&self.parts.headers).best(offered)
     }
-    let mut answer = Some(answer);
-    let service = tower::service_fn(move |_: Request<()>| {
-        ready(Ok::<_, Infallible>(answer.take().expect("called once")))
-    });
-    let always = |_, _, _: &HeaderMap, _: &http::Extensions| true;
-    let encoder = Compression::new(service).compress_when(always);
-    let Ok(encoded) = encoder.oneshot(asked).await;
-    let body = |body: tower_http::compression::CompressionBody<Content<O>>| {
-        let body = body
-            .map_frame(|frame| frame.map_data(Bytes::from))
-            .map_err(|error| {
-                *error
-                    .downcast::<Broken>()
-                    .unwrap_or(Box::new(Broken::Encoder))
-            });
-        Content::Encoded(body.boxed_unsync())
-    };
-    encoded.map(body)
+
+    /// The coding in which the engine is to send it.
+    pub(super) fn coding(&self, opened: &Opened) -> Option<Coding> {
+        match opened.block.compressible {
+            true => self.codings(opened).next(),
+            false => None,
+        }
+    }
+
+    /// Whether the client has a variant of this version that it could be sent.
+    pub(super) fn knows_variant(&self, opened: &Opened) -> bool {
+        opened.block.compressible
+            && self.parts.headers.contains_key(IF_NONE_MATCH)
+            && self.named(opened).is_some()
+    }
+
+    /// The tag for a 304: of what the client has, as it wrote it. Where it did not name that, of what it would be
+    /// sent.
+    pub(super) async fn tag_not_modified(&self, opened: &Opened) -> Option<ETag> {
+        let own = &opened.version.etag;
+        let best = self.coding(opened)?;
+        let named = self.named(opened);
+        let named = named.or_else(|| precondition::named(&self.parts.headers, own));
+        if named.is_some() {
+            return named;
+        }
+        match opened.object.known_variant(best).await {
+            Known::Identity => None,
+            Known::Variant(_) | Known::Nothing => Some(own.variant(best)),
+        }
+    }
+
+    fn named(&self, opened: &Opened) -> Option<ETag> {
+        let (headers, own) = (&self.parts.headers, &opened.version.etag);
+        let mut codings = self.codings(opened);
+        codings.find_map(|coding| precondition::named(headers, &own.variant(coding)))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use http::HeaderValue;
+impl Frontend {
+    /// The whole object in `coding`, or for HEAD the headers of that; `None`: as it is.
+    pub(super) async fn encoded(
+        &self,
+        asked: &Asked<'_>,
+        opened: &Opened,
+        coding: Coding,
+    ) -> Option<Reply> {
+        let mut headers = opened.block.full.clone();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        headers.insert(ETAG, opened.block.tag(coding).clone());
+        headers.remove(ACCEPT_RANGES);
+        let known = opened.object.known_variant(coding).await;
+        let is_head = asked.parts.method == Method::HEAD;
+        let (held, variant) = match known {
+            Known::Identity => return None,
+            Known::Variant(variant) => (Held::All, variant),
+            Known::Nothing if is_head => {
+                // How long it will be is not known before it is made.
+                headers.remove(CONTENT_LENGTH);
+                let nothing = Content::Nothing;
+                return Some(self.finish(
+                    asked,
+                    opened,
+                    StatusCode::OK,
+                    headers,
+                    Held::All,
+                    nothing,
+                ));
+            }
+            Known::Nothing => {
+                let whole = ByteRange::new(0, opened.version.size);
+                let held = Held::of(&opened.object, &[whole]);
+                (held, opened.object.variant(coding).await?)
+            }
+        };
+        headers.insert(CONTENT_LENGTH, variant.size().into());
+        let content = match is_head {
+            true => Content::Nothing,
+            false => self.variant(variant).await?,
+        };
+        Some(self.finish(asked, opened, StatusCode::OK, headers, held, content))
+    }
 
-    #[test]
-    fn sees_what_is_accepted() {
-        let rows = [
-            ("gzip", true),
-            ("br;q=0.5", true),
-            ("deflate, GZIP;q=1.0", true),
-            ("*", true),
-            ("", false),
-            ("identity", false),
-            ("gzip;q=0", false),
-            ("gzip; q=0.000, identity", false),
-            ("zstd", false),
-            ("gzip;q=0, br", true),
-        ];
-        for (value, expected) in rows {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
-            assert_eq!(accepted(&headers), expected, "{value}");
+    /// The bytes of a variant, the first of them at hand; `None`: they have just gone.
+    async fn variant(&self, variant: Variant) -> Option<Content> {
+        let range = ByteRange::new(0, variant.size());
+        let mut reader = variant.read_at(range);
+        reader.prime().await.ok()?;
+        let delivery = Delivery::single(variant, reader, range, self.allowance.clone());
+        Some(Content::Variant(delivery.into()))
+    }
+
+    /// The sibling in the bucket that is to be sent in the object's place. Never for a range, which is one of
+    /// identity.
+    pub(super) async fn sibling(&self, asked: &Asked<'_>, opened: &Opened) -> Option<Opened> {
+        let route = &asked.route.settings;
+        if asked.ranges.is_some() || !opened.block.encodable {
+            return None;
         }
-        assert!(!accepted(&HeaderMap::new()));
+        let codings = Accepted::of(&asked.parts.headers).best(&route.precompressed);
+        let found = async {
+            for coding in codings {
+                if let Some(sibling) = self.sibling_in(asked, opened, coding).await {
+                    return Some(sibling);
+                }
+            }
+            None
+        };
+        timeout(SIBLINGS_TIMEOUT, found).await.ok().flatten()
+    }
+
+    async fn sibling_in(
+        &self,
+        asked: &Asked<'_>,
+        opened: &Opened,
+        coding: Coding,
+    ) -> Option<Opened> {
+        let key = format!("{}{}", asked.key.as_str(), coding.suffix());
+        let key = ObjectKey::new(&key).ok()?;
+        let how = Open {
+            certain: false,
+            ..asked.how()
+        };
+        let mut sibling = self.opened(asked, &key, how).await.ok()?;
+        // An older one was made of other bytes. Where times are not told, nobody can know.
+        let (own, original) = (&sibling.version, &opened.version);
+        let is_current = own.last_modified?.secs() >= original.last_modified?.secs();
+        if !is_current || own.size == 0 {
+            return None;
+        }
+        sibling.block = sibling.block.stands_for(&opened.block, coding).into();
+        Some(sibling)
+    }
+}
+
+impl Block {
+    /// The headers of a sibling in the place of its original: its own, with the original's type.
+    fn stands_for(&self, original: &Self, coding: Coding) -> Self {
+        let vary = |headers: &mut HeaderMap| {
+            let values = headers.get_all(VARY).iter();
+            if !values.into_iter().any(|value| value == "Accept-Encoding") {
+                headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+            }
+        };
+        let (mut full, mut bare) = (self.full.clone(), self.bare.clone());
+        match original.full.get(CONTENT_TYPE) {
+            Some(kind) => full.insert(CONTENT_TYPE, kind.clone()),
+            None => full.remove(CONTENT_TYPE),
+        };
+        full.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        full.remove(ACCEPT_RANGES);
+        vary(&mut full);
+        vary(&mut bare);
+        Self {
+            full,
+            bare,
+            tags: None,
+            encodable: false,
+            compressible: false,
+        }
     }
 }

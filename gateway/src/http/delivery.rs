@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::multipart::Multipart;
 use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
-use crate::engine::{Error, Found, Object, Reader};
+use crate::engine::{Error, Found, Object, Reader, Variant, VariantReader};
 use crate::plan::ByteRange;
 
 /// What a body needs of an open object; the engine's is one.
@@ -52,6 +52,26 @@ impl Readable for Object {
     }
 }
 
+impl Readable for Variant {
+    type Reader = VariantReader;
+
+    fn read_at(&self, range: ByteRange) -> VariantReader {
+        Self::read_at(self, range)
+    }
+
+    fn is_cached(&self, range: ByteRange) -> bool {
+        Self::is_cached(self, range)
+    }
+
+    fn take_primed(reader: &mut VariantReader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn keeps(&self, reader: &VariantReader, _: &Bytes) -> usize {
+        reader.keeps()
+    }
+}
+
 /// Why a body broke off.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
@@ -61,9 +81,6 @@ pub(super) enum Broken {
     /// The engine delivered less or more than the range has.
     #[error("the object's length is not what was said")]
     Length,
-    /// The compressor failed.
-    #[error("compression failed")]
-    Encoder,
 }
 
 /// Bytes of one object on their way to one client: a range, or several with their headings.

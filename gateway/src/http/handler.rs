@@ -8,15 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
 use super::ask::{directives, host, wants_fresh};
-use super::block::Block;
+use super::block::{Block, value};
 use super::body::Content;
-use super::compress;
 use super::cors;
 use super::delivery::Delivery;
 use super::multipart::Multipart;
@@ -36,20 +35,20 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TIMING_WANTED: &str = "tidegate-timing";
 
 /// A request whose target names a route and, below it, an object.
-struct Asked<'a> {
-    parts: &'a Parts,
-    route: &'a RouteState,
-    key: ObjectKey,
-    ranges: Option<Ranges>,
+pub(super) struct Asked<'a> {
+    pub(super) parts: &'a Parts,
+    pub(super) route: &'a RouteState,
+    pub(super) key: ObjectKey,
+    pub(super) ranges: Option<Ranges>,
     started: Instant,
     client: Client,
 }
 
 /// An object opened for a request: what its answers' headers are made of.
-struct Opened {
-    object: Object,
-    version: Arc<Version>,
-    block: Arc<Block>,
+pub(super) struct Opened {
+    pub(super) object: Object,
+    pub(super) version: Arc<Version>,
+    pub(super) block: Arc<Block>,
     took: Duration,
 }
 
@@ -127,22 +126,39 @@ impl Frontend {
     }
 
     async fn attempt(&self, asked: &Asked<'_>) -> Result<Reply, Cause> {
-        let how = asked.how();
-        let object = self
-            .engine
-            .open(&asked.route.source, &asked.key, how)
-            .await?;
+        let opened = self.opened(asked, &asked.key, asked.how()).await?;
+        if !asked.route.settings.precompressed.is_empty()
+            && let Some(sibling) = Box::pin(self.sibling(asked, &opened)).await
+        {
+            match Box::pin(self.decided(asked, sibling)).await {
+                // The original is there all the same.
+                Err(Cause::Engine(_)) => {}
+                reply => return reply,
+            }
+        }
+        self.decided(asked, opened).await
+    }
+
+    /// Opens an object, and makes its headers ready.
+    pub(super) async fn opened(
+        &self,
+        asked: &Asked<'_>,
+        key: &ObjectKey,
+        how: Open,
+    ) -> Result<Opened, Error> {
+        let object = self.engine.open(&asked.route.source, key, how).await?;
         let version = object.version().clone();
-        let block = asked
-            .route
-            .blocks
-            .get(&version, &asked.key, &asked.route.settings);
-        let opened = Opened {
+        let route = asked.route;
+        let block = route.blocks.get(&version, key, &route.settings);
+        Ok(Opened {
             object,
             version,
             block,
             took: asked.started.elapsed(),
-        };
+        })
+    }
+
+    async fn decided(&self, asked: &Asked<'_>, opened: Opened) -> Result<Reply, Cause> {
         let current = Validators {
             etag: &opened.version.etag,
             last_modified: opened.version.last_modified,
@@ -150,18 +166,21 @@ impl Frontend {
         let (headers, size) = (&asked.parts.headers, opened.version.size);
         match precondition::decide(headers, asked.ranges.as_ref(), current, size) {
             Decision::Failed => Err(Cause::Precondition),
+            _ if asked.knows_variant(&opened) => Ok(self.not_modified(asked, &opened).await),
             Decision::Unsatisfiable => Err(Cause::Range(size)),
-            Decision::NotModified => Ok(self.not_modified(asked, &opened)),
+            Decision::NotModified => Ok(self.not_modified(asked, &opened).await),
             Decision::Whole => self.whole(asked, opened).await,
             Decision::Single(range) => self.single(asked, opened, range).await,
             Decision::Several(pieces) => Box::pin(self.several(asked, opened, &pieces)).await,
         }
     }
 
-    fn not_modified(&self, asked: &Asked<'_>, opened: &Opened) -> Reply {
+    async fn not_modified(&self, asked: &Asked<'_>, opened: &Opened) -> Reply {
         let mut headers = opened.block.bare.clone();
-        if asked.takes_encoded(opened) {
-            headers.insert(ETAG, opened.block.weak_etag.clone());
+        if opened.block.compressible
+            && let Some(tag) = Box::pin(asked.tag_not_modified(opened)).await
+        {
+            headers.insert(ETAG, value(tag.as_str()));
         }
         let nothing = Content::Nothing;
         self.finish(
@@ -175,6 +194,11 @@ impl Frontend {
     }
 
     async fn whole(&self, asked: &Asked<'_>, opened: Opened) -> Result<Reply, Cause> {
+        if let Some(coding) = asked.coding(&opened)
+            && let Some(reply) = Box::pin(self.encoded(asked, &opened, coding)).await
+        {
+            return Ok(reply);
+        }
         let headers = opened.block.full.clone();
         let range = ByteRange::new(0, opened.version.size);
         let (held, content) = if asked.parts.method == Method::HEAD || range.is_empty() {
@@ -182,11 +206,7 @@ impl Frontend {
         } else {
             self.begin(&opened, range).await?
         };
-        let reply = self.finish(asked, &opened, StatusCode::OK, headers, held, content);
-        if asked.takes_encoded(&opened) {
-            return Ok(Box::pin(encoded(asked, &opened, reply)).await);
-        }
-        Ok(reply)
+        Ok(self.finish(asked, &opened, StatusCode::OK, headers, held, content))
     }
 
     async fn single(
@@ -239,7 +259,7 @@ impl Frontend {
     }
 
     /// Adds the headers that say how the answer came about.
-    fn finish(
+    pub(super) fn finish(
         &self,
         asked: &Asked<'_>,
         opened: &Opened,
@@ -265,7 +285,7 @@ impl Frontend {
 }
 
 impl Asked<'_> {
-    fn how(&self) -> Open {
+    pub(super) fn how(&self) -> Open {
         let headers = &self.parts.headers;
         let first = match self.parts.method {
             Method::HEAD => None,
@@ -283,29 +303,10 @@ impl Asked<'_> {
             ..Open::default()
         }
     }
-
-    fn takes_encoded(&self, opened: &Opened) -> bool {
-        opened.block.compressible && compress::accepted(&self.parts.headers)
-    }
 }
 
 async fn primed(object: &Object, range: ByteRange) -> Result<Reader, Error> {
     let mut reader = object.read_at(range);
     reader.prime().await?;
     Ok(reader)
-}
-
-/// Compresses a whole object's answer where the client likes that best.
-async fn encoded(asked: &Asked<'_>, opened: &Opened, reply: Reply) -> Reply {
-    let mut answer = compress::encode(&asked.parts.headers, reply.answer).await;
-    if answer.headers().contains_key(CONTENT_ENCODING) {
-        // Other bytes than the strong tag promises (RFC 9110, 8.8.3.3).
-        answer
-            .headers_mut()
-            .insert(ETAG, opened.block.weak_etag.clone());
-        if asked.parts.method == Method::HEAD {
-            *answer.body_mut() = Content::Nothing;
-        }
-    }
-    Reply { answer, ..reply }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use crate::plan::media_type::GuessTypes;
-use crate::plan::{KeyError, Network, ObjectKey, Token};
+use crate::plan::{Coding, KeyError, Network, ObjectKey, Token};
 
 /// The section `[http]`, but for where it listens.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +77,9 @@ pub struct RouteSettings {
     pub client_no_cache: bool,
     /// Whether text is compressed for clients that accept it.
     pub compress: bool,
+    /// The codings in which objects may lie in the bucket beside their originals, the one preferred among
+    /// equals first.
+    pub precompressed: Vec<Coding>,
     /// The types that are guessed for objects that are stored without one.
     pub guess_types: GuessTypes,
     /// What PUT and DELETE must show; `None`: the route is read only.
@@ -112,6 +115,7 @@ impl Default for RouteSettings {
             cors: None,
             client_no_cache: false,
             compress: true,
+            precompressed: Vec::new(),
             guess_types: GuessTypes::default(),
             write_token: None,
         }

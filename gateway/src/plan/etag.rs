@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
 
+use super::Coding;
+
 /// An entity tag as the origin sent it: quoted, perhaps with a `W/` before it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ETag(Arc<str>);
@@ -86,6 +88,14 @@ impl ETag {
         self.opaque() == other.opaque()
     }
 
+    /// The tag of what `coding` makes of the bytes with this tag. A tag of its own (RFC 9110, 8.8.3.3), and
+    /// a weak one: another release may encode the same bytes otherwise.
+    #[must_use]
+    pub fn variant(&self, coding: Coding) -> Self {
+        let opaque = self.opaque().trim_end_matches('"');
+        Self(format!("W/{opaque}-{}\"", coding.name()).into())
+    }
+
     fn opaque(&self) -> &str {
         self.0.strip_prefix("W/").unwrap_or(&self.0)
     }
@@ -138,6 +148,12 @@ mod tests {
             "\"d41d8cd98f00b204e9800998ecf8427e\""
         );
         assert_eq!(ETag::of_parts([&whole]), None);
+    }
+
+    #[test]
+    fn every_coding_has_a_weak_tag_of_its_own() {
+        assert_eq!(tag("\"a\"").variant(Coding::Brotli), tag("W/\"a-br\""));
+        assert_eq!(tag("W/\"a\"").variant(Coding::Gzip), tag("W/\"a-gzip\""));
     }
 
     #[test]

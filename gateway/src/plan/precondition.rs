@@ -106,6 +106,15 @@ pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
     }
 }
 
+/// The tag in a request's `If-None-Match` that is alike to `tag` by the weak comparison, as the client
+/// wrote it. `*` names none.
+#[must_use]
+pub fn named(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
+    let lines = headers.get_all(IF_NONE_MATCH).iter();
+    let lines = lines.filter_map(|value| value.to_str().ok());
+    lines.flat_map(Tags).find(|known| known.weak_eq(tag))
+}
+
 /// What a request that writes wants of its object, as far as its headers alone tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForWrite {

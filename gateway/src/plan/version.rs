@@ -9,7 +9,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
-use super::{ETag, ObjectKey, Timestamp};
+use super::{Coding, ETag, ObjectKey, Timestamp};
 
 /// The headers that an object is stored with and answered with, beside `x-amz-meta-*`.
 const KEPT: [HeaderName; 6] = [
@@ -74,6 +74,16 @@ impl VersionId {
         hash.update(&version.size.to_le_bytes());
         hash.update(&xxh3_128(id.key.as_str().as_bytes()).to_le_bytes());
         hash.update(version.etag.as_str().as_bytes());
+        Self(hash.digest128())
+    }
+
+    /// The address of what `coding` makes of this version's bytes: as unreachable as the version itself
+    /// after a purge or a change.
+    #[must_use]
+    pub fn variant(self, coding: Coding) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&self.0.to_le_bytes());
+        hash.update(coding.name().as_bytes());
         Self(hash.digest128())
     }
 }

@@ -81,6 +81,8 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_JOINED, &[]),
     counter(names::ENGINE_ABANDONED, &[]),
     counter(names::ENGINE_STALE_ON_ERROR, &[]),
+    counter(names::ENGINE_ENCODER_RUNS, &["coding", "result"]),
+    counter(names::ENGINE_ENCODERS_REFUSED, &["reason"]),
     counter(names::WRITE_COMMITS, &["result"]),
     counter(names::WRITE_BYTES, &[]),
     counter(names::WRITE_RESENT, &[]),

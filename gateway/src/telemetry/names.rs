@@ -130,6 +130,16 @@ pub const ENGINE_STALE_ON_ERROR: Metric = Metric {
     name: "stale_on_error",
     help: "Opens answered with a stale version because the origin failed",
 };
+/// Runs of encoders.
+pub const ENGINE_ENCODER_RUNS: Metric = Metric {
+    name: "encoder_runs",
+    help: "Runs of encoders, by coding and result: kept, identity (the object gets no smaller, which is remembered), failed",
+};
+/// Variants that were not made.
+pub const ENGINE_ENCODERS_REFUSED: Metric = Metric {
+    name: "encoders_refused",
+    help: "Answers sent as they are because no encoder was free (busy) or no budget for one (memory)",
+};
 
 /// Requests sent to an origin.
 pub const ORIGIN_REQUESTS: Metric = Metric {

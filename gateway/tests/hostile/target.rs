@@ -110,6 +110,12 @@ impl Target {
         }
     }
 
+    /// Puts a text into the store.
+    pub(crate) fn put_text(&self, key: &str, text: String) {
+        let kind = [("content-type", "text/plain")];
+        self.s3.bucket.put_with(key, text, &kind);
+    }
+
     /// Everything that the program has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
@@ -33,6 +34,7 @@ pub(crate) const CHUNK: u64 = 4096;
 /// A running gateway.
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
+    counted: Registry,
     now: Arc<AtomicU64>,
     address: SocketAddr,
     stop: CancellationToken,
@@ -100,6 +102,8 @@ impl Gateway {
             clock: Arc::new(move || Timestamp(clock.load(Ordering::SeqCst))),
             origins: Vec::new(),
         });
+        let mut counted = Registry::default();
+        engine.register(&mut counted);
         let source = Arc::new(Source {
             origin: bucket,
             profile: ArcSwap::from_pointee(Profile::web()),
@@ -120,6 +124,7 @@ impl Gateway {
         let stop = CancellationToken::new();
         Self {
             origin: fake,
+            counted,
             now,
             address,
             stop: stop.clone(),
@@ -131,6 +136,14 @@ impl Gateway {
     pub(crate) fn later(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).expect("a short time");
         self.now.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// The value of the engine's sample that begins so, labels included.
+    pub(crate) fn counted(&self, sample: &str) -> u64 {
+        let mut text = String::new();
+        encode(&mut text, &self.counted).expect("text");
+        let value = text.lines().find_map(|line| line.strip_prefix(sample));
+        value.map_or(0, |value| value.trim().parse().expect("a number"))
     }
 
     /// A GET with these headers.

@@ -125,6 +125,8 @@ fn compresses_text_and_no_media() {
     let rows = [
         (600, vec![text], true),
         (511, vec![text], false),
+        (4 << 20, vec![text], true),
+        ((4 << 20) + 1, vec![text], false),
         (600, vec![text, ("content-encoding", "gzip")], false),
         (
             600,
@@ -143,7 +145,22 @@ fn compresses_text_and_no_media() {
         let vary = expected.then_some("Accept-Encoding");
         assert_eq!(get(&block.full, "vary"), vary);
         assert_eq!(get(&block.bare, "vary"), vary);
-        assert_eq!(block.weak_etag, "W/\"abc\"");
+        for (coding, tag) in [
+            (Coding::Brotli, "W/\"abc-br\""),
+            (Coding::Gzip, "W/\"abc-gzip\""),
+        ] {
+            assert_eq!(block.tag(coding), if expected { tag } else { "\"abc\"" });
+        }
+    }
+    let route = RouteSettings {
+        precompressed: vec![Coding::Zstd],
+        ..RouteSettings::default()
+    };
+    let key = ObjectKey::new("k").expect("a key");
+    for (kind, vary) in [("text/css", Some("Accept-Encoding")), ("image/png", None)] {
+        let block = Block::new(&version(100, &[("content-type", kind)]), &key, &route);
+        assert!(!block.compressible, "too small");
+        assert_eq!(get(&block.full, "vary"), vary, "{kind}");
     }
 }
 

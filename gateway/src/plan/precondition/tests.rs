@@ -82,6 +82,23 @@ fn one_header_at_a_time() {
 }
 
 #[test]
+fn a_list_names_a_tag_as_it_was_written() {
+    let lines = [
+        (IF_NONE_MATCH, "\"x\""),
+        (IF_NONE_MATCH, "W/\"a,b\", \"c\""),
+    ];
+    let named = |tag| named(&headers(&lines), &ETag::parse(tag).expect("a tag"));
+    assert_eq!(named("\"a,b\""), ETag::parse("W/\"a,b\""));
+    assert_eq!(named("W/\"c\""), ETag::parse("\"c\""));
+    assert_eq!(named("\"b\""), None);
+    let any = headers(&[(IF_NONE_MATCH, "*")]);
+    assert_eq!(
+        super::named(&any, &ETag::parse("\"c\"").expect("a tag")),
+        None
+    );
+}
+
+#[test]
 fn if_range_by_tag_and_date() {
     let part = Decision::Single(ByteRange { start: 0, end: 10 });
     let rows = [

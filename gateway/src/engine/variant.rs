@@ -1,0 +1,455 @@
+//! What a content coding makes of one version, made once and kept as chunks.
+//!
+//! A variant is addressed by its version and its coding: a purge or a new version makes it unreachable
+//! as it does the version's own chunks. Chunk 0 is its *head* (how long it is, and a hash of it), the
+//! bytes follow from chunk 1 on. A head that says 0 bytes remembers that the object does not get smaller.
+//!
+//! Encoders are few. Each holds a place, and pays for all that it can come to hold before it begins; where no
+//! place or no memory is left, the answer is identity. They run where origins are asked, on threads that may
+//! block. Readers that want the same variant at the same time wait for one *flight*, for [`PATIENCE`] at most.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::Shared;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::budget::Charge;
+use super::core::Core;
+use super::fill::Terms;
+use super::object::Object;
+use crate::plan::profile::DiskUse;
+use crate::plan::{ByteRange, Coding, VersionId};
+use crate::store::{Admit, ChunkKey, Tier};
+
+mod encoder;
+mod reader;
+
+pub use reader::VariantReader;
+
+use encoder::{BLOCK, Encoder};
+
+/// The largest object that is encoded. At some 40 MB/s that is a tenth of a second of one processor.
+pub const LARGEST: u64 = 4 << 20;
+
+/// How long an answer waits for the encoder that makes its variant.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an encoder may take, the bytes of its object included: who is slow keeps others out.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Encoders at a time: as many as there are processors, within these.
+const ENCODERS: (usize, usize) = (2, 4);
+
+/// The encoders of an engine, and what they are making.
+pub(super) struct Variants {
+    places: Arc<Semaphore>,
+    flights: Mutex<HashMap<VersionId, Flight>>,
+}
+
+/// A variant in the making. `None`: it failed, which is not remembered.
+type Flight = Shared<oneshot::Receiver<Option<Arc<Made>>>>;
+
+impl Default for Variants {
+    fn default() -> Self {
+        let processors = available_parallelism().map_or(1, usize::from);
+        let places = processors.clamp(ENCODERS.0, ENCODERS.1);
+        Self {
+            places: Arc::new(Semaphore::new(places)),
+            flights: Mutex::default(),
+        }
+    }
+}
+
+impl Variants {
+    fn flights(&self) -> MutexGuard<'_, HashMap<VersionId, Flight>> {
+        self.flights
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
+
+/// What is known of a variant.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// It is kept.
+    Variant(Variant),
+    /// It would be no smaller.
+    Identity,
+    /// Nothing.
+    Nothing,
+}
+
+/// A version as a coding makes it.
+#[derive(Debug, Clone)]
+pub struct Variant(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    object: Object,
+    coding: Coding,
+    id: VersionId,
+    head: Head,
+    /// Its bytes, where the store has not all of them in memory.
+    made: Option<Arc<Made>>,
+}
+
+/// What an encoder made.
+#[derive(Debug)]
+struct Made {
+    head: Head,
+    pieces: Vec<Bytes>,
+    _charge: Charge,
+}
+
+/// Chunk 0 of a variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    /// 0: the object does not get smaller.
+    size: u64,
+    hash: u128,
+}
+
+impl Head {
+    const LEN: usize = 24;
+
+    fn of(pieces: &[Bytes]) -> Self {
+        let mut hash = Xxh3::new();
+        pieces.iter().for_each(|piece| hash.update(piece));
+        Self {
+            size: pieces.iter().map(|piece| piece.len() as u64).sum(),
+            hash: hash.digest128(),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (size, hash) = bytes.split_first_chunk()?;
+        Some(Self {
+            size: u64::from_le_bytes(*size),
+            hash: u128::from_le_bytes(hash.try_into().ok()?),
+        })
+    }
+
+    fn bytes(self) -> Bytes {
+        let mut bytes = Vec::with_capacity(Self::LEN);
+        bytes.extend(self.size.to_le_bytes());
+        bytes.extend(self.hash.to_le_bytes());
+        bytes.into()
+    }
+}
+
+/// The chunk of a variant that holds its piece `index`; the head is before them.
+fn chunk(id: VersionId, index: u32) -> ChunkKey {
+    ChunkKey {
+        version: id,
+        index: index + 1,
+    }
+}
+
+fn head_chunk(id: VersionId) -> ChunkKey {
+    ChunkKey {
+        version: id,
+        index: 0,
+    }
+}
+
+/// Where variants of an object are kept; `None`: nowhere, so that none is made.
+fn admission(terms: Terms) -> Option<Admit> {
+    match (terms.storable, terms.bulk, terms.disk) {
+        (false, ..) | (true, true, DiskUse::Off) => None,
+        (true, true, _) => Some(Admit::Disk),
+        (true, false, DiskUse::Off) => Some(Admit::Memory),
+        (true, false, DiskUse::First) => Some(Admit::MemoryAndDisk),
+        (true, false, DiskUse::Second) => Some(Admit::MemoryFirst),
+    }
+}
+
+/// A place among the encoders, and the memory for one.
+struct Fare(OwnedSemaphorePermit, Charge);
+
+/// What came of asking for a flight.
+enum Departure {
+    /// The variant is on its way.
+    Flight(Flight),
+    /// It has just been kept.
+    Kept,
+    /// No encoder is free, or no memory for one.
+    Full,
+}
+
+impl Object {
+    /// Whether variants of this version are made: it is not too large, and may be kept.
+    #[must_use]
+    pub fn may_be_encoded(&self) -> bool {
+        self.version().size <= LARGEST && admission(self.pinned.terms).is_some()
+    }
+
+    /// What is known of a variant, without making it.
+    pub async fn known_variant(&self, coding: Coding) -> Known {
+        let (chunks, id) = (&self.pinned.core.chunks, self.id().variant(coding));
+        let key = head_chunk(id);
+        let bytes = match chunks.get_memory(&key) {
+            Some(bytes) => Some(bytes),
+            None if chunks.locate(&key).is_none() => None,
+            None => chunks.get(&key, Head::LEN).await.map(|(bytes, _)| bytes),
+        };
+        match bytes.as_deref().and_then(Head::read) {
+            None => Known::Nothing,
+            Some(Head { size: 0, .. }) => Known::Identity,
+            Some(head) => {
+                let variant = Variant::new(self, coding, head, None);
+                if variant.is_cached(ByteRange::new(0, head.size)) {
+                    return Known::Variant(variant);
+                }
+                // Some of it was evicted: it is made again, as if it had not been known.
+                chunks.remove(&key);
+                Known::Nothing
+            }
+        }
+    }
+
+    /// The variant, made if need be. `None`: identity is to be sent, for it is no smaller, or no encoder or no
+    /// memory is free, or it takes too long.
+    pub async fn variant(&self, coding: Coding) -> Option<Variant> {
+        // Twice, for one that was kept between the look and the flight. A head that cannot be read then is
+        // made again.
+        for again in [false, true] {
+            match self.known_variant(coding).await {
+                Known::Variant(variant) => return Some(variant),
+                Known::Identity => return None,
+                Known::Nothing => {}
+            }
+            match self.depart(coding, None, again) {
+                Departure::Kept => {}
+                Departure::Full => return None,
+                Departure::Flight(flight) => {
+                    let made = timeout(PATIENCE, flight).await.ok()?.ok()??;
+                    return (made.head.size > 0)
+                        .then(|| Variant::new(self, coding, made.head, Some(made)));
+                }
+            }
+        }
+        None
+    }
+
+    /// Joins the flight of a variant, or begins it: with `fare`, or what is free. Not where the store has it,
+    /// unless `again`.
+    fn depart(&self, coding: Coding, fare: Option<Fare>, again: bool) -> Departure {
+        let core = &self.pinned.core;
+        let id = self.id().variant(coding);
+        let mut flights = core.variants.flights();
+        if let Some(flight) = flights.get(&id) {
+            return Departure::Flight(flight.clone());
+        }
+        if !again && core.chunks.locate(&head_chunk(id)).is_some() {
+            return Departure::Kept;
+        }
+        let Some(fare) = fare.or_else(|| self.fare(coding)) else {
+            return Departure::Full;
+        };
+        let (tell, told) = oneshot::channel();
+        let flight = told.shared();
+        flights.insert(id, flight.clone());
+        let landing = Landing {
+            core: core.clone(),
+            id,
+        };
+        core.spawn(self.clone().fly(coding, fare, landing, tell));
+        Departure::Flight(flight)
+    }
+
+    /// A place and memory, if both are free now.
+    fn fare(&self, coding: Coding) -> Option<Fare> {
+        let core = &self.pinned.core;
+        let places = core.variants.places.clone();
+        let Ok(place) = places.try_acquire_owned() else {
+            core.metrics.encoder_refused("busy");
+            return None;
+        };
+        let charge = core.budget.ahead(self.encoder_memory(coding));
+        if charge.is_none() {
+            core.metrics.encoder_refused("memory");
+        }
+        Some(Fare(place, charge?))
+    }
+
+    fn encoder_memory(&self, coding: Coding) -> u64 {
+        Encoder::memory(
+            coding,
+            self.version().size,
+            self.pinned.core.geometry.chunk(),
+        )
+    }
+
+    /// Makes a variant, keeps it, and tells those who wait.
+    async fn fly(
+        self,
+        coding: Coding,
+        Fare(place, charge): Fare,
+        landing: Landing,
+        tell: oneshot::Sender<Option<Arc<Made>>>,
+    ) {
+        let core = &self.pinned.core;
+        let made = tokio::select! {
+            made = timeout(DEADLINE, self.encode(coding, charge)) => made.ok().flatten(),
+            () = core.stop.cancelled() => None,
+        };
+        let made = made.map(Arc::new);
+        if let (Some(made), Some(admit)) = (&made, admission(self.pinned.terms)) {
+            made.keep(core, landing.id, admit);
+        }
+        let result = match &made {
+            None => "failed",
+            Some(made) if made.pieces.is_empty() => "identity",
+            Some(_) => "kept",
+        };
+        core.metrics.encoded(coding.name(), result);
+        // In the store before the flight is gone: who finds neither would make it again.
+        drop((landing, place));
+        let _ = tell.send(made);
+    }
+
+    /// Runs an encoder over the object. `None`: the object cannot be read, or the encoder failed.
+    async fn encode(&self, coding: Coding, mut charge: Charge) -> Option<Made> {
+        let (size, piece) = (self.version().size, self.pinned.core.geometry.chunk());
+        let mut encoder = Encoder::new(coding, size, piece).ok()?;
+        let mut bytes = self.read_at(ByteRange::new(0, size));
+        let mut block = Vec::with_capacity(BLOCK);
+        loop {
+            let frame = bytes.next().await.transpose().ok()?;
+            let is_last = frame.is_none();
+            let mut frame = frame.unwrap_or_default();
+            while !frame.is_empty() || is_last && !block.is_empty() {
+                let taken = frame.split_to(frame.len().min(BLOCK - block.len()));
+                block.extend_from_slice(&taken);
+                if block.len() < BLOCK && !is_last {
+                    continue;
+                }
+                let full = block;
+                let ran = spawn_blocking(move || {
+                    let ran = encoder.write(&full);
+                    (encoder, full, ran)
+                });
+                let (used, mut emptied, ran) = ran.await.ok()?;
+                if ran.is_err() {
+                    return Some(Made::identity(charge.split(0)));
+                }
+                emptied.clear();
+                (encoder, block) = (used, emptied);
+            }
+            if is_last {
+                break;
+            }
+        }
+        let pieces = spawn_blocking(move || finished(encoder)).await.ok()?;
+        let Ok((head, pieces)) = pieces else {
+            return Some(Made::identity(charge.split(0)));
+        };
+        Some(Made {
+            head,
+            pieces,
+            _charge: charge.split(head.size),
+        })
+    }
+}
+
+fn finished(encoder: Encoder) -> io::Result<(Head, Vec<Bytes>)> {
+    let pieces = encoder.finish()?;
+    Ok((Head::of(&pieces), pieces))
+}
+
+/// Ends a flight, however its task ends.
+struct Landing {
+    core: Arc<Core>,
+    id: VersionId,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.core.variants.flights().remove(&self.id);
+    }
+}
+
+impl Made {
+    /// The object does not get smaller.
+    fn identity(charge: Charge) -> Self {
+        let head = Head { size: 0, hash: 0 };
+        Self {
+            head,
+            pieces: Vec::new(),
+            _charge: charge,
+        }
+    }
+
+    /// Puts it into the store, the head last: what has a head was whole.
+    fn keep(&self, core: &Core, id: VersionId, admit: Admit) {
+        for (index, piece) in (0..).zip(&self.pieces) {
+            core.chunks.insert(chunk(id, index), piece.clone(), admit);
+        }
+        core.chunks.insert(head_chunk(id), self.head.bytes(), admit);
+    }
+}
+
+impl Variant {
+    fn new(object: &Object, coding: Coding, head: Head, made: Option<Arc<Made>>) -> Self {
+        // What came with the version is not read any more.
+        object.pinned.hold(None);
+        let mut inner = Inner {
+            object: object.clone(),
+            coding,
+            id: object.id().variant(coding),
+            head,
+            made: None,
+        };
+        // What memory has is paid for there.
+        inner.made =
+            made.filter(|_| inner.tier(ByteRange::new(0, head.size)) != Some(Tier::Memory));
+        Self(Arc::new(inner))
+    }
+
+    /// Its coding.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        self.0.coding
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.0.head.size
+    }
+
+    /// Whether all of `range` can be read without encoding again.
+    #[must_use]
+    pub fn is_cached(&self, range: ByteRange) -> bool {
+        self.0.made.is_some() || self.0.tier(range).is_some()
+    }
+
+    /// A reader over `range`, which must lie within its size.
+    #[must_use]
+    pub fn read_at(&self, range: ByteRange) -> VariantReader {
+        VariantReader::new(self.clone(), range)
+    }
+}
+
+impl Inner {
+    /// The slowest tier that a range lies in; `None`: some of it is not cached.
+    fn tier(&self, range: ByteRange) -> Option<Tier> {
+        let core = &self.object.pinned.core;
+        let mut tiers = core.geometry.span(range);
+        tiers.try_fold(Tier::Memory, |slowest, index| {
+            match core.chunks.locate(&chunk(self.id, index))? {
+                Tier::Memory => Some(slowest),
+                Tier::Disk => Some(Tier::Disk),
+            }
+        })
+    }
+}
