@@ -1,8 +1,9 @@
 //! What a content coding makes of one version, made once and kept as chunks.
 //!
 //! A variant is addressed by its version and its coding: a purge or a new version makes it unreachable
-//! as it does the version's own chunks. Chunk 0 is its *head* (how long it is, and a hash of it), the
-//! bytes follow from chunk 1 on. A head that says 0 bytes remembers that the object does not get smaller.
+//! as it does the version's own chunks. That address has one chunk, its *head*: the length and a hash of its
+//! bytes, of which the address of its pieces is made. A head that says 0 bytes remembers that the object does
+//! not get smaller.
 //!
 //! Encoders are few. Each holds a place, and pays for all that it can come to hold before it begins; where no
 //! place or no memory is left, the answer is identity. They run where origins are asked, on threads that may
@@ -96,7 +97,8 @@ pub struct Variant(Arc<Inner>);
 struct Inner {
     object: Object,
     coding: Coding,
-    id: VersionId,
+    /// The address of its pieces.
+    pieces: VersionId,
     head: Head,
     /// Its bytes, where the store has not all of them in memory.
     made: Option<Arc<Made>>,
@@ -110,7 +112,7 @@ struct Made {
     _charge: Charge,
 }
 
-/// Chunk 0 of a variant.
+/// What the first chunk of a variant says of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     /// 0: the object does not get smaller.
@@ -138,6 +140,12 @@ impl Head {
         })
     }
 
+    /// The address of the pieces of the variant `id`. A run of another release or on another processor, which
+    /// may come to other bytes, has another address: its pieces are never taken for these.
+    fn pieces(self, id: VersionId) -> VersionId {
+        id.encoded(self.size, self.hash)
+    }
+
     fn bytes(self) -> Bytes {
         let mut bytes = Vec::with_capacity(Self::LEN);
         bytes.extend(self.size.to_le_bytes());
@@ -146,14 +154,7 @@ impl Head {
     }
 }
 
-/// The chunk of a variant that holds its piece `index`; the head is before them.
-fn chunk(id: VersionId, index: u32) -> ChunkKey {
-    ChunkKey {
-        version: id,
-        index: index + 1,
-    }
-}
-
+/// The chunk that holds the head of a variant.
 fn head_chunk(id: VersionId) -> ChunkKey {
     ChunkKey {
         version: id,
@@ -391,8 +392,10 @@ impl Made {
 
     /// Puts it into the store, the head last: what has a head was whole.
     fn keep(&self, core: &Core, id: VersionId, admit: Admit) {
+        let version = self.head.pieces(id);
         for (index, piece) in (0..).zip(&self.pieces) {
-            core.chunks.insert(chunk(id, index), piece.clone(), admit);
+            let key = ChunkKey { version, index };
+            core.chunks.insert(key, piece.clone(), admit);
         }
         core.chunks.insert(head_chunk(id), self.head.bytes(), admit);
     }
@@ -405,7 +408,7 @@ impl Variant {
         let mut inner = Inner {
             object: object.clone(),
             coding,
-            id: object.id().variant(coding),
+            pieces: head.pieces(object.id().variant(coding)),
             head,
             made: None,
         };
@@ -441,15 +444,43 @@ impl Variant {
 }
 
 impl Inner {
+    /// The chunk that holds a piece.
+    fn chunk(&self, index: u32) -> ChunkKey {
+        ChunkKey {
+            version: self.pieces,
+            index,
+        }
+    }
+
     /// The slowest tier that a range lies in; `None`: some of it is not cached.
     fn tier(&self, range: ByteRange) -> Option<Tier> {
         let core = &self.object.pinned.core;
         let mut tiers = core.geometry.span(range);
         tiers.try_fold(Tier::Memory, |slowest, index| {
-            match core.chunks.locate(&chunk(self.id, index))? {
+            match core.chunks.locate(&self.chunk(index))? {
                 Tier::Memory => Some(slowest),
                 Tier::Disk => Some(Tier::Disk),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_another_run_have_another_address() {
+        let id = VersionId(7).variant(Coding::Gzip);
+        let head = |text: &'static [u8]| Head::of(&[Bytes::from_static(text)]);
+        let pieces = head(b"one run").pieces(id);
+        assert_eq!(head(b"one run").pieces(id), pieces);
+        let others = [
+            head(b"another").pieces(id),
+            head(b"one runs").pieces(id),
+            head(b"one run").pieces(VersionId(7).variant(Coding::Brotli)),
+            id,
+        ];
+        assert!(others.iter().all(|other| *other != pieces), "{others:?}");
     }
 }

@@ -86,6 +86,16 @@ impl VersionId {
         hash.update(coding.name().as_bytes());
         Self(hash.digest128())
     }
+
+    /// The address of the bytes of this variant, if they are `size` bytes with this hash.
+    #[must_use]
+    pub fn encoded(self, size: u64, hash_of_bytes: u128) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&self.0.to_le_bytes());
+        hash.update(&size.to_le_bytes());
+        hash.update(&hash_of_bytes.to_le_bytes());
+        Self(hash.digest128())
+    }
 }
 
 impl fmt::Debug for VersionId {

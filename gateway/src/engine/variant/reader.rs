@@ -10,7 +10,7 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{DEADLINE, Departure, Fare, Inner, Variant, chunk};
+use super::{DEADLINE, Departure, Fare, Inner, Variant};
 use crate::engine::Error;
 use crate::plan::ByteRange;
 
@@ -137,7 +137,7 @@ impl Inner {
             Some(made) => made.pieces.get(index as usize).cloned(),
             None => {
                 let chunks = &self.object.pinned.core.chunks;
-                chunks.get_memory(&chunk(self.id, index))
+                chunks.get_memory(&self.chunk(index))
             }
         };
         kept.filter(|piece| piece.len() == self.len(index))
@@ -146,7 +146,7 @@ impl Inner {
     /// A piece that is not: from disk, or made again.
     async fn regain(&self, index: u32) -> Result<Bytes, Error> {
         let chunks = &self.object.pinned.core.chunks;
-        let key = chunk(self.id, index);
+        let key = self.chunk(index);
         if let Some((piece, _)) = chunks.get(&key, self.len(index)).await {
             return Ok(piece);
         }
