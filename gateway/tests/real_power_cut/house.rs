@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::mount::UnmountFlags;
 use tokio::sync::watch;
 
 use crate::bucket::Bucket;
@@ -126,9 +127,14 @@ impl House {
         self.scene.dead.store(false, order);
     }
 
-    /// Cuts the power.
+    /// Cuts the power. A process alone that is killed can outlive that: its thread that has the kernel forget
+    /// a name waits for the folder, which a program holds that waits for the process. Where the power goes,
+    /// the mount goes with it.
     pub(crate) fn cut(&mut self, draw: &mut Draw) {
-        self.serving.kill();
+        let mount = &self.scene.folder;
+        self.serving.kill_with(|| {
+            let _ = rustix::mount::unmount(mount.as_path(), UnmountFlags::FORCE);
+        });
         let order = std::sync::atomic::Ordering::SeqCst;
         self.scene.dead.store(true, order);
         self.sick.cut(draw);

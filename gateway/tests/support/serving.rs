@@ -124,8 +124,14 @@ impl Serving {
 
     /// Kills it, as a power cut does.
     pub(crate) fn kill(&mut self) {
+        self.kill_with(|| ());
+    }
+
+    /// The same, with what a power cut takes away beside the process itself.
+    pub(crate) fn kill_with(&mut self, taken_away: impl FnOnce()) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("it runs still");
+        taken_away();
         child.wait().expect("it is gone");
     }
 }
