@@ -131,12 +131,12 @@ impl House {
     /// a name waits for the folder, which a program holds that waits for the process. Where the power goes,
     /// the mount goes with it.
     pub(crate) fn cut(&mut self, draw: &mut Draw) {
-        let mount = &self.scene.folder;
+        let scene = &self.scene;
         self.serving.kill_with(|| {
-            let _ = rustix::mount::unmount(mount.as_path(), UnmountFlags::FORCE);
+            // Before the mount goes: what is read from then on is the folder below.
+            scene.dead.store(true, std::sync::atomic::Ordering::SeqCst);
+            let _ = rustix::mount::unmount(scene.folder.as_path(), UnmountFlags::FORCE);
         });
-        let order = std::sync::atomic::Ordering::SeqCst;
-        self.scene.dead.store(true, order);
         self.sick.cut(draw);
     }
 
