@@ -244,6 +244,8 @@ impl SickFs {
 impl Drop for SickFs {
     fn drop(&mut self) {
         self.release();
+        // Aborted first: a file that this process has open still is flushed at its end, when no thread answers.
+        let _ = rustix::mount::unmount(self.folder.path(), UnmountFlags::FORCE);
         let _ = rustix::mount::unmount(self.folder.path(), UnmountFlags::DETACH);
     }
 }
