@@ -101,6 +101,73 @@ async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent()
     until(|| again.writers.spooled().0 == 0).await;
 }
 
+/// What was closed waits for the bucket, and a writer opens it to be replaced: a crash finds what was closed,
+/// until that writer is promised its own.
+#[tokio::test(start_paused = true)]
+async fn what_was_closed_is_there_until_what_replaces_it_is_promised() {
+    for (length, step) in [100, 5 * PART + 100]
+        .into_iter()
+        .flat_map(|it| [(it, "cut"), (it, "written"), (it, "synced"), (it, "closed")])
+    {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().put(KEY, "before");
+        let (first, second) = (sample(1, length), sample(2, length + 300));
+        let writer = desk.create(KEY).await;
+        put(&writer, 0, &first).await;
+        // Parts of it are sent, and are given up in the end.
+        until(|| desk.bucket().count("part") as u64 == length / PART).await;
+        desk.bucket().set_faults([down()]);
+        writer.commit(desk.commit).await.expect("promised");
+        drop(writer);
+        let writer = desk.create(KEY).await;
+        if step != "cut" {
+            put(&writer, 0, &second).await;
+        }
+        match step {
+            "synced" => writer.sync().await.expect("durable"),
+            "closed" => writer.commit(desk.commit).await.expect("promised"),
+            _ => {}
+        }
+        let again = desk.switched_off([writer], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        let promised = match step {
+            "cut" | "written" => &first,
+            _ => &second,
+        };
+        println!("{length} bytes, {step}");
+        same(&again.object(KEY).expect("there"), promised);
+        until(|| again.writers.spooled().0 == 0).await;
+    }
+}
+
+/// The same without a crash: what replaces it is published once, and nothing of the one before is left.
+#[tokio::test(start_paused = true)]
+async fn what_was_replaced_before_it_was_published_is_not() {
+    for closes in [true, false] {
+        let desk = Desk::new(Terms::background());
+        desk.bucket().set_faults([down()]);
+        let mut truth = Bytes::new();
+        for round in 1..4 {
+            truth = sample(round, 3 * PART * u64::from(round == 2) + 100 * round);
+            let writer = desk.create(KEY).await;
+            put(&writer, 0, &truth).await;
+            if closes {
+                writer.commit(desk.commit).await.expect("promised");
+            } else {
+                writer.sync().await.expect("durable");
+            }
+        }
+        desk.bucket().set_faults([]);
+        desk.writers.settled().await;
+        same(&desk.object(KEY).expect("there"), &truth);
+        until(|| desk.writers.spooled().0 == 0).await;
+        until(|| desk.bucket().uploads_under_way().is_empty()).await;
+        let again = desk.switched_off([], &Terms::background()).await;
+        assert!(again.writers.pending().is_empty());
+    }
+}
+
 /// What one process wrote and did not sync is gone with it: what the next one syncs does not bring it back,
 /// as zeros, where the object has bytes.
 #[tokio::test(start_paused = true)]

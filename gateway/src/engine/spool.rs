@@ -146,11 +146,13 @@ impl Spool {
         })
     }
 
-    /// A new draft, which has no files yet.
-    pub(super) fn create(&self, begin: Begin) -> Arc<SpoolFile> {
+    /// A new draft, which has no files yet; `before`: the edition that it replaces.
+    pub(super) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = super::upload::random();
-        let memory = self.memory.clone();
-        Arc::new(SpoolFile::new(self.slots.clone(), id, begin, memory))
+        let replaces = before.as_ref().map(|before| before.id());
+        let begin = Begin { replaces, ..begin };
+        let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
+        Arc::new(file.replacing(before))
     }
 
     /// Every draft that is there, with what its journal says; those that say nothing are removed.
@@ -164,9 +166,9 @@ impl Spool {
         let (journals, all_read) = self.journals(&paths);
         let mut found = Vec::new();
         let mut owned = HashSet::new();
-        for read in journals {
+        for read in &journals {
             owned.insert(file::path_of(self.slots.directory(), read.id));
-            match self.recover_one(&read) {
+            match self.recover_one(read) {
                 Ok(draft) => found.push(draft),
                 Err(error) => {
                     tracing::error!(%error, path = %read.path.display(), "a draft in the spool cannot be read; it is left as it is");
@@ -178,7 +180,37 @@ impl Spool {
         for path in orphans.filter(|path| !owned.contains(*path)) {
             file::remove(path);
         }
+        self.leave_replaced(&mut found, &journals, all_read);
         Ok(found)
+    }
+
+    /// Takes away what was replaced by something that was promised. Where it may be found again, what replaces
+    /// it is left as well: once that is in the bucket, the other would go over it.
+    fn leave_replaced(
+        &self,
+        found: &mut Vec<(Arc<SpoolFile>, Replayed)>,
+        journals: &[Read],
+        all_read: bool,
+    ) {
+        let promised = found.iter().filter(|(_, replayed)| replayed.promised);
+        let pairs = promised.filter_map(|(file, it)| Some((file.id(), it.begin.replaces?)));
+        for (next, replaced) in Vec::from_iter(pairs) {
+            let draft = found.iter_mut().find(|(file, _)| file.id() == replaced);
+            let journal = journals.iter().find(|read| read.id == replaced);
+            let removed = match (draft, journal) {
+                (Some((file, replayed)), _) => {
+                    replayed.promised = false;
+                    file.try_to_remove()
+                }
+                (None, Some(read)) => self.slots.found(&read.path).and_then(|mut it| it.blank()),
+                (None, None) if all_read => Ok(()),
+                (None, None) => Err(io::Error::other("a journal cannot be read")),
+            };
+            if let Err(error) = removed {
+                tracing::error!(%error, "what an object in the spool replaces cannot be taken away; both are left there");
+                found.retain(|(file, _)| ![next, replaced].contains(&file.id()));
+            }
+        }
     }
 
     /// The journals that there are, one for each draft, and whether all could be read. Others are blanked.

@@ -52,6 +52,7 @@ mod begin;
 mod change;
 mod commit;
 mod complete;
+mod edition;
 mod error;
 mod gather;
 mod hidden;

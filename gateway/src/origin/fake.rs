@@ -46,6 +46,7 @@ struct State {
     writes: u64,
     standing: Vec<Fault>,
     queued: VecDeque<Vec<Fault>>,
+    turn: Option<Turn>,
     log: Vec<Get>,
     listed: Vec<List>,
     uploads: BTreeMap<String, upload::Begun>,
@@ -55,6 +56,14 @@ struct State {
     equal_parts: bool,
     hidden_tags: bool,
     writes_log: Vec<&'static str>,
+}
+
+/// Faults that begin with a write of a kind.
+#[derive(Debug, Clone)]
+struct Turn {
+    kind: &'static str,
+    first: Vec<Fault>,
+    then: Vec<Fault>,
 }
 
 /// One version of an object; without bytes, a delete marker.
@@ -142,6 +151,28 @@ impl FakeOrigin {
         self.state().standing = faults.into();
     }
 
+    /// The next write of a kind (see [`FakeOrigin::writes`]) suffers `first`, and every request from then on
+    /// `then`.
+    pub fn fail_from(
+        &self,
+        kind: &'static str,
+        first: impl Into<Vec<Fault>>,
+        then: impl Into<Vec<Fault>>,
+    ) {
+        let (first, then) = (first.into(), then.into());
+        self.state().turn = Some(Turn { kind, first, then });
+    }
+
+    /// Notes a write of a kind.
+    fn came_in(&self, kind: &'static str) {
+        let state = &mut *self.state();
+        state.writes_log.push(kind);
+        if let Some(turn) = state.turn.take_if(|turn| turn.kind == kind) {
+            state.queued.push_front(turn.first);
+            state.standing = turn.then;
+        }
+    }
+
     /// The faults of the request that just came in, after the waits and refusals among them.
     async fn suffer(&self) -> Result<Vec<Fault>, OriginError> {
         let faults = {
@@ -169,6 +200,7 @@ impl FakeOrigin {
         let mut state = self.state().clone();
         state.standing.clear();
         state.queued.clear();
+        state.turn = None;
         let bucket = Bucket {
             state: Mutex::new(state),
             counts: Counts::default(),

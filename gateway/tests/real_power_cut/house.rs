@@ -186,7 +186,8 @@ impl House {
         };
         let at = |key: &String| worker.keys[key].promised == Some(number);
         if !at(&from) && !at(&to) {
-            let wrong = format!("edition {number} is not at {to} either");
+            let (left, right) = (&worker.keys[&from], &worker.keys[&to]);
+            let wrong = format!("edition {number} is at neither: {left:?}, {right:?}");
             self.wrong(cut, &from, "moved", &wrong);
         }
     }

@@ -138,6 +138,14 @@ impl Worker {
         self.keys.get_mut(key).expect("one of its own")
     }
 
+    /// Something is about to be done that makes a key this. What was moved to or from it before may be gone
+    /// then.
+    fn begin(&mut self, key: &str, edition: Option<u64>) {
+        let meets = |(from, to, _): &(String, String, u64)| from == key || to == key;
+        self.moving.take_if(|moving| meets(moving));
+        self.known(key).begin(edition);
+    }
+
     fn promise(&mut self, key: &str, edition: Option<u64>) {
         self.known(key).promise(edition);
         self.acknowledged += 1;
@@ -145,7 +153,7 @@ impl Worker {
 
     async fn put(&mut self, scene: &Scene, key: &str) -> Alive {
         let number = self.number();
-        self.known(key).begin(Some(number));
+        self.begin(key, Some(number));
         let heard = ask(scene.http, "PUT", &format!("/{key}"), content(number)).await;
         self.known(key).note(format!("PUT {number}: {heard}"));
         match heard {
@@ -157,7 +165,7 @@ impl Worker {
     }
 
     async fn delete(&mut self, scene: &Scene, key: &str) -> Alive {
-        self.known(key).begin(None);
+        self.begin(key, None);
         let heard = ask(scene.http, "DELETE", &format!("/{key}"), Vec::new()).await;
         self.known(key).note(format!("DELETE: {heard}"));
         match heard {
@@ -172,7 +180,7 @@ impl Worker {
     async fn write(&mut self, scene: &Scene, key: &str) -> Alive {
         let (number, path) = (self.number(), scene.folder.join(key));
         let syncs = self.draw.below(2) == 0;
-        self.known(key).begin(Some(number));
+        self.begin(key, Some(number));
         let written = blocking(move || -> (bool, std::io::Result<()>) {
             let mut synced = false;
             let write = || {
@@ -200,7 +208,7 @@ impl Worker {
     }
 
     async fn unlink(&mut self, scene: &Scene, key: &str) -> Alive {
-        self.known(key).begin(None);
+        self.begin(key, None);
         let path = scene.folder.join(key);
         let removed = blocking(move || std::fs::remove_file(path)).await;
         self.known(key).note(format!("unlinked: {removed:?}"));
@@ -220,8 +228,8 @@ impl Worker {
         if from == to {
             return true;
         }
-        self.known(from).begin(None);
-        self.known(&to).begin(Some(number));
+        self.begin(from, None);
+        self.begin(&to, Some(number));
         self.moving = Some((from.to_owned(), to.clone(), number));
         let (old, new) = (scene.folder.join(from), scene.folder.join(&to));
         let moved = blocking(move || std::fs::rename(old, new)).await;
@@ -245,7 +253,7 @@ impl Worker {
             return true;
         }
         let number = self.number();
-        self.known(key).begin(Some(number));
+        self.begin(key, Some(number));
         scene.bucket.put(key, content(number)).await;
         self.known(key).note(format!("behind {number}"));
         self.promise(key, Some(number));

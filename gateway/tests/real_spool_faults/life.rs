@@ -11,7 +11,7 @@ use tidegate::origin::FakeOrigin;
 use tidegate::plan::PartSizes;
 
 use super::engine::{Setup, World, sample, secs, valid};
-use super::spool::{FILES, patched, until};
+use super::spool::{FILES, down, patched, until};
 
 pub(crate) const KEY: &str = "folder/object";
 
@@ -98,6 +98,17 @@ pub(crate) enum Life {
     Large,
     /// Here and there, never synced, published at the close.
     Scattered,
+    /// Small and then large, closed while the bucket is down, and replaced before it is back.
+    Replaced,
+}
+
+/// How a program leaves what it wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closes,
+    Syncs,
+    /// Without a word, as a process does that is ended.
+    Leaves,
 }
 
 /// What came of a life.
@@ -117,7 +128,7 @@ impl Lived {
 }
 
 impl Life {
-    pub(crate) const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Scattered];
+    pub(crate) const ALL: [Self; 4] = [Self::Small, Self::Large, Self::Scattered, Self::Replaced];
 
     fn settings(self, spool: &Path) -> Settings {
         let part = match self {
@@ -159,11 +170,8 @@ impl Life {
             started = self.start(spool, bucket.clone());
         }
         let (world, writers) = started.expect("it fails once");
-        let writer = writers
-            .open(&world.source, &valid(KEY), How::Create, Vec::new())
-            .await;
         let mut hand = Hand {
-            writer: writer.expect("no disk is asked"),
+            writer: opened(&world, &writers).await,
             truth: Bytes::new(),
             told,
             syncs_itself: self == Self::Large,
@@ -173,6 +181,16 @@ impl Life {
             Self::Small => hand.small().await,
             Self::Large => hand.large().await,
             Self::Scattered => hand.scattered().await,
+            Self::Replaced => {
+                bucket.set_faults([down()]);
+                for (length, ending) in [(700, End::Closes), (MIB, End::Closes), (900, End::Syncs)]
+                {
+                    hand.whole(length, ending).await;
+                    hand = hand.replaced(&world, &writers).await;
+                }
+                hand.whole(300_000, End::Leaves).await;
+                bucket.set_faults([]);
+            }
         }
         let Hand { writer, truth, .. } = hand;
         drop(writer);
@@ -184,6 +202,13 @@ impl Life {
         world.engine.close(secs(5)).await;
         Lived { is_published }
     }
+}
+
+/// Opens the object to be replaced, or made.
+async fn opened(world: &World, writers: &Writers) -> Writer {
+    let key = valid(KEY);
+    let opened = writers.open(&world.source, &key, How::Create, Vec::new());
+    opened.await.expect("no disk is needed for that")
 }
 
 /// Starts over a spool, has what is in it published, and says what the object is then.
@@ -327,6 +352,31 @@ impl Hand<'_> {
             self.append(&sample(round, MIB)).await;
         }
         self.close(Commit::Close).await;
+    }
+
+    /// Leaves the object, and opens it to be replaced.
+    async fn replaced(self, world: &World, writers: &Writers) -> Self {
+        let Self { writer, told, .. } = self;
+        drop(writer);
+        Self {
+            writer: opened(world, writers).await,
+            truth: Bytes::new(),
+            told,
+            syncs_itself: false,
+            is_over: false,
+        }
+    }
+
+    async fn whole(&mut self, length: u64, end: End) {
+        self.write(0, &sample(length, length)).await;
+        match end {
+            End::Closes => self.close(Commit::Background).await,
+            End::Syncs => self.sync().await,
+            End::Leaves => {
+                let truth = self.truth.clone();
+                self.told().ask(&truth);
+            }
+        }
     }
 
     async fn scattered(&mut self) {

@@ -27,11 +27,14 @@ use crate::plan::ByteRange;
 #[derive(Debug)]
 pub(in crate::engine) struct SpoolFile {
     slots: Arc<Slots>,
+    id: u64,
     data: Data,
     /// Where that is, if there is a file of it.
     path: PathBuf,
     journal: Mutex<Journal>,
     grown: AtomicU64,
+    /// The edition before, which a crash finds as long as this one is not promised.
+    before: Mutex<Option<Arc<Self>>>,
 }
 
 /// The journal, and whether the data's name is durable, as its own is.
@@ -53,11 +56,25 @@ impl SpoolFile {
         let is_named = false;
         Self {
             slots,
+            id: log.id(),
             data,
             path,
             journal: Mutex::new(Journal { log, is_named }),
             grown: AtomicU64::new(0),
+            before: Mutex::default(),
         }
+    }
+
+    /// The same as the next edition of another draft, whose files go once this one is promised, or before
+    /// this one's do.
+    pub(super) fn replacing(self, before: Option<Arc<Self>>) -> Self {
+        let before = Mutex::new(before);
+        Self { before, ..self }
+    }
+
+    /// By which name a journal knows the draft.
+    pub(in crate::engine) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Opens what there is of a draft again: `sound` bytes of the journal at a path, and its data.
@@ -246,6 +263,11 @@ impl SpoolFile {
             journal.log.sync()?;
         }
         self.grown.store(journal.log.grown(), Ordering::Relaxed);
+        drop(journal);
+        if let Err(error) = self.remove_before() {
+            // It counts no more, and goes with this one.
+            tracing::warn!(%error, "cannot take the files of a replaced object away");
+        }
         Ok(())
     }
 
@@ -299,13 +321,31 @@ impl SpoolFile {
 
     /// Takes away what there is: the journal first, durably, for data without one is nothing.
     pub(in crate::engine) fn remove(&self) {
-        self.data.abandon();
-        if let Err(error) = self.journal().log.remove() {
+        if let Err(error) = self.try_to_remove() {
             tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
         }
+    }
+
+    /// The same; an error is of a journal that may be found again. Where that is the edition before, this one
+    /// stays as well: without it the other would count.
+    pub(super) fn try_to_remove(&self) -> io::Result<()> {
+        self.data.abandon();
+        self.remove_before()?;
+        let removed = self.journal().log.remove();
         if self.data.has_file() {
             remove(&self.path);
         }
+        removed
+    }
+
+    /// Takes the edition before away, durably.
+    fn remove_before(&self) -> io::Result<()> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = &*before {
+            file.try_to_remove()?;
+        }
+        *before = None;
+        Ok(())
     }
 
     /// The same, where blocking is allowed.

@@ -58,6 +58,9 @@ pub(in crate::engine) struct Begin {
     pub(in crate::engine) first_part: u64,
     /// Parts go up under another key: see `engine/upload`.
     pub(in crate::engine) hidden: bool,
+    /// The draft of the edition before: it counts until this one is promised, and not from then on.
+    #[serde(default)]
+    pub(in crate::engine) replaces: Option<u64>,
 }
 
 /// What must hold of a key.
@@ -305,6 +308,7 @@ impl Begin {
             base: None,
             first_part: 1 << 20,
             hidden: false,
+            replaces: None,
         }
     }
 }

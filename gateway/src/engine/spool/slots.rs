@@ -185,8 +185,8 @@ impl Slot {
     }
 
     fn remove(&mut self, blanked: &io::Result<()>) -> io::Result<()> {
-        self.state = State::Removed;
         fs::remove_file(&self.held.path)?;
+        self.state = State::Removed;
         match blanked {
             Ok(()) => Ok(()),
             Err(_) => self.slots.sync_names(),

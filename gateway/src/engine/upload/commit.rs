@@ -86,6 +86,7 @@ impl Writing {
             state.failure = None;
             state.not_before = None;
         }
+        self.promise_edition().await;
         let _hold = self.inner.core.hold_key(&self.id()).await;
         let mut published = self.publish().await;
         for _ in 1..ATTEMPTS {
@@ -241,6 +242,7 @@ impl Writing {
             // Before anything newer is written: a journal found later would publish this once more.
             file.removed().await?;
         }
+        self.let_go_of_before();
         self.drop_hidden(before);
         Ok(())
     }

@@ -174,6 +174,9 @@ impl Writing {
     }
 
     async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        if size == 0 && self.begin_edition().await {
+            return Ok(());
+        }
         let freed = {
             let mut state = self.state();
             if state.draft.size() == size {
@@ -183,6 +186,7 @@ impl Writing {
             let freed = state.draft.truncate(size)?;
             state.records.push(Record::Cut { size });
             state.touched(self.inner.core.now());
+            state.replaced |= size == 0;
             if state.lost && !state.draft.has_gone() {
                 // What was lost is cut off; what is left is here, and is sent anew.
                 state.lost = false;

@@ -220,12 +220,9 @@ impl Writing {
 
     /// What was closed and could not be published is there after a restart as well, for that may come before
     /// the bucket is back, or has room. Not what somebody is half way through.
-    async fn outlive(&self) {
-        let is_due = {
-            let state = self.state();
-            !state.promised && !state.unclosed
-        };
-        if is_due && let Err(error) = self.sync().await {
+    async fn outlive(self: &Arc<Self>) {
+        let is_due = |state: &State| !state.promised && !state.unclosed;
+        if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
         }
@@ -270,7 +267,7 @@ impl Writing {
             // What is queued, and was not written to since, is asked for already.
             let wants = state.dirty && (!state.queued || state.unclosed);
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
-            let abandoned = state.removed || (refused && !state.promised);
+            let abandoned = state.removed || (refused && !state.is_promised());
             if abandoned {
                 self.unlist(&mut writings, &state.id);
             }
@@ -309,6 +306,7 @@ impl Writing {
             self.give_up(upload);
         }
         self.drop_hidden(base);
+        self.let_go_of_before();
         file
     }
 

@@ -64,8 +64,10 @@ impl Writing {
         }
         // Else a crash would find what was promised replaced in the store by what was not, and by a part that
         // no journal knows.
-        if self.replaces_promised(job.index) {
-            self.sync().await?;
+        let replaces = |state: &State| state.replaces_promised(job.index);
+        let is_replaced = replaces(&self.state());
+        if is_replaced {
+            self.sync_if(replaces).await?;
         }
         let file = self.file();
         let upload = self.upload().await?;
@@ -82,11 +84,6 @@ impl Writing {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn replaces_promised(&self, index: u32) -> bool {
-        let state = self.state();
-        state.promised && state.draft.replaces_gone(index)
     }
 
     /// The bytes of a part; each piece that is taken of them is progress.
@@ -280,6 +277,10 @@ impl Writing {
 }
 
 impl State {
+    fn replaces_promised(&self, index: u32) -> bool {
+        self.promised && self.draft.replaces_gone(index)
+    }
+
     /// What the parts of an upload are to carry that begins now.
     fn part_sums(&self) -> PartSums {
         match self.draft.may_copy() {

@@ -7,14 +7,23 @@ use tokio::time::{Instant, timeout_at};
 
 use super::writing::{State, Writing};
 use super::{Inner, WriteError};
+use crate::engine::Error;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::{OriginError, Upload};
 use crate::plan::ByteRange;
+use crate::plan::retry::Backoff;
 use crate::plan::upload::When;
 
 /// How often who waits for room looks again whether something can go by now.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// Between two tries to give an upload up, and how many follow the first.
+const PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
+const ABORTS: u32 = 30;
 
 /// The most that is let go of at once, for one sync of the journal.
 const AT_ONCE: u64 = 256 << 20;
@@ -81,6 +90,10 @@ impl Inner {
 }
 
 impl State {
+    fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
+        self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
+    }
+
     /// Parts that may leave the spool, one at least if there is any, those first that could not before:
     /// which bytes, and how many of them were there.
     fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
@@ -102,7 +115,7 @@ impl Writing {
     /// Lets the oldest of the sent parts go. A draft that was not written in order, or all if so set, goes
     /// to a hidden key first, under which its parts are sent again: from there they can be read back.
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
-        let (file, promised, parts) = {
+        let (file, parts) = {
             let mut state = self.state();
             let Some(file) = state.file.clone() else {
                 return Ok(false);
@@ -120,36 +133,36 @@ impl Writing {
                 return Ok(false);
             }
             let parts = state.evict(self.inner.at_once());
-            (file, state.promised, parts)
+            (file, parts)
         };
         if parts.is_empty() {
             return Ok(false);
         }
         let writing = self.clone();
-        let gone = async move { writing.let_go(&file, promised, parts).await };
+        let gone = async move { writing.let_go(&file, parts).await };
         self.inner.core.to_its_end(gone).await.map(|()| true)
     }
 
     /// Has parts leave the spool that do not count for it any more.
     async fn let_go(
-        &self,
+        self: &Arc<Self>,
         file: &Arc<SpoolFile>,
-        promised: bool,
         parts: Vec<(ByteRange, u64)>,
     ) -> Result<(), WriteError> {
         // Before the bytes go: a journal that knows of no part would send zeros in its place. And one
         // that was promised something counts what was written only up to its last sync.
-        let mut done = match promised {
-            true => self.sync().await,
-            false => self.flush_durably().await,
+        let mut done = match self.sync_if(|state| state.promised).await {
+            Ok(false) => self.flush_durably().await,
+            synced => synced.map(drop),
         };
         for (range, freed) in parts {
             let _page = self.page.write().await;
-            // Written anew meanwhile? Then it is kept. Nor is anything taken from what was deleted: there may be a
-            // journal of it still, and this was not told to that.
+            // Written anew meanwhile? Then it is kept. Nor is anything taken from what was deleted or replaced: there
+            // may be a journal of it still, and this was not told to that.
             let kept = {
                 let state = self.state();
-                state.removed || state.draft.local().within(range).next().is_some()
+                let is_replaced = !state.has_file(file);
+                state.removed || is_replaced || state.draft.local().within(range).next().is_some()
             };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;
@@ -167,7 +180,7 @@ impl Writing {
     /// Bytes that could not leave the spool have their room still, as long as there is the file.
     fn leaves_later(&self, file: &Arc<SpoolFile>, range: ByteRange, freed: u64) -> bool {
         let mut state = self.state();
-        let is_there = state.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file));
+        let is_there = state.has_file(file);
         if is_there {
             state.leaving.push((range, freed));
         }
@@ -225,7 +238,20 @@ impl Writing {
         });
     }
 
+    /// An outage is outlasted, for about half an hour.
     async fn abort(&self, upload: &Upload) -> Result<(), OriginError> {
-        self.source.origin.writing().abort(upload).await
+        let stop = &self.inner.core.stop;
+        let mut failures = 0;
+        loop {
+            let aborted = self.source.origin.writing().abort(upload).await;
+            let is_down = |error: &OriginError| Error::from(error.clone()).excuses_stale();
+            if failures == ABORTS || !aborted.as_ref().is_err_and(is_down) {
+                return aborted;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE.pause(failures, 1.0)) => failures += 1,
+                () = stop.cancelled() => return aborted,
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
 use tokio::time::Instant;
 
+use super::edition::Before;
 use super::noted::noted;
 use super::tried::Tried;
 use super::{Inner, WriteError};
@@ -36,7 +37,7 @@ pub(super) struct Writing {
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
     /// Held while the journal is appended to, by who does that: also if nobody waits for it any more.
-    journal: Arc<AsyncMutex<()>>,
+    pub(super) journal: Arc<AsyncMutex<()>>,
     /// Held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
     /// Changes whenever a piece of a part is on its way, a part was sent or copied, or could not be.
@@ -68,6 +69,8 @@ pub(super) struct State {
     /// What may be in the bucket, written by us.
     pub(super) tried: Tried,
     pub(super) file: Option<Arc<SpoolFile>>,
+    /// What was promised, and is replaced by what is not.
+    pub(super) edition_before: Option<Before>,
     /// What was to leave the spool, does not count for the draft any more, and is there still: which bytes,
     /// and how many.
     pub(super) leaving: Vec<(ByteRange, u64)>,
@@ -174,6 +177,7 @@ impl State {
             before: None,
             tried: Tried::default(),
             file: None,
+            edition_before: None,
             leaving: Vec::new(),
             unnoted: Extents::default(),
             records: Vec::new(),
@@ -240,6 +244,7 @@ impl State {
             base: self.base.as_ref().map(Pinned::noted),
             first_part: self.draft.sizes().first(),
             hidden: self.hidden,
+            replaces: self.edition_before.as_ref().map(Before::id),
         }
     }
 
@@ -304,7 +309,7 @@ impl Writing {
         if let Some(file) = state.file.clone() {
             return file;
         }
-        let file = self.inner.spool.create(state.beginning());
+        let file = self.inner.spool.create(state.beginning(), None);
         self.inner.spool.space.take(FILES);
         state.file = Some(file.clone());
         file
@@ -344,14 +349,25 @@ impl Writing {
 
     /// Makes everything written so far, and the journal, durable. What is written to something that was
     /// deleted goes nowhere, and is not to come back after a crash.
-    pub(super) async fn sync(&self) -> Result<(), WriteError> {
+    pub(super) async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
+        self.sync_if(|_| true).await.map(drop)
+    }
+
+    /// The same if that is wanted of it as it is then; says whether it was.
+    pub(super) async fn sync_if(
+        self: &Arc<Self>,
+        is_wanted: impl FnOnce(&State) -> bool,
+    ) -> Result<bool, WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let longest = self.inner.settings.journal;
         let times = self.inner.core.times.clone();
         let (file, records, anew) = {
             let mut state = self.state();
             if state.removed {
-                return Ok(());
+                return Ok(true);
+            }
+            if !is_wanted(&state) {
+                return Ok(false);
             }
             let file = self.file_of(&mut state);
             state.note_written();
@@ -374,7 +390,9 @@ impl Writing {
         let synced = synced.await;
         times.write_out().await;
         self.state().unsynced |= synced.is_err();
-        Ok(synced?)
+        synced?;
+        self.let_go_of_before();
+        Ok(true)
     }
 
     /// Begins the journal anew, on another base and with nothing of it in the spool. Nothing is noted

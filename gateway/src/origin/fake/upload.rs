@@ -137,7 +137,7 @@ impl FakeOrigin {
 impl FakeOrigin {
     pub(super) async fn carry_out(&self, write: Write) -> Result<Wrote, OriginError> {
         let _running = Running::new(self.0.counts.running.clone());
-        self.state().writes_log.push(write.kind());
+        self.came_in(write.kind());
         let faults = self.suffer().await?;
         let wrote = match write {
             Write::Put {
