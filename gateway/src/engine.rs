@@ -196,8 +196,20 @@ impl Engine {
             Some(Entry::Present(record)) => record,
             seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
         };
-        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+        let judge = |record: &Record| {
+            let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+            let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+            (policy, judgement)
+        };
+        let (mut policy, mut judgement) = judge(&record);
+        let mut record = record;
+        if judgement != Judgement::Fresh
+            && !how.revalidate
+            && let Some(confirmed) = self.confirmed_by_listing(source, &id, &record)
+        {
+            (policy, judgement) = judge(&confirmed);
+            record = confirmed;
+        }
         let how = Open {
             certain: how.certain
                 && judgement != Judgement::Fresh

@@ -167,6 +167,7 @@ fn shown(route: &RouteProfile) -> Value {
             "stale_while_revalidate": time(profile.stale_while_revalidate),
             "stale_if_error": time(profile.stale_if_error),
             "negative_ttl": time(profile.negative_ttl),
+            "list_pages": profile.list_pages,
             "bulk": profile.bulk,
         },
     })

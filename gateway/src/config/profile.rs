@@ -40,6 +40,9 @@ pub struct Overlay {
     /// How long a missing object is remembered as missing.
     #[schemars(extend("examples" = ["5s"]))]
     pub negative_ttl: Option<Period>,
+    /// Most pages of 1,000 names that a mount lists of a folder to find names in it; 0: none.
+    #[schemars(extend("examples" = [10]))]
+    pub list_pages: Option<u32>,
     /// Bulk data, kept from displacing what memory holds.
     #[schemars(extend("examples" = [false]))]
     pub bulk: Option<bool>,
@@ -113,6 +116,7 @@ impl Overlay {
             stale_while_revalidate: time(self.stale_while_revalidate, under.stale_while_revalidate),
             stale_if_error: time(self.stale_if_error, under.stale_if_error),
             negative_ttl: time(self.negative_ttl, under.negative_ttl),
+            list_pages: self.list_pages.unwrap_or(under.list_pages),
             disk: self.disk.map_or(under.disk, DiskUse::from),
             bulk: self.bulk.unwrap_or(under.bulk),
         }

@@ -43,8 +43,8 @@ const PROFILES_HEAD: &str = "
 The built-in profiles. A profile of your own named like one of them starts from it. A read-ahead
 larger than `cache.budget` is cut to it with a warning; it is an error where both are written down.
 
-| profile | read_ahead | streams | ttl | stale_while_revalidate | stale_if_error | negative_ttl | disk | bulk |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| profile | read_ahead | streams | ttl | stale_while_revalidate | stale_if_error | negative_ttl | list_pages | disk | bulk |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 /// One section, as it is headed in the file.
@@ -159,13 +159,14 @@ fn built_in(text: &mut String, name: &str) {
     put(
         text,
         format_args!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {disk} | {} |\n",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {disk} | {} |\n",
             ByteSize(profile.read_ahead),
             profile.streams,
             Period(profile.ttl),
             Period(profile.stale_while_revalidate),
             Period(profile.stale_if_error),
             Period(profile.negative_ttl),
+            profile.list_pages,
             profile.bulk,
         ),
     );

@@ -18,7 +18,7 @@ use super::fill::Fill;
 use super::holds::{Hold, Holds};
 use super::identities::Identities;
 use super::metrics::Metrics;
-use super::names::Table;
+use super::names::{Listings, Table};
 use super::pace::Pace;
 use super::ready::Readiness;
 use super::resolve::Pending;
@@ -53,6 +53,8 @@ pub(super) struct Core {
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
     pub(super) names: Table,
+    /// Pages of folders on their way.
+    pub(super) listings: Listings,
     /// When versions were written here.
     pub(super) times: Arc<TimeTable>,
     pub(super) siblings: Siblings,
@@ -89,6 +91,7 @@ impl Core {
             times: Arc::new(TimeTable::new(buckets(&parts.origins))),
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
+            listings: Listings::default(),
             siblings: Siblings::default(),
             watchers: Watchers::default(),
             holds: Holds::default(),

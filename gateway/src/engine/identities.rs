@@ -88,6 +88,6 @@ impl Core {
 
     fn forget_one(&self, id: &ObjectId) {
         resolve::remember(self, id, None);
-        self.names.purge_key(id.origin, id.key.as_str());
+        self.names.forget_key(id.origin, id.key.as_str());
     }
 }

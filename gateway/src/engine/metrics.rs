@@ -6,6 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::names::Cause;
 use crate::telemetry::names;
 
 /// Handles are plain atomics: counting costs no look-up.
@@ -36,6 +37,8 @@ pub(super) struct Metrics {
     pub(super) abandoned: Counter,
     /// Stale answers given because the origin failed.
     pub(super) stale_on_error: Counter,
+    /// Requests about names, by what caused them.
+    names: Family<[(&'static str, &'static str); 1], Counter>,
     /// Runs of encoders by coding and what came of them, and variants that were not made, by reason.
     encoders: Family<[(&'static str, &'static str); 2], Counter>,
     encoders_refused: Family<[(&'static str, &'static str); 1], Counter>,
@@ -45,6 +48,11 @@ impl Metrics {
     /// A chunk that was asked of a disk and of the origin came from `winner` first.
     pub(super) fn race_won_by(&self, winner: &'static str) {
         self.races.get_or_create(&[("winner", winner)]).inc();
+    }
+
+    /// The bucket is asked about a name, or the names of a folder.
+    pub(super) fn asked_for_names(&self, cause: Cause) {
+        self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
     /// An encoder has run.
@@ -72,6 +80,7 @@ impl Metrics {
         names::ENGINE_JOINED.register(registry, self.joined.clone());
         names::ENGINE_ABANDONED.register(registry, self.abandoned.clone());
         names::ENGINE_STALE_ON_ERROR.register(registry, self.stale_on_error.clone());
+        names::ENGINE_NAME_REQUESTS.register(registry, self.names.clone());
         names::ENGINE_ENCODER_RUNS.register(registry, self.encoders.clone());
         names::ENGINE_ENCODERS_REFUSED.register(registry, self.encoders_refused.clone());
     }

@@ -2,13 +2,17 @@
 //!
 //! A bucket has none: a folder is what keys begin with. To find out what one unknown name is, two
 //! questions suffice, asked side by side: is there an object of this key (a HEAD), and is there a key
-//! that goes on behind it with a `/` (a listing of one key)? A parent is never listed to find a
-//! name. What the listing returns proves every folder on its path.
+//! that goes on behind it with a `/` (a listing of one key)? What the listing returns proves every folder on
+//! its path.
+//!
+//! A parent is listed where that is cheaper: it is known to fit on a page, or several names in it were asked
+//! for. What is missing is known then, too (ADR 0032).
 //!
 //! What was found is kept in a bounded table for as long as the profile's `ttl` (`negative_ttl` for
 //! what is missing). The listing of a folder fills it too. What a listing says of an object (size,
 //! ETag, time) answers questions about the name, and never becomes a version: headers are missing.
-//! Where it contradicts the version at hand, that one is confirmed before it is used again.
+//! Where it contradicts the version at hand, that one is confirmed before it is used again; where it shows the
+//! same one, that is as good as a confirmation.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,16 +20,18 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::{Engine, Error, Object, Open, Source, resolve};
-use crate::origin::list::PAGE;
-use crate::origin::{After, List, Listed, Listing, OriginError};
-use crate::plan::folder::{self, Child};
+use super::{Engine, Error, Object, Open, Source};
+use crate::origin::{List, Listing, OriginError};
+use crate::plan::folder;
 use crate::plan::{ETag, ObjectKey, Timestamp, Version};
 use crate::store::Entry as Known;
 
+mod confirm;
+mod listing;
 mod own;
 mod table;
 
+pub(super) use listing::Listings;
 pub(super) use table::Table;
 use table::{Asked, Meaning};
 
@@ -79,16 +85,52 @@ pub struct Page {
 
 /// A place between two pages of a folder.
 #[derive(Debug, Clone)]
-pub struct Place {
-    after: After,
-    names: folder::Names<Facts>,
+pub struct Place(listing::At);
+
+/// Why the bucket was asked about names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// One name by itself was not known.
+    Name,
+    /// A known object may have changed.
+    Confirm,
+    /// A folder was read.
+    Folder,
+    /// Several names in a folder were not known, or one in a folder that takes no more requests.
+    Names,
+}
+
+impl Cause {
+    /// As a label.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Confirm => "confirm",
+            Self::Folder => "folder",
+            Self::Names => "names",
+        }
+    }
+}
+
+/// What is left to find out of a name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Doubts {
+    /// A listing has just told of the object, which the headers are wanted of.
+    listed: bool,
+    /// There is no such object; there may be a folder.
+    missing: bool,
+    /// A version is at hand, and a listing has passed the name since.
+    passed: bool,
+    /// It was a folder when it was last asked.
+    was_folder: bool,
 }
 
 impl Engine {
     /// What `path` means, a key without a slash at its end. `headers`: of an object the version is
     /// wanted, with its headers.
     ///
-    /// Costs nothing where the name is known; else a HEAD and a listing of one key at most. The
+    /// Costs nothing where the name is known, or its folder is; else a HEAD and a listing of one key at most,
+    /// or a listing of the folder in their place, as far as the profile says. The
     /// freshness of an object of a known version is that version's. A path that is no key is
     /// missing. While the origin fails, what a name meant holds for the profile's `stale_if_error`.
     ///
@@ -123,13 +165,17 @@ impl Engine {
     /// What `path` means, as far as that is known and fresh. Costs nothing.
     #[must_use]
     pub fn known(&self, source: &Source, path: &str) -> Option<Answer> {
-        let (meaning, fresh) = self.core.names.get(&self.asked(source), path)?;
-        let entry = match meaning {
-            Meaning::File(facts) => Entry::File(facts),
+        let seen = self.core.names.get(&self.asked(source), path)?;
+        let entry = match seen.meaning {
             Meaning::Folder => Entry::Folder,
-            Meaning::Missing => Entry::Missing,
+            // Whoever opened it since may have found another version.
+            _ if let Some(found) = self.found_since(source, path, seen.since) => {
+                return Some(found);
+            }
+            Meaning::File(facts) => Entry::File(facts),
+            Meaning::Missing | Meaning::Unknown => Entry::Missing,
         };
-        Some(lasting(entry, fresh))
+        Some(lasting(entry, seen.left))
     }
 
     async fn find_out(
@@ -140,46 +186,101 @@ impl Engine {
         asked: &Asked,
         headers: bool,
     ) -> Result<Answer, Error> {
-        // Of an object that was found since, by whoever opened it, it is not missing any more.
-        let seen = self.core.names.get(asked, path);
-        let seen = seen.filter(|(it, _)| !it.is_missing() || !self.knows(source, &key));
-        match &seen {
-            Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, *fresh)),
-            Some((Meaning::Missing, fresh)) => return Ok(lasting(Entry::Missing, *fresh)),
-            Some(_) => {}
-            None => {
-                // All of a folder is known that this process made; but for what is at hand.
-                let made = self.core.names.is_missing(asked, path);
-                if let Some(left) = made.filter(|_| !self.knows(source, &key)) {
-                    let fresh = left.min(asked.negative_ttl);
-                    return Ok(lasting(Entry::Missing, fresh));
-                }
+        let mut doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+            Ok(answer) => return Ok(answer),
+            Err(doubts) => doubts,
+        };
+        let object = !doubts.missing && self.knows(source, &key);
+        let by_name = if object || doubts.was_folder { 1 } else { 2 };
+        if !doubts.listed && self.list_for(source, path, by_name).await? {
+            doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+                Ok(answer) => return Ok(answer),
+                Err(doubts) => doubts,
+            };
+        }
+        // Known to be an object, and perhaps stale: that is asked, and no more.
+        if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
+            self.core.metrics.asked_for_names(Cause::Confirm);
+            let how = Open {
+                revalidate: doubts.passed,
+                ..bare()
+            };
+            match self.open(source, &key, how).await {
+                Ok(object) => return Ok(self.is_file(&object, path, asked)),
+                Err(Error::NotFound) => doubts.missing = true,
+                Err(error) => return Err(error),
             }
+        }
+        self.ask_by_name(source, &key, asked, doubts).await
+    }
+
+    /// What is known of a name and fresh; else what is left to find out.
+    async fn what_is_known(
+        &self,
+        source: &Arc<Source>,
+        path: &str,
+        key: &ObjectKey,
+        asked: &Asked,
+        headers: bool,
+    ) -> Result<Answer, Doubts> {
+        let names = &self.core.names;
+        // Of an object that was found since, by whoever opened it, it is not missing any more.
+        let seen = names.get(asked, path).filter(|seen| {
+            !seen.meaning.is_missing() || self.found_since(source, path, seen.since).is_none()
+        });
+        match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
+            Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, fresh)),
+            Some((Meaning::Missing, fresh)) => {
+                let fresh = fresh.min(asked.negative_ttl);
+                return Ok(lasting(Entry::Missing, fresh));
+            }
+            _ => {}
         }
         let at_hand = Open {
             only_if_cached: true,
             ..Open::default()
         };
-        let mut missing = match self.open(source, &key, at_hand).await {
-            Ok(object) if object.outcome.ttl_ms > 0 => return Ok(file(&object)),
-            found => matches!(found, Err(Error::NotFound)),
+        let found = self.open(source, key, at_hand).await;
+        let passed = names.passed(asked.origin, path);
+        let is_passed = |object: &Object| passed.is_some_and(|at| object.confirmed() < at);
+        let (missing, passed) = match &found {
+            Ok(object) if object.outcome.ttl_ms > 0 && !is_passed(object) => {
+                let found = Asked {
+                    at: object.confirmed(),
+                    ..*asked
+                };
+                return Ok(match seen {
+                    Some(_) => file(object),
+                    None => self.is_file(object, path, &found),
+                });
+            }
+            Ok(object) => (false, is_passed(object)),
+            Err(error) => (*error == Error::NotFound, false),
         };
-        let listed = match seen {
+        // A listing that was asked for later knows better.
+        let seen_at = seen.as_ref().map(|seen| seen.since);
+        let missing = missing && !self.was_missing_before(source, key, seen_at);
+        let stale = || names.stale(asked, path);
+        match seen.map(|seen| (seen.meaning, seen.left)) {
             // Who opened it since may have found out that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
-                return Ok(lasting(Entry::File(facts), fresh));
+                Ok(lasting(Entry::File(facts), fresh))
             }
-            seen => seen.is_some(),
-        };
-        // Known to be an object, and perhaps stale: that is asked, and no more.
-        if !missing && (listed || self.knows(source, &key)) {
-            match self.open(source, &key, bare()).await {
-                Ok(object) => return Ok(file(&object)),
-                Err(Error::NotFound) => missing = true,
-                Err(error) => return Err(error),
-            }
+            seen => Err(Doubts {
+                listed: seen.is_some(),
+                missing,
+                passed,
+                was_folder: matches!(stale(), Some(Meaning::Folder)),
+            }),
         }
-        self.ask_both(source, &key, asked, missing).await
+    }
+
+    /// Whether an object was found missing before that time.
+    fn was_missing_before(&self, source: &Source, key: &ObjectKey, at: Option<Timestamp>) -> bool {
+        match self.core.meta.peek(&source.object(key)) {
+            Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
+            _ => false,
+        }
     }
 
     /// Whether a version of the key is remembered, however old.
@@ -188,21 +289,35 @@ impl Engine {
         matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
     }
 
-    /// Both questions side by side, or only the second.
-    async fn ask_both(
+    /// Both questions side by side, or those that are left.
+    async fn ask_by_name(
         &self,
         source: &Arc<Source>,
         key: &ObjectKey,
         asked: &Asked,
-        missing: bool,
+        doubts: Doubts,
     ) -> Result<Answer, Error> {
+        let metrics = &self.core.metrics;
+        metrics.asked_for_names(Cause::Name);
+        let as_folder = self.prove(source, key.as_str(), asked);
+        if doubts.was_folder {
+            // It is one still, most likely: then that is all.
+            match as_folder.await {
+                Ok(true) => return Ok(self.answer(source, Entry::Folder)),
+                Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
+                Err(error) => return Err(error),
+            }
+        }
+        let as_folder = pin!(as_folder);
         let as_file = pin!(async {
-            match missing {
+            match doubts.missing {
                 true => Err(Error::NotFound),
-                false => self.open(source, key, bare()).await,
+                false => {
+                    metrics.asked_for_names(Cause::Name);
+                    self.open(source, key, bare()).await
+                }
             }
         });
-        let as_folder = pin!(self.prove(source, key.as_str(), asked));
         let (found, proven) = match select(as_folder, as_file).await {
             Either::Left((Ok(true), _)) => return Ok(self.answer(source, Entry::Folder)),
             Either::Left((proven, as_file)) => (as_file.await, proven),
@@ -210,14 +325,49 @@ impl Engine {
         };
         match (found, proven) {
             (_, Ok(true)) => Ok(self.answer(source, Entry::Folder)),
-            (Ok(object), _) => Ok(file(&object)),
-            (Err(Error::NotFound), Ok(false)) => {
-                let names = &self.core.names;
-                names.put(asked, key.as_str(), Meaning::Missing);
-                Ok(self.answer(source, Entry::Missing))
-            }
+            (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
+            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
             (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),
         }
+    }
+
+    /// What is no folder any more may be an object, unless that is `missing`.
+    async fn ask_as_file(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        asked: &Asked,
+        missing: bool,
+    ) -> Result<Answer, Error> {
+        if missing {
+            return Ok(self.is_missing(source, key, asked));
+        }
+        self.core.metrics.asked_for_names(Cause::Name);
+        match self.open(source, key, bare()).await {
+            Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
+            Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A name was found to be an object: who reads its folder is told so.
+    fn is_file(&self, object: &Object, path: &str, asked: &Asked) -> Answer {
+        let answer = file(object);
+        if !answer.fresh.is_zero() {
+            let facts = Facts {
+                version: None,
+                ..object.facts()
+            };
+            self.core.names.put(asked, path, Meaning::File(facts));
+        }
+        answer
+    }
+
+    /// A name was found missing.
+    fn is_missing(&self, source: &Source, key: &ObjectKey, asked: &Asked) -> Answer {
+        let names = &self.core.names;
+        names.put(asked, key.as_str(), Meaning::Missing);
+        self.answer(source, Entry::Missing)
     }
 
     /// Whether keys go on behind `path` with a `/`. A page may be empty and not the last one.
@@ -230,7 +380,7 @@ impl Engine {
                 after,
                 limit: 1,
             };
-            let mut page = self.page(source, list).await?;
+            let mut page = self.ask_listing(source, list).await?;
             match (page.objects.pop(), page.next) {
                 (Some(proof), _) => break proof,
                 (None, Some(next)) => after = Some(next),
@@ -244,83 +394,10 @@ impl Engine {
         Ok(true)
     }
 
-    /// Names in the folder of this prefix (empty, or with the `/` that it ends with), a page's worth
-    /// at a time. One request.
-    ///
-    /// # Errors
-    /// When the origin failed.
-    pub async fn list(
-        &self,
-        source: &Source,
-        prefix: &str,
-        from: Option<Place>,
-    ) -> Result<Page, Error> {
-        let asked = self.asked(source);
-        let (after, mut names) = match from {
-            Some(place) => (Some(place.after), place.names),
-            None => (None, folder::Names::default()),
-        };
-        let list = List {
-            prefix: prefix.to_owned(),
-            delimiter: true,
-            after,
-            limit: PAGE,
-        };
-        let page = self.page(source, list).await?;
-        for listed in &page.objects {
-            self.doubt(source, listed, asked.at);
-        }
-        let objects = page.objects.into_iter();
-        let objects = objects.map(|mut listed| {
-            let key = std::mem::take(&mut listed.key);
-            let facts = self.listed(source, &key, listed);
-            (key, facts)
-        });
-        let found = names.page(prefix, objects, page.folders, page.next.is_none());
-        let names_of_page = found.into_iter().map(|(name, child)| {
-            let (meaning, entry) = match child {
-                Child::File(facts) => (Meaning::File(facts.clone()), Entry::File(facts)),
-                Child::Folder => (Meaning::Folder, Entry::Folder),
-            };
-            self.core
-                .names
-                .put_listed(&asked, &format!("{prefix}{name}"), meaning);
-            (name, entry)
-        });
-        Ok(Page {
-            names: names_of_page.collect(),
-            next: page.next.map(|after| Place { after, names }),
-        })
-    }
-
-    /// What a listing tells of an object.
-    fn listed(&self, source: &Source, key: &str, listed: Listed) -> Facts {
-        let place = (source.origin.id(), key);
-        let (etag, stored) = (listed.etag, listed.last_modified);
-        let (modified, changed) = self.core.times.told(place, etag.as_ref(), stored);
-        Facts {
-            size: listed.size,
-            modified,
-            changed,
-            etag,
-            version: None,
-        }
-    }
-
-    async fn page(&self, source: &Source, list: List) -> Result<Listing, Error> {
+    async fn ask_listing(&self, source: &Source, list: List) -> Result<Listing, Error> {
         let origin = source.origin.clone();
         let ask = async move { origin.list(list).await.map_err(of_listing) };
         self.core.carry_out(ask).await
-    }
-
-    /// A version at hand that a younger listing contradicts must be confirmed.
-    fn doubt(&self, source: &Source, listed: &Listed, asked: Timestamp) {
-        let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
-            return;
-        };
-        resolve::doubt(&self.core, &source.object(&key), |record| {
-            record.confirmed < asked && !record.version.etag.weak_eq(etag)
-        });
     }
 
     fn asked(&self, source: &Source) -> Asked {

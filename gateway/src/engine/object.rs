@@ -10,7 +10,7 @@ use super::flight::Lease;
 use super::reader::Reader;
 use crate::origin::Origin;
 use crate::plan::readahead::Limits;
-use crate::plan::{ByteRange, ObjectId, Version, VersionId};
+use crate::plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 use crate::store::{ChunkKey, Record, Tier};
 
 /// An object at one version. Every byte read through it belongs to that version.
@@ -150,6 +150,11 @@ impl Object {
                 pinned.hold(None);
             }
         });
+    }
+
+    /// When the bucket last confirmed the version.
+    pub(super) fn confirmed(&self) -> Timestamp {
+        self.pinned.record.confirmed
     }
 
     /// How the version was found.

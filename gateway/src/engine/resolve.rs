@@ -190,6 +190,14 @@ pub(super) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record)
     }
 }
 
+/// Remembers that a version was confirmed, if it is what is remembered still.
+pub(super) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed: &Arc<Record>) {
+    let _alone = core.resolves();
+    if core.meta.peek(id).as_ref() == Some(&Entry::Present(known.clone())) {
+        core.meta.put(id, Entry::Present(confirmed.clone()));
+    }
+}
+
 /// A resolve's place in the table; given up when it ends or is dropped.
 struct Place {
     core: Arc<Core>,

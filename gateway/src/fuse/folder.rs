@@ -67,10 +67,14 @@ impl Folder {
         }
     }
 
-    /// It is read from its beginning, as it is now. `drafts`: names in it that the bucket may not have
+    /// It is read from its beginning; again, as it is now. `drafts`: names in it that the bucket may not have
     /// yet.
     pub(super) async fn begin(&self, drafts: Vec<(String, Entry)>) {
-        *self.stream.lock().await = Stream {
+        let mut stream = self.stream.lock().await;
+        if stream.page.is_some() {
+            self.engine.list_anew(&self.source, &self.node.key());
+        }
+        *stream = Stream {
             drafts,
             ..Stream::default()
         };

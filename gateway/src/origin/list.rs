@@ -20,7 +20,7 @@ pub struct List {
 }
 
 /// Where a page begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum After {
     /// Behind this key, which need not exist. With a delimiter, a folder that holds keys behind it
     /// is on the page, even if the key lies in it.

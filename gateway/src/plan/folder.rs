@@ -26,6 +26,27 @@ pub fn folders_of(key: &str) -> impl Iterator<Item = &str> {
     key.match_indices('/').map(|(at, _)| &key[..=at])
 }
 
+/// Whether a listing that has come as far as `reached`, the last key or folder that it told, tells nothing
+/// more of `name`: neither an object nor a folder of it. Both are relative to the folder that is listed.
+#[must_use]
+pub fn is_told(reached: &str, name: &str) -> bool {
+    let (reached, name) = (reached.as_bytes(), name.as_bytes());
+    match reached.strip_prefix(name) {
+        // A folder of the name would come at `/`.
+        Some(rest) => rest.first().is_some_and(|next| *next >= b'/'),
+        None => name < reached,
+    }
+}
+
+/// The first name of which a listing that has come as far as `reached` may tell more: all names before it
+/// are told, whatever they are.
+#[must_use]
+pub fn told_before(reached: &str) -> &str {
+    let inner = reached.bytes().enumerate().skip(1);
+    let end = inner.take_while(|(_, byte)| *byte >= b'/').count() + 1;
+    reached.get(..end).unwrap_or(reached)
+}
+
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Child<T> {
@@ -135,6 +156,18 @@ mod tests {
     }
 
     proptest! {
+        /// Against what a listing may tell later: any key behind the one that it has reached, and any folder
+        /// behind that.
+        #[test]
+        fn what_is_told_is_told_to_the_end(reached in "[ab/.-]{1,5}", name in "[ab.-]{1,4}") {
+            let folder = format!("{name}/");
+            prop_assert_eq!(is_told(&reached, &name), folder <= reached);
+            let bound = told_before(&reached);
+            prop_assert!(name.as_str() >= bound || is_told(&reached, &name), "{}", bound);
+            // Nor is the bound itself told, if it is a name.
+            prop_assert!(bound.contains('/') || !is_told(&reached, bound));
+        }
+
         /// Against a folder that is known as a whole, whatever the pages.
         #[test]
         fn the_folder_wins_whatever_lies_between(

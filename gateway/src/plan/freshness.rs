@@ -194,6 +194,7 @@ mod tests {
             stale_while_revalidate: secs(600),
             stale_if_error: secs(86_400),
             negative_ttl: secs(5),
+            list_pages: 10,
             disk: crate::plan::profile::DiskUse::First,
             bulk: false,
         }

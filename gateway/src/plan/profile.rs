@@ -20,6 +20,8 @@ pub struct Profile {
     pub stale_if_error: Duration,
     /// How long a missing object is remembered as missing.
     pub negative_ttl: Duration,
+    /// Pages of 1,000 names that a folder is listed up to where names in it are asked for; 0: it is not.
+    pub list_pages: u32,
     /// At which use a chunk is offered to the disk tier.
     pub disk: DiskUse,
     /// Bulk data: kept from displacing what memory holds.
@@ -38,6 +40,9 @@ pub enum DiskUse {
 }
 
 const MIB: u64 = 1 << 20;
+
+/// Ten requests at most, and 2 MiB of names.
+const LIST_PAGES: u32 = 10;
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
@@ -72,6 +77,7 @@ impl Profile {
             stale_while_revalidate: Duration::from_secs(10 * MINUTE),
             stale_if_error: Duration::from_secs(DAY),
             negative_ttl: Duration::from_secs(5),
+            list_pages: LIST_PAGES,
             disk: DiskUse::First,
             bulk: false,
         }

@@ -81,6 +81,7 @@ pub const ALL: &[Listed] = &[
     counter(names::ENGINE_JOINED, &[]),
     counter(names::ENGINE_ABANDONED, &[]),
     counter(names::ENGINE_STALE_ON_ERROR, &[]),
+    counter(names::ENGINE_NAME_REQUESTS, &["cause"]),
     counter(names::ENGINE_ENCODER_RUNS, &["coding", "result"]),
     counter(names::ENGINE_ENCODERS_REFUSED, &["reason"]),
     counter(names::WRITE_COMMITS, &["result"]),

@@ -130,6 +130,11 @@ pub const ENGINE_STALE_ON_ERROR: Metric = Metric {
     name: "stale_on_error",
     help: "Opens answered with a stale version because the origin failed",
 };
+/// Requests about names.
+pub const ENGINE_NAME_REQUESTS: Metric = Metric {
+    name: "name_requests",
+    help: "Requests to the origin about names and folders of mounts, by cause: name (one that is not known), confirm (a known object may have changed), folder (a program reads a folder), names (a folder is listed because names in it are not known)",
+};
 /// Runs of encoders.
 pub const ENGINE_ENCODER_RUNS: Metric = Metric {
     name: "encoder_runs",

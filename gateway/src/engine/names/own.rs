@@ -1,7 +1,7 @@
 //! What this process itself does to names, seen at once.
 
 use super::table::Meaning;
-use super::{Engine, Facts, List};
+use super::{Cause, Engine, Facts, List};
 use crate::engine::core::Core;
 use crate::engine::{Error, Source};
 use crate::plan::{ObjectId, ObjectKey};
@@ -32,20 +32,23 @@ impl Core {
 impl Engine {
     /// Whether it is known without asking that there is no such object.
     pub(in crate::engine) fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
-        let asked = self.asked(source);
-        let missing = match self.core.names.get(&asked, key.as_str()) {
-            Some((meaning, _)) => meaning.is_missing(),
-            None => self.core.names.is_missing(&asked, key.as_str()).is_some(),
-        };
-        missing && !self.knows(source, key)
+        let seen = self.core.names.get(&self.asked(source), key.as_str());
+        let missing = seen.filter(|seen| seen.meaning.is_missing());
+        missing.is_some_and(|seen| {
+            let found = self.found_since(source, key.as_str(), seen.since);
+            found.is_none()
+        })
     }
 
-    /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. One request, but where
-    /// a page is short and not the last one.
+    /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. No request where all of the
+    /// folder is known, else one, but where a page is short and not the last one.
     ///
     /// # Errors
     /// When the origin failed.
     pub async fn is_empty(&self, source: &Source, prefix: &str) -> Result<bool, Error> {
+        if let Some(known) = self.core.names.is_empty(&self.asked(source), prefix) {
+            return Ok(known);
+        }
         let mut after = None;
         loop {
             let list = List {
@@ -54,7 +57,8 @@ impl Engine {
                 after,
                 limit: 2,
             };
-            let page = self.page(source, list).await?;
+            self.core.metrics.asked_for_names(Cause::Name);
+            let page = self.ask_listing(source, list).await?;
             if page.objects.iter().any(|one| one.key != prefix) {
                 return Ok(false);
             }

@@ -1,20 +1,29 @@
 //! The table of names: bounded, and for a while.
+//!
+//! A name is known by itself, or because all of its folder is (`folders`): what a listing has passed and not
+//! told is missing. Of two statements the later one holds, and what this process has changed itself is later
+//! than everything that was asked before. *Later* is told by epochs, not by the clock, which may be set back.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::Facts;
+use super::{Entry, Facts};
 use crate::plan::{OriginId, Timestamp};
 
+mod folders;
+
+use folders::Folders;
+pub(super) use folders::{Cursor, KnownNames, Landing, Then, Told, split};
+
 /// What a generation of names may take; there are two. With names of 60 bytes that makes about
-/// 80,000 of them: several folders of the kind that people have, and never more than 32 MiB.
+/// 70,000 of them: several folders of the kind that people have, and never more than 32 MiB.
 const GENERATION: usize = 16 << 20;
 
 /// What an entry takes beside its name: the table's slot, the shared text, an ETag.
-const OVERHEAD: usize = 140;
+const OVERHEAD: usize = 170;
 
 /// What a name means, as kept.
 #[derive(Debug, Clone)]
@@ -23,11 +32,22 @@ pub(super) enum Meaning {
     File(Facts),
     Folder,
     Missing,
+    /// It was changed here, and what came of it was not said: it is asked for by itself.
+    Unknown,
 }
 
 impl Meaning {
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Missing)
+    }
+
+    /// What frontends are told, where there is something.
+    fn entry(&self) -> Option<Entry> {
+        match self {
+            Self::File(facts) => Some(Entry::File(facts.clone())),
+            Self::Folder => Some(Entry::Folder),
+            Self::Missing | Self::Unknown => None,
+        }
     }
 }
 
@@ -41,6 +61,16 @@ pub(super) struct Asked {
     pub(super) ttl: Duration,
     pub(super) negative_ttl: Duration,
     pub(super) stale_if_error: Duration,
+}
+
+/// What is known of a name, and fresh.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) meaning: Meaning,
+    /// For how long that holds.
+    pub(super) left: Duration,
+    /// When it was found out.
+    pub(super) since: Timestamp,
 }
 
 /// Names by origin and path, the path without a slash at its end.
@@ -58,8 +88,12 @@ type Names = BTreeMap<Path, Known>;
 struct Known {
     meaning: Meaning,
     since: Timestamp,
-    /// The epoch that this process itself began by making it so; 0: it was asked.
-    noted: u64,
+    /// The epoch in which it was asked, or that this process itself began by making it so.
+    epoch: u64,
+    /// This process made it so.
+    own: bool,
+    /// When the bucket says that a listed object was written.
+    stored: Option<Timestamp>,
 }
 
 /// So many purges are told apart; what was asked before older ones counts as purged.
@@ -89,11 +123,11 @@ struct Generations {
     bytes: usize,
     /// What was purged last, the oldest first.
     purges: VecDeque<Purge>,
-    /// The epoch that the last purge began of those that are not among these any more.
-    purged: u64,
-    /// Folders that this process made, and when. All that is in one of them is known, as long as no
-    /// name has left the table: whatever is not, is missing.
-    made: HashMap<Path, Timestamp>,
+    /// The last epoch of those that are told apart no more: of a purge that is not among these, or of a change
+    /// whose name has left the table.
+    forgotten: u64,
+    /// What is known of folders as a whole.
+    folders: Folders,
 }
 
 impl Table {
@@ -111,31 +145,70 @@ impl Table {
         self.epoch.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// What is known of a path, and for how long still.
-    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<(Meaning, Duration)> {
+    /// What is known of a path and fresh, by itself or because all of its folder is.
+    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<Seen> {
         let mut names = self.lock();
-        let Known { meaning, since, .. } = names.find(asked.origin, path)?;
+        let missing = names.folders.missing(asked, path);
+        let Some(Known { meaning, since, .. }) = names.standing(asked.origin, path) else {
+            return missing;
+        };
         let ttl = match meaning {
             Meaning::Missing => asked.negative_ttl,
-            _ => asked.ttl,
+            Meaning::File(_) | Meaning::Folder => asked.ttl,
+            Meaning::Unknown => return None,
         };
-        let left = ttl.checked_sub(asked.at.since(since))?;
-        (!left.is_zero()).then_some((meaning, left))
+        let left = ttl.saturating_sub(asked.at.since(since));
+        match (left.is_zero(), &meaning) {
+            (true, Meaning::Missing) => missing,
+            (true, _) => None,
+            (false, _) => Some(Seen {
+                meaning,
+                left,
+                since,
+            }),
+        }
     }
 
     /// What a path meant when it was last found out, if that is not too long ago to be told while
     /// the origin fails.
     pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
-        let Known { meaning, since, .. } = self.lock().find(asked.origin, path)?;
+        let Known { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
+    }
+
+    /// When a path was last found missing, or a listing was asked for that has passed it in silence, if nothing
+    /// else was found of it since; however long ago that was.
+    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        let mut names = self.lock();
+        match names.standing(origin, path) {
+            Some(known) => known.meaning.is_missing().then_some(known.since),
+            None => names.folders.passed(origin, path),
+        }
+    }
+
+    /// What a listing told of an object, when it was asked, and when the bucket says that the object was
+    /// written: if that is fresh, and nothing was changed here since.
+    pub(super) fn listed(
+        &self,
+        asked: &Asked,
+        path: &str,
+    ) -> Option<(Facts, Timestamp, Timestamp)> {
+        let known = self.lock().standing(asked.origin, path)?;
+        let fresh = asked.at.since(known.since) < asked.ttl;
+        match (known.meaning, known.stored) {
+            (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
+                Some((facts, known.since, stored))
+            }
+            _ => None,
+        }
     }
 
     /// The `ctime` that was last told of a file, whether or not that is fresh.
     pub(in crate::engine) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         match self.lock().find(origin, path)?.meaning {
             Meaning::File(facts) => facts.changed,
-            Meaning::Folder | Meaning::Missing => None,
+            Meaning::Folder | Meaning::Missing | Meaning::Unknown => None,
         }
     }
 
@@ -150,48 +223,24 @@ impl Table {
         let names = self.lock();
         let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
         let mut files = Vec::new();
-        let mut from = Bound::Excluded((origin, Arc::from(path)));
         // What is no such file is passed over, but not without end.
-        for _ in 0..count * 4 {
-            let Some((key, known)) = names.next(from) else {
-                break;
-            };
-            let Some(name) = key.1.strip_prefix(folder).filter(|_| key.0 == origin) else {
-                break;
-            };
-            if let Some((below, _)) = name.split_once('/') {
-                // Past all of that folder: `0` comes after `/`.
-                from = Bound::Included((origin, format!("{folder}{below}0").into()));
-                continue;
-            }
+        let all = names.in_folder(origin, folder, Some(&path[folder.len()..]));
+        for (_, path, known) in all.take(count * 4) {
             if let Meaning::File(facts) = &known.meaning
                 && (1..=size).contains(&facts.size)
             {
-                files.push((key.1.clone(), facts.size));
+                files.push((path.clone(), facts.size));
             }
             if files.len() >= count {
                 break;
             }
-            from = Bound::Excluded(key.clone());
         }
         files
     }
 
-    /// Remembers what was found, unless a purge came in between, or this process changed any name.
+    /// Remembers what was found, unless a purge came in between, or this process changed the name.
     pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
-        let mut names = self.lock();
-        if self.epoch() == asked.epoch {
-            names.insert((asked.origin, path.into()), Known::asked(asked, meaning));
-        }
-    }
-
-    /// The same of a name that was listed, which only a change of this very name makes old: else no
-    /// listing would be of use where much is written.
-    pub(super) fn put_listed(&self, asked: &Asked, path: &str, meaning: Meaning) {
-        let mut names = self.lock();
-        if names.holds(asked, path) {
-            names.insert((asked.origin, path.into()), Known::asked(asked, meaning));
-        }
+        self.lock().put(asked, path, meaning, None);
     }
 
     /// Whether what was found out of a name holds still: it was not purged, nor changed here, since it was
@@ -203,37 +252,34 @@ impl Table {
     /// Remembers what this process itself has made of a name. Newer than whatever is being found out.
     pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
         let mut names = self.lock();
-        let noted = self.begin_epoch();
-        names.made.remove(&(origin, path.into()));
-        if !matches!(meaning, Meaning::Missing) {
-            names.forget_missing(origin, path);
-        }
-        let known = Known {
-            meaning,
-            since: at,
-            noted,
-        };
-        names.insert((origin, path.into()), known);
+        let epoch = self.begin_epoch();
+        names.note((origin, path), meaning, at, epoch);
     }
 
     /// The same for a folder that was made just now, with nothing in it.
     pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
-        self.note(origin, path, Meaning::Folder, at);
-        self.lock().made.insert((origin, path.into()), at);
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        names.note((origin, path), Meaning::Folder, at, epoch);
+        names.charge(path);
+        names.folders.made(origin, path, at, epoch);
     }
 
-    /// Whether the path can only be missing, because all of its folder is known, and for how long
-    /// that holds. To be asked where [`Table::get`] knows nothing.
-    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
-        let (folder, _) = path.rsplit_once('/')?;
+    /// Remembers that this process has changed an object, or may have, and does not say into what. What else
+    /// is known of its folder stands.
+    pub(in crate::engine) fn forget_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
-        let since = *names.made.get(&(asked.origin, folder.into()))?;
-        let left = asked.ttl.checked_sub(asked.at.since(since));
-        if left.is_none_or(|left| left.is_zero()) {
-            names.made.remove(&(asked.origin, folder.into()));
-            return None;
+        let epoch = self.begin_epoch();
+        let path = key.trim_end_matches('/');
+        names.folders.forget(origin, path);
+        for (end, _) in path.match_indices('/') {
+            let folder = &path[..end];
+            let known = names.standing(origin, folder).map(|known| known.meaning);
+            if !matches!(known, Some(Meaning::Folder)) {
+                names.set((origin, folder), Meaning::Unknown, Timestamp(0), epoch);
+            }
         }
-        left
+        names.set((origin, path), Meaning::Unknown, Timestamp(0), epoch);
     }
 
     /// Forgets what may no longer be true once the key is purged: itself, a folder of its name, and
@@ -243,7 +289,7 @@ impl Table {
         names.note_purge(self.begin_epoch(), origin, key);
         names.remove(origin, key.trim_end_matches('/'));
         names.forget_missing(origin, key);
-        names.doubt(origin, key);
+        names.folders.doubt(origin, key);
     }
 
     /// The same for every key that begins with `prefix`.
@@ -255,41 +301,95 @@ impl Table {
         names.young.retain(|(of, path), _| !covered(*of, path));
         names.old.retain(|(of, path), _| !covered(*of, path));
         names.forget_missing(origin, prefix);
-        names.doubt(origin, prefix);
-        names.made.retain(|(of, path), _| !covered(*of, path));
-    }
-}
-
-impl Known {
-    fn asked(asked: &Asked, meaning: Meaning) -> Self {
-        Self {
-            meaning,
-            since: asked.at,
-            noted: 0,
-        }
+        names.folders.doubt(origin, prefix);
+        names.folders.retain(|of, path| !covered(of, path));
     }
 }
 
 impl Generations {
+    /// See [`Table::put`].
+    fn put(&mut self, asked: &Asked, path: &str, meaning: Meaning, stored: Option<Timestamp>) {
+        // What was asked later is not replaced by what was asked before.
+        let later = self.find(asked.origin, path);
+        let later = later.is_some_and(|known| known.epoch > asked.epoch);
+        if !later && self.holds(asked, path) {
+            let known = Known {
+                meaning,
+                since: asked.at,
+                epoch: asked.epoch,
+                own: false,
+                stored,
+            };
+            self.insert((asked.origin, path.into()), known);
+        }
+    }
+
     /// See [`Table::holds`].
     fn holds(&mut self, asked: &Asked, path: &str) -> bool {
-        let noted = self.find(asked.origin, path).map_or(0, |it| it.noted);
+        let known = self.find(asked.origin, path).filter(|known| known.own);
+        let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
+        changed <= asked.epoch && !self.is_purged_since(asked, path)
+    }
+
+    /// Whether a purge after it was asked may have changed what the path means.
+    fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
         let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
         let mut since = since.filter(|it| it.origin == asked.origin);
-        self.purged.max(noted) <= asked.epoch && !since.any(|it| it.touches(path))
+        self.forgotten > asked.epoch || since.any(|it| it.touches(path))
     }
 
     fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
         if self.purges.len() == PURGES
             && let Some(oldest) = self.purges.pop_front()
         {
-            self.purged = oldest.epoch;
+            self.forgotten = self.forgotten.max(oldest.epoch);
         }
         self.purges.push_back(Purge {
             epoch,
             origin,
             prefix: prefix.trim_end_matches('/').to_owned(),
         });
+    }
+
+    /// See [`Table::note`]. What is there is in folders that are.
+    fn note(
+        &mut self,
+        (origin, path): (OriginId, &str),
+        meaning: Meaning,
+        at: Timestamp,
+        epoch: u64,
+    ) {
+        self.folders.forget(origin, path);
+        if !meaning.is_missing() {
+            for (end, _) in path.match_indices('/') {
+                let folder = &path[..end];
+                let known = self.standing(origin, folder).map(|known| known.meaning);
+                // A name that was known as a file before stays one until that is no longer fresh.
+                if !matches!(known, Some(Meaning::File(_))) {
+                    self.set((origin, folder), Meaning::Folder, at, epoch);
+                }
+            }
+        }
+        self.set((origin, path), meaning, at, epoch);
+    }
+
+    /// This process has made a name mean this.
+    fn set(
+        &mut self,
+        (origin, path): (OriginId, &str),
+        meaning: Meaning,
+        at: Timestamp,
+        epoch: u64,
+    ) {
+        self.folders.changed(origin, path, epoch);
+        let known = Known {
+            meaning,
+            since: at,
+            epoch,
+            own: true,
+            stored: None,
+        };
+        self.insert((origin, path.into()), known);
     }
 
     fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
@@ -300,6 +400,14 @@ impl Generations {
         let (key, found) = self.old.remove_entry(&key)?;
         self.insert(key, found.clone());
         Some(found)
+    }
+
+    /// What was found of a path, unless a listing that was begun later has passed it.
+    fn standing(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+        let known = self.find(origin, path)?;
+        let told = self.folders.told(origin, path);
+        told.is_none_or(|epoch| known.epoch >= epoch)
+            .then_some(known)
     }
 
     /// The first name from there on.
@@ -313,17 +421,57 @@ impl Generations {
         }
     }
 
+    /// The names in the folder of this prefix (empty, or with a `/` at its end), in their order, from the one
+    /// behind `after` on: the name, its path, what is known.
+    fn in_folder<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a Known)> {
+        let mut from = match after {
+            Some(name) => Bound::Excluded((origin, format!("{prefix}{name}").into())),
+            None => Bound::Included((origin, prefix.into())),
+        };
+        std::iter::from_fn(move || {
+            loop {
+                let (key, known) = self.next(from.clone())?;
+                let name = key.1.strip_prefix(prefix).filter(|_| key.0 == origin)?;
+                if let Some((below, _)) = name.split_once('/') {
+                    // Past all of that folder: `0` comes after `/`.
+                    from = Bound::Included((origin, format!("{prefix}{below}0").into()));
+                    continue;
+                }
+                from = Bound::Excluded(key.clone());
+                return Some((name, &key.1, known));
+            }
+        })
+    }
+
     fn insert(&mut self, key: Path, found: Known) {
-        let bytes = key.1.len() + OVERHEAD;
-        if self.bytes + bytes > GENERATION {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
-            // What leaves the table may have been in one of them.
-            self.made.clear();
-        }
+        self.make_room(key.1.len() + OVERHEAD);
         self.old.remove(&key);
+        let bytes = key.1.len() + OVERHEAD;
         if self.young.insert(key, found).is_none() {
             self.bytes += bytes;
+        }
+    }
+
+    /// What is known of a folder as a whole takes room as a name does.
+    fn charge(&mut self, path: &str) {
+        let bytes = path.len() + OVERHEAD;
+        self.make_room(bytes);
+        self.bytes += bytes;
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        if self.bytes + bytes > GENERATION {
+            let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            let own = dropped.values().filter(|known| known.own);
+            let last = own.map(|known| known.epoch).max();
+            self.forgotten = self.forgotten.max(last.unwrap_or(0));
+            self.folders.age();
+            self.bytes = 0;
         }
     }
 
@@ -331,16 +479,6 @@ impl Generations {
         let key = (origin, Arc::from(path));
         self.young.remove(&key);
         self.old.remove(&key);
-    }
-
-    /// Not all of the folders on the way to a key is known any more.
-    fn doubt(&mut self, origin: OriginId, key: &str) {
-        if self.made.is_empty() {
-            return;
-        }
-        for (at, _) in key.match_indices('/') {
-            self.made.remove(&(origin, Arc::from(&key[..at])));
-        }
     }
 
     fn forget_missing(&mut self, origin: OriginId, key: &str) {
@@ -355,162 +493,4 @@ impl Generations {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ORIGIN: OriginId = OriginId(1);
-
-    fn asked(table: &Table, at: u64) -> Asked {
-        Asked {
-            origin: ORIGIN,
-            epoch: table.epoch(),
-            at: Timestamp(at),
-            ttl: Duration::from_millis(100),
-            negative_ttl: Duration::from_millis(10),
-            stale_if_error: Duration::from_millis(1000),
-        }
-    }
-
-    fn has(table: &Table, at: u64, path: &str) -> bool {
-        table.get(&asked(table, at), path).is_some()
-    }
-
-    #[test]
-    fn names_live_for_their_time() {
-        let table = Table::default();
-        table.put(&asked(&table, 0), "f", Meaning::Folder);
-        table.put(&asked(&table, 0), "m", Meaning::Missing);
-        assert!(has(&table, 9, "f") && has(&table, 9, "m"));
-        assert!(has(&table, 99, "f") && !has(&table, 10, "m"));
-        assert!(!has(&table, 100, "f"));
-    }
-
-    #[test]
-    fn a_purge_forgets_what_it_may_have_made_wrong() {
-        let table = Table::default();
-        for (path, meaning) in [
-            ("a", Meaning::Folder),
-            ("a/new", Meaning::Missing),
-            ("a/old", Meaning::Folder),
-            ("b", Meaning::Folder),
-        ] {
-            table.put(&asked(&table, 0), path, meaning);
-        }
-        let before = asked(&table, 0);
-        table.purge_key(ORIGIN, "a/new/x");
-        assert!(!has(&table, 1, "a/new") && has(&table, 1, "a") && has(&table, 1, "a/old"));
-        table.put(&before, "a/new", Meaning::Missing);
-        assert!(!has(&table, 1, "a/new"));
-        table.purge_prefix(ORIGIN, "a/");
-        assert!(!has(&table, 1, "a") && !has(&table, 1, "a/old") && has(&table, 1, "b"));
-    }
-
-    #[test]
-    fn a_listing_brings_nothing_old_back() {
-        let table = Table::default();
-        let before = asked(&table, 0);
-        let list = |asked: &Asked| {
-            for path in ["f/here", "f/gone", "f/other"] {
-                table.put_listed(asked, path, Meaning::Folder);
-            }
-        };
-        let missing = |path| {
-            let (meaning, _) = table.get(&asked(&table, 1), path).expect("known");
-            meaning.is_missing()
-        };
-        table.note(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
-        list(&before);
-        assert!(missing("f/gone") && !missing("f/here") && !missing("f/other"));
-        list(&asked(&table, 1));
-        assert!(!missing("f/gone"), "somebody else has put it there");
-        table.purge_key(ORIGIN, "f/here");
-        list(&before);
-        assert!(!has(&table, 1, "f/here") && has(&table, 1, "f/other"));
-    }
-
-    #[test]
-    fn all_of_a_folder_that_was_made_is_known() {
-        let table = Table::default();
-        let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
-        assert!(!missing(0, "f/a") && !missing(0, "top"));
-        table.note_made(ORIGIN, "f", Timestamp(0));
-        assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
-        table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
-        assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
-        assert!(!missing(100, "f/b"), "it is no longer fresh");
-        // Something was put there that the table was not told of.
-        for put in ["f/a/new", "f/b"] {
-            table.note_made(ORIGIN, "f", Timestamp(0));
-            table.purge_key(ORIGIN, put);
-            assert!(!missing(1, "f/c"), "{put}");
-        }
-        table.note_made(ORIGIN, "f", Timestamp(0));
-        table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
-        assert!(!missing(1, "f/c"));
-    }
-
-    #[test]
-    fn the_files_of_a_folder_come_in_their_order() {
-        let table = Table::default();
-        let file = |size| {
-            Meaning::File(Facts {
-                size,
-                modified: None,
-                changed: None,
-                etag: None,
-                version: None,
-            })
-        };
-        for (path, meaning) in [
-            ("f/c", file(3)),
-            ("f/a", file(1)),
-            ("f/sub/x", file(1)),
-            ("f/sub", Meaning::Folder),
-            ("f/z", file(9)),
-            ("f/b", Meaning::Missing),
-            ("f/empty", file(0)),
-            ("f/large", file(10)),
-            ("g", file(1)),
-            ("e/0", file(1)),
-        ] {
-            table.put(&asked(&table, 0), path, meaning);
-        }
-        let after = |path: &str, count| {
-            let files = table.files_after((ORIGIN, path), count, 9);
-            files
-                .iter()
-                .map(|(path, size)| format!("{path} {size}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let check = || {
-            assert_eq!(after("f/a", 9), "f/c 3, f/z 9");
-            assert_eq!(after("f/a", 1), "f/c 3");
-            assert_eq!(after("f/z", 9), "");
-            assert_eq!(after("d", 9), "g 1");
-            assert_eq!(table.files_after((OriginId(0), "f/a"), 9, 9), []);
-        };
-        check();
-        // Half of them among the old.
-        {
-            let mut names = table.lock();
-            let names = &mut *names;
-            names.old = names.young.split_off(&(ORIGIN, "f/d".into()));
-        }
-        check();
-    }
-
-    #[test]
-    fn it_is_bounded_and_keeps_what_is_asked_for() {
-        let table = Table::default();
-        table.put(&asked(&table, 0), "kept", Meaning::Folder);
-        for n in 0..300_000 {
-            table.put(&asked(&table, 0), &format!("folder/{n}"), Meaning::Folder);
-            if n % 1000 == 0 {
-                assert!(has(&table, 1, "kept"));
-            }
-        }
-        let names = table.lock();
-        assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
-    }
-}
+mod tests;

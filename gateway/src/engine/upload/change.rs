@@ -153,7 +153,7 @@ impl Inner {
         match found {
             Some(version) => self.core.name_written(id, self.core.facts(id, &version)),
             // Somebody was faster, or it cannot be asked: whoever wants to know asks anew.
-            None => self.core.names.purge_key(id.origin, id.key.as_str()),
+            None => self.core.names.forget_key(id.origin, id.key.as_str()),
         }
     }
 
@@ -200,7 +200,7 @@ async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), Wr
         Ok(()) => gone(inner, id).await,
         Err(_) => {
             supersede(inner, id, None).await;
-            inner.core.names.purge_key(id.origin, id.key.as_str());
+            inner.core.names.forget_key(id.origin, id.key.as_str());
         }
     }
     Ok(deleted?)

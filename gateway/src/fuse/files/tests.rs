@@ -17,6 +17,7 @@ use crate::origin::{FakeOrigin, OriginError};
 use crate::plan::{Geometry, Profile, Timestamp};
 use crate::store;
 
+mod names;
 mod passthrough;
 mod writing;
 

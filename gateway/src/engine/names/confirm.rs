@@ -1,0 +1,68 @@
+//! What a listing says of versions that are known: the same one is confirmed by it, without a request.
+
+use std::sync::Arc;
+
+use super::{Answer, Engine, Entry, lasting};
+use crate::engine::{Source, resolve};
+use crate::plan::freshness::{Judgement, Policy};
+use crate::plan::{ObjectId, ObjectKey, Timestamp, Version};
+use crate::store::{Entry as Known, Record};
+
+impl Engine {
+    /// An object that was found at that time or later, by whoever opened it, if that is fresh.
+    pub(super) fn found_since(
+        &self,
+        source: &Source,
+        path: &str,
+        since: Timestamp,
+    ) -> Option<Answer> {
+        let id = source.object(&ObjectKey::new(path).ok()?);
+        let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
+            return None;
+        };
+        if record.confirmed < since {
+            return None;
+        }
+        let age = self.core.now().since(record.confirmed);
+        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
+        let left = policy.lifetime.saturating_sub(age);
+        let entry = Entry::File(self.core.facts(&id, &record.version));
+        fresh.then(|| lasting(entry, left))
+    }
+
+    /// The version at hand as a listing has confirmed it, which was asked for later and shows the same one: the
+    /// same bytes (ETag) with the same headers, as far as that is told (time).
+    pub(in crate::engine) fn confirmed_by_listing(
+        &self,
+        source: &Source,
+        id: &ObjectId,
+        record: &Arc<Record>,
+    ) -> Option<Arc<Record>> {
+        let names = &self.core.names;
+        let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
+        let version = &record.version;
+        let same = facts.etag.is_some_and(|etag| etag.strong_eq(&version.etag))
+            && facts.size == version.size
+            && version.last_modified.is_none_or(|known| known == stored);
+        if !same || since <= record.confirmed {
+            return None;
+        }
+        let version = match version.last_modified {
+            Some(_) => version.clone(),
+            // What was written here is told its time.
+            None => Arc::new(Version {
+                last_modified: Some(stored),
+                ..Version::clone(version)
+            }),
+        };
+        let confirmed = Arc::new(Record {
+            version,
+            confirmed: since,
+            must_confirm: false,
+            ..Record::clone(record)
+        });
+        resolve::confirm(&self.core, id, record, &confirmed);
+        Some(confirmed)
+    }
+}

@@ -1,0 +1,487 @@
+//! What is known of folders as a whole: how far each was listed and when, and how often names in it had to be
+//! asked for by themselves.
+//!
+//! A listing tells what is there and, up to the last key that it has passed, what is not. Names live as long as
+//! their generation of the table: what is known of a folder is forgotten before any of its names is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
+use crate::engine::names::listing::Had;
+use crate::engine::names::{Entry, Facts};
+use crate::origin::After;
+use crate::plan::folder::{self, is_name};
+use crate::plan::{OriginId, Timestamp};
+
+/// So many names of one folder are asked for by themselves; for the next one the folder is listed.
+const BY_NAME: u32 = 2;
+
+/// What is known of the folders whose names are in each generation.
+#[derive(Debug, Default)]
+pub(super) struct Folders {
+    young: HashMap<Path, Folder>,
+    old: HashMap<Path, Folder>,
+}
+
+/// One folder.
+#[derive(Debug, Clone, Default)]
+struct Folder {
+    extent: Extent,
+    /// When its first page was asked for, or it was made; and in which epoch.
+    since: Timestamp,
+    epoch: u64,
+    /// Pages of the listing so far.
+    pages: u32,
+    /// Keys in it are no names: it is not empty, though no name may be in it.
+    odd: bool,
+    /// The last epoch in which this process changed a name in it.
+    changed: u64,
+    /// Names that were asked for by themselves, and since when.
+    asked: u32,
+    asked_since: Timestamp,
+}
+
+/// How much of a folder is known.
+#[derive(Debug, Clone, Default)]
+enum Extent {
+    /// A name here and there.
+    #[default]
+    Nothing,
+    /// What the pages told that came so far.
+    UpTo(Cursor),
+    /// All of it.
+    Whole,
+    /// All of it, because this process made it.
+    Made,
+}
+
+/// A place between two pages of a folder's listing.
+#[derive(Debug, Clone)]
+pub(in crate::engine::names) struct Cursor {
+    /// The epoch that the listing began; 0: it is of no use to others, for it begins somewhere.
+    pub(in crate::engine::names) epoch: u64,
+    /// The page behind it, counted from 0.
+    pub(in crate::engine::names) number: u32,
+    pub(in crate::engine::names) after: After,
+    /// The last key or folder so far, as it goes on behind the folder's own prefix.
+    pub(in crate::engine::names) reached: String,
+    /// Files whose name a folder may take yet.
+    pub(in crate::engine::names) held: folder::Names<Told>,
+}
+
+/// What a listing tells of an object.
+#[derive(Debug, Clone)]
+pub(in crate::engine::names) struct Told {
+    pub(in crate::engine::names) facts: Facts,
+    /// When the bucket says that it was written.
+    pub(in crate::engine::names) stored: Option<Timestamp>,
+}
+
+/// A page that has come.
+#[derive(Debug)]
+pub(in crate::engine::names) struct Landing<'a> {
+    /// The folder, without a slash at its end.
+    pub(in crate::engine::names) folder: &'a str,
+    /// The epoch that its listing began; see [`Cursor::epoch`].
+    pub(in crate::engine::names) epoch: u64,
+    pub(in crate::engine::names) number: u32,
+    pub(in crate::engine::names) names: Vec<(String, Meaning, Option<Timestamp>)>,
+    pub(in crate::engine::names) odd: bool,
+    /// `None`: it is the last one.
+    pub(in crate::engine::names) next: Option<Cursor>,
+}
+
+/// Some names of a folder, without asking, and what comes then.
+#[derive(Debug)]
+pub(in crate::engine::names) struct KnownNames {
+    pub(in crate::engine::names) names: Vec<(String, Entry)>,
+    pub(in crate::engine::names) then: Then,
+}
+
+/// What comes behind names that are known.
+#[derive(Debug)]
+pub(in crate::engine::names) enum Then {
+    /// Nothing.
+    End,
+    /// More that are known.
+    More,
+    /// What this page tells.
+    Page(Cursor),
+}
+
+/// The folder of a path, and the name in it.
+pub(in crate::engine::names) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl Folder {
+    /// Whether its listing tells a name that it shows not to be there.
+    fn tells(&self, name: &str) -> bool {
+        match &self.extent {
+            Extent::Nothing => false,
+            Extent::UpTo(cursor) => folder::is_told(&cursor.reached, name),
+            Extent::Whole | Extent::Made => true,
+        }
+    }
+
+    /// For how long what it tells holds still, of a name that is there and of one that is not.
+    fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
+        let age = asked.at.since(self.since);
+        let left = |ttl: Duration| match self.extent {
+            Extent::Nothing => Duration::ZERO,
+            _ => ttl.saturating_sub(age),
+        };
+        let here = left(asked.ttl);
+        match self.extent {
+            Extent::Made => (here, here),
+            _ => (here, left(asked.negative_ttl)),
+        }
+    }
+
+    /// See [`Table::is_worth_listing`].
+    fn is_worth_listing(&mut self, asked: &Asked, name: &str, by_name: u32, bound: u32) -> bool {
+        let (here, missing) = self.lasts(asked);
+        match &self.extent {
+            Extent::Whole | Extent::Made if self.pages <= by_name => return true,
+            // What its listing told counts no more, and the folder is large: once in a `ttl`.
+            _ if !here.is_zero() && (missing.is_zero() || self.tells(name)) => return false,
+            Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
+            _ => {}
+        }
+        if asked.at.since(self.asked_since) >= asked.ttl {
+            self.asked = 0;
+        }
+        if self.asked == 0 {
+            self.asked_since = asked.at;
+        }
+        self.asked = self.asked.saturating_add(1);
+        self.asked > BY_NAME
+    }
+}
+
+impl Folders {
+    fn get(&self, origin: OriginId, path: &str) -> Option<&Folder> {
+        let key = (origin, Arc::from(path));
+        self.young.get(&key).or_else(|| self.old.get(&key))
+    }
+
+    fn get_mut(&mut self, origin: OriginId, path: &str) -> Option<&mut Folder> {
+        let key = (origin, Arc::from(path));
+        self.young.get_mut(&key).or_else(|| self.old.get_mut(&key))
+    }
+
+    fn put(&mut self, origin: OriginId, path: &str, folder: Folder) {
+        let key = (origin, Arc::from(path));
+        self.old.remove(&key);
+        self.young.insert(key, folder);
+    }
+
+    /// The names of the old generation leave the table.
+    pub(super) fn age(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+    }
+
+    /// This process has made a folder, with nothing in it.
+    pub(super) fn made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
+        let folder = Folder {
+            extent: Extent::Made,
+            since: at,
+            epoch,
+            changed: epoch,
+            ..Folder::default()
+        };
+        self.put(origin, path, folder);
+    }
+
+    /// This process has changed a name.
+    pub(super) fn changed(&mut self, origin: OriginId, path: &str, epoch: u64) {
+        if let Some(folder) = self.get_mut(origin, split(path).0) {
+            folder.changed = epoch;
+        }
+    }
+
+    pub(super) fn forget(&mut self, origin: OriginId, path: &str) {
+        let key = (origin, Arc::from(path));
+        self.young.remove(&key);
+        self.old.remove(&key);
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(OriginId, &str) -> bool) {
+        self.young.retain(|(of, path), _| keep(*of, path));
+        self.old.retain(|(of, path), _| keep(*of, path));
+    }
+
+    /// Not all of the folders on the way to a key is known any more.
+    pub(super) fn doubt(&mut self, origin: OriginId, key: &str) {
+        self.forget(origin, "");
+        for (at, _) in key.match_indices('/') {
+            self.forget(origin, &key[..at]);
+        }
+    }
+
+    /// The epoch of the listing of its folder that has passed this path, however old.
+    pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
+        let (folder, name) = split(path);
+        let folder = self.get(origin, folder)?;
+        folder.tells(name).then_some(folder.epoch)
+    }
+
+    /// When that listing was asked for.
+    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        let (folder, name) = split(path);
+        let folder = self.get(origin, folder)?;
+        folder.tells(name).then_some(folder.since)
+    }
+
+    /// That a name which is not in the table is missing, because the listing of its folder has passed it.
+    pub(super) fn missing(&self, asked: &Asked, path: &str) -> Option<Seen> {
+        let (folder, name) = split(path);
+        let folder = self.get(asked.origin, folder)?;
+        let (_, left) = folder.lasts(asked);
+        (!left.is_zero() && folder.tells(name)).then_some(Seen {
+            meaning: Meaning::Missing,
+            left,
+            since: folder.since,
+        })
+    }
+}
+
+impl Generations {
+    fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
+        let key = (origin, Arc::from(path));
+        if self.folders.get(origin, path).is_none() {
+            self.charge(path);
+        }
+        let Folders { young, old } = &mut self.folders;
+        match old.get_mut(&key) {
+            Some(folder) => folder,
+            None => young.entry(key).or_default(),
+        }
+    }
+
+    /// See [`Table::land`].
+    fn land(&mut self, asked: &Asked, landing: Landing<'_>) {
+        let Landing { folder, epoch, .. } = landing;
+        let before = self.folders.get(asked.origin, folder).cloned();
+        for (name, meaning, stored) in landing.names {
+            let path = match folder {
+                "" => name,
+                folder => format!("{folder}/{name}"),
+            };
+            self.put(asked, &path, meaning, stored);
+        }
+        // Without it, names have left the table meanwhile, or what was listed may be purged.
+        let still = self.folders.get(asked.origin, folder).is_some();
+        let Some(before) = before.filter(|_| still && epoch > 0) else {
+            return;
+        };
+        let extent = match landing.next {
+            Some(cursor) => Extent::UpTo(cursor),
+            None => Extent::Whole,
+        };
+        let goes_on = before.epoch == epoch && before.pages == landing.number;
+        let begins = landing.number == 0 && before.epoch < epoch;
+        if !(goes_on || begins) || self.is_purged_since(asked, folder) {
+            return;
+        }
+        let now = Folder {
+            extent,
+            epoch,
+            since: if begins { asked.at } else { before.since },
+            pages: landing.number + 1,
+            odd: landing.odd || (goes_on && before.odd),
+            asked: 0,
+            ..before
+        };
+        let whole = matches!(now.extent, Extent::Whole);
+        if let Some(folder) = self.folders.get_mut(asked.origin, folder) {
+            *folder = now;
+        }
+        if whole {
+            self.drop_passed(asked.origin, folder, epoch);
+        }
+    }
+
+    /// Names of a folder that its listing has passed in silence leave the table: they are not to be known again
+    /// when the folder is no longer.
+    fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) {
+        let prefix = match folder {
+            "" => String::new(),
+            folder => format!("{folder}/"),
+        };
+        let all = self.in_folder(origin, &prefix, None);
+        let passed = all.filter(|(_, _, known)| known.epoch < epoch);
+        let passed: Vec<_> = passed.map(|(_, path, _)| path.clone()).collect();
+        for path in passed {
+            self.remove(origin, &path);
+        }
+    }
+}
+
+impl Table {
+    /// A listing of a folder begins: gives the epoch that begins with it.
+    pub(in crate::engine::names) fn begin_listing(&self, origin: OriginId, folder: &str) -> u64 {
+        let mut names = self.lock();
+        names.folder(origin, folder);
+        self.begin_epoch()
+    }
+
+    /// What is known of a folder as a whole counts no more, nor what is being found out.
+    pub(in crate::engine::names) fn list_anew(&self, origin: OriginId, folder: &str) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        if let Some(folder) = names.folders.get_mut(origin, folder) {
+            folder.extent = Extent::Nothing;
+            folder.changed = epoch;
+        }
+    }
+
+    /// Whether this process has changed a name in the folder since that epoch, or may have.
+    pub(in crate::engine::names) fn is_changed_since(
+        &self,
+        origin: OriginId,
+        folder: &str,
+        epoch: u64,
+    ) -> bool {
+        let names = self.lock();
+        let folder = names.folders.get(origin, folder);
+        folder.is_none_or(|folder| folder.changed > epoch)
+    }
+
+    /// Remembers what a page of a folder told. Of each name only a change of this very name makes that old:
+    /// else no listing would be of use where much is written.
+    pub(in crate::engine::names) fn land(&self, asked: &Asked, landing: Landing<'_>) {
+        self.lock().land(asked, landing);
+    }
+
+    /// Whether a name that is not known is asked for by listing its folder, at most `bound` pages of it;
+    /// `by_name`: the requests that it costs else. It does if that is no more than the whole folder takes, or
+    /// others in the folder were asked for by name within the `ttl`.
+    pub(in crate::engine::names) fn is_worth_listing(
+        &self,
+        asked: &Asked,
+        path: &str,
+        by_name: u32,
+        bound: u32,
+    ) -> bool {
+        if bound == 0 || asked.ttl.min(asked.negative_ttl).is_zero() {
+            return false;
+        }
+        let (folder, name) = split(path);
+        let mut names = self.lock();
+        let folder = names.folder(asked.origin, folder);
+        folder.is_worth_listing(asked, name, by_name, bound)
+    }
+
+    /// Where a listing goes on that has not come to a name yet, if what it told is fresh.
+    pub(in crate::engine::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
+        let (folder, name) = split(path);
+        let names = self.lock();
+        let folder = names.folders.get(asked.origin, folder)?;
+        let (_, left) = folder.lasts(asked);
+        match &folder.extent {
+            Extent::UpTo(cursor) if !left.is_zero() && !folder.tells(name) => Some(cursor.clone()),
+            _ => None,
+        }
+    }
+
+    /// The folder could not be listed: names in it are asked for by themselves for now.
+    pub(in crate::engine::names) fn gives_up(&self, asked: &Asked, folder: &str) {
+        if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
+            folder.extent = Extent::Nothing;
+            folder.asked = 0;
+        }
+    }
+
+    /// Whether more of a listing is known and fresh than what comes before this place of it.
+    pub(in crate::engine::names) fn is_known_behind(
+        &self,
+        asked: &Asked,
+        folder: &str,
+        cursor: &Cursor,
+    ) -> bool {
+        let names = self.lock();
+        let folder = names.folders.get(asked.origin, folder);
+        folder.is_some_and(|folder| {
+            let further = folder.epoch == cursor.epoch && folder.pages > cursor.number;
+            further && !folder.lasts(asked).0.is_zero()
+        })
+    }
+
+    /// Up to `count` names of a folder that a reader has not had, where all of them are known and fresh.
+    pub(in crate::engine::names) fn names(
+        &self,
+        asked: &Asked,
+        prefix: &str,
+        had: &Had,
+        count: usize,
+    ) -> Option<KnownNames> {
+        let names = self.lock();
+        let folder = names
+            .folders
+            .get(asked.origin, prefix.trim_end_matches('/'))?;
+        if folder.lasts(asked).0.is_zero() {
+            return None;
+        }
+        let end = match &folder.extent {
+            Extent::UpTo(cursor) => Some(folder::told_before(&cursor.reached)),
+            _ => None,
+        };
+        let mut found = Vec::new();
+        let told = |name: &str| end.is_none_or(|end| name < end);
+        let after = Some(&*had.up_to).filter(|name| !name.is_empty());
+        let all = names.in_folder(asked.origin, prefix, after);
+        for (name, _, known) in all.take_while(|(name, ..)| told(name)) {
+            if !is_there(known, folder)? || !is_name(name) || had.has(name) {
+                continue;
+            }
+            if found.len() == count {
+                let then = Then::More;
+                return Some(KnownNames { names: found, then });
+            }
+            found.extend(known.meaning.entry().map(|entry| (name.to_owned(), entry)));
+        }
+        let then = match &folder.extent {
+            Extent::UpTo(cursor) => Then::Page(cursor.clone()),
+            _ => Then::End,
+        };
+        Some(KnownNames { names: found, then })
+    }
+
+    /// Whether there is nothing in a folder, if that is known and fresh.
+    pub(in crate::engine::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
+        let some = self.names(asked, prefix, &Had::default(), 1)?;
+        let names = self.lock();
+        let folder = names
+            .folders
+            .get(asked.origin, prefix.trim_end_matches('/'))?;
+        match some.then {
+            _ if !some.names.is_empty() => Some(false),
+            Then::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Whether a path can only be missing, because all of its folder is known, and for how long
+    /// that holds. To be asked where the table knows nothing of the path itself.
+    #[cfg(test)]
+    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
+        self.lock()
+            .folders
+            .missing(asked, path)
+            .map(|seen| seen.left)
+    }
+}
+
+/// Whether a name of the table is in its folder, of which a listing told; `None`: that must be asked.
+fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
+    match known.meaning {
+        // It was not on the listing.
+        _ if known.epoch < folder.epoch => Some(false),
+        Meaning::Unknown => None,
+        Meaning::Missing => Some(false),
+        Meaning::File(_) | Meaning::Folder => Some(true),
+    }
+}

@@ -1,0 +1,237 @@
+//! The table by itself: what lasts how long, and what makes it old.
+
+use super::*;
+
+const ORIGIN: OriginId = OriginId(1);
+
+fn asked(table: &Table, at: u64) -> Asked {
+    Asked {
+        origin: ORIGIN,
+        epoch: table.epoch(),
+        at: Timestamp(at),
+        ttl: Duration::from_millis(100),
+        negative_ttl: Duration::from_millis(10),
+        stale_if_error: Duration::from_millis(1000),
+    }
+}
+
+fn has(table: &Table, at: u64, path: &str) -> bool {
+    table.get(&asked(table, at), path).is_some()
+}
+
+#[test]
+fn names_live_for_their_time() {
+    let table = Table::default();
+    table.put(&asked(&table, 0), "f", Meaning::Folder);
+    table.put(&asked(&table, 0), "m", Meaning::Missing);
+    assert!(has(&table, 9, "f") && has(&table, 9, "m"));
+    assert!(has(&table, 99, "f") && !has(&table, 10, "m"));
+    assert!(!has(&table, 100, "f"));
+}
+
+#[test]
+fn a_purge_forgets_what_it_may_have_made_wrong() {
+    let table = Table::default();
+    for (path, meaning) in [
+        ("a", Meaning::Folder),
+        ("a/new", Meaning::Missing),
+        ("a/old", Meaning::Folder),
+        ("b", Meaning::Folder),
+    ] {
+        table.put(&asked(&table, 0), path, meaning);
+    }
+    let before = asked(&table, 0);
+    table.purge_key(ORIGIN, "a/new/x");
+    assert!(!has(&table, 1, "a/new") && has(&table, 1, "a") && has(&table, 1, "a/old"));
+    table.put(&before, "a/new", Meaning::Missing);
+    assert!(!has(&table, 1, "a/new"));
+    table.purge_prefix(ORIGIN, "a/");
+    assert!(!has(&table, 1, "a") && !has(&table, 1, "a/old") && has(&table, 1, "b"));
+}
+
+#[test]
+fn a_listing_brings_nothing_old_back() {
+    let table = Table::default();
+    let before = asked(&table, 0);
+    let list = |asked: &Asked| {
+        for path in ["f/here", "f/gone", "f/other"] {
+            table.put(asked, path, Meaning::Folder);
+        }
+    };
+    let missing = |path| {
+        let seen = table.get(&asked(&table, 1), path).expect("known");
+        seen.meaning.is_missing()
+    };
+    table.note(ORIGIN, "f/gone", Meaning::Missing, Timestamp(0));
+    list(&before);
+    assert!(missing("f/gone") && !missing("f/here") && !missing("f/other"));
+    list(&asked(&table, 1));
+    assert!(!missing("f/gone"), "somebody else has put it there");
+    table.purge_key(ORIGIN, "f/here");
+    list(&before);
+    assert!(!has(&table, 1, "f/here") && has(&table, 1, "f/other"));
+}
+
+#[test]
+fn all_of_a_folder_that_was_made_is_known() {
+    let table = Table::default();
+    let missing = |at, path: &str| table.is_missing(&asked(&table, at), path).is_some();
+    assert!(!missing(0, "f/a") && !missing(0, "top"));
+    table.note_made(ORIGIN, "f", Timestamp(0));
+    assert!(has(&table, 1, "f") && missing(99, "f/a") && !missing(1, "f/a/b"));
+    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
+    assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
+    assert!(!missing(100, "f/b"), "it is no longer fresh");
+    // Something was put there that the table was not told of.
+    for put in ["f/a/new", "f/b"] {
+        table.note_made(ORIGIN, "f", Timestamp(0));
+        table.purge_key(ORIGIN, put);
+        assert!(!missing(1, "f/c"), "{put}");
+    }
+    table.note_made(ORIGIN, "f", Timestamp(0));
+    table.note(ORIGIN, "f", Meaning::Missing, Timestamp(1));
+    assert!(!missing(1, "f/c"));
+}
+
+#[test]
+fn the_files_of_a_folder_come_in_their_order() {
+    let table = Table::default();
+    let file = |size| {
+        Meaning::File(Facts {
+            size,
+            modified: None,
+            changed: None,
+            etag: None,
+            version: None,
+        })
+    };
+    for (path, meaning) in [
+        ("f/c", file(3)),
+        ("f/a", file(1)),
+        ("f/sub/x", file(1)),
+        ("f/sub", Meaning::Folder),
+        ("f/z", file(9)),
+        ("f/b", Meaning::Missing),
+        ("f/empty", file(0)),
+        ("f/large", file(10)),
+        ("g", file(1)),
+        ("e/0", file(1)),
+    ] {
+        table.put(&asked(&table, 0), path, meaning);
+    }
+    let after = |path: &str, count| {
+        let files = table.files_after((ORIGIN, path), count, 9);
+        files
+            .iter()
+            .map(|(path, size)| format!("{path} {size}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let check = || {
+        assert_eq!(after("f/a", 9), "f/c 3, f/z 9");
+        assert_eq!(after("f/a", 1), "f/c 3");
+        assert_eq!(after("f/z", 9), "");
+        assert_eq!(after("d", 9), "g 1");
+        assert_eq!(table.files_after((OriginId(0), "f/a"), 9, 9), []);
+    };
+    check();
+    // Half of them among the old.
+    {
+        let mut names = table.lock();
+        let names = &mut *names;
+        names.old = names.young.split_off(&(ORIGIN, "f/d".into()));
+    }
+    check();
+}
+
+#[test]
+fn it_is_bounded_and_keeps_what_is_asked_for() {
+    let table = Table::default();
+    table.put(&asked(&table, 0), "kept", Meaning::Folder);
+    for n in 0..300_000 {
+        table.put(&asked(&table, 0), &format!("folder/{n}"), Meaning::Folder);
+        if n % 1000 == 0 {
+            assert!(has(&table, 1, "kept"));
+        }
+    }
+    let names = table.lock();
+    assert!((names.young.len() + names.old.len()) * OVERHEAD <= 2 * GENERATION);
+}
+
+fn land(table: &Table, folder: &str, names: &[&str]) -> Asked {
+    let epoch = table.begin_listing(ORIGIN, folder);
+    let asked = Asked {
+        epoch,
+        ..asked(table, 0)
+    };
+    let landing = Landing {
+        folder,
+        epoch,
+        number: 0,
+        names: names
+            .iter()
+            .map(|name| ((*name).to_owned(), Meaning::Folder, None))
+            .collect(),
+        odd: false,
+        next: None,
+    };
+    table.land(&asked, landing);
+    asked
+}
+
+#[test]
+fn a_folder_is_forgotten_before_any_of_its_names() {
+    let table = Table::default();
+    // Some of what is there before, so that it ages in the midst of the names.
+    for n in 0..60_000 {
+        table.put(&asked(&table, 0), &format!("before/{n}"), Meaning::Folder);
+    }
+    let names: Vec<_> = (0..20_000).map(|n| format!("{n:05}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    land(&table, "f", &names);
+    let (mut known, key) = (0, |name: &str| (ORIGIN, format!("f/{name}").into()));
+    for n in 0..300_000 {
+        if table.is_missing(&asked(&table, 1), "f/none").is_some() {
+            known += 1;
+            let table = table.lock();
+            for name in [names[0], names[9_999], names[19_999]] {
+                let key = key(name);
+                let has = table.young.contains_key(&key) || table.old.contains_key(&key);
+                assert!(has, "{name} after {n}");
+            }
+        }
+        table.put(&asked(&table, 0), &format!("after/{n}"), Meaning::Folder);
+    }
+    assert!((1..300_000).contains(&known), "{known}");
+}
+
+#[test]
+fn of_two_listings_the_later_one_counts() {
+    let table = Table::default();
+    let missing = |path: &str| {
+        let seen = table.get(&asked(&table, 1), path);
+        seen.map(|seen| seen.meaning.is_missing())
+    };
+    let early = land(&table, "f", &["a", "b"]);
+    let late = land(&table, "f", &["b", "c"]);
+    assert_eq!(missing("f/a"), Some(true));
+    table.put(&early, "f/a", Meaning::Folder);
+    table.put(&early, "f/c", Meaning::Missing);
+    assert_eq!((missing("f/a"), missing("f/c")), (Some(true), Some(false)));
+    // Also when what is missing need not be so any more.
+    let then = Asked {
+        at: Timestamp(50),
+        ..late
+    };
+    assert!(table.get(&then, "f/a").is_none());
+    assert!(table.get(&then, "f/c").is_some());
+    // What is changed here is later than both.
+    table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
+    assert_eq!(missing("f/a"), Some(false));
+    table.forget_key(ORIGIN, "f/b");
+    table.forget_key(ORIGIN, "f/new/x");
+    assert_eq!((missing("f/b"), missing("f/new")), (None, None));
+    assert_eq!(missing("f/other"), Some(true));
+    table.put(&late, "f/b", Meaning::Folder);
+    assert_eq!(missing("f/b"), None, "it was asked before");
+}

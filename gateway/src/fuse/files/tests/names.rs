@@ -1,0 +1,180 @@
+//! What the names of a mount cost.
+
+use super::*;
+
+const NOTHING: SetAttr = SetAttr {
+    size: None,
+    modified: None,
+    handle: None,
+};
+
+/// The sizes that WordPress makes of a picture.
+const SIZES: [&str; 6] = [
+    "",
+    "-scaled",
+    "-150x150",
+    "-300x200",
+    "-768x512",
+    "-1024x683",
+];
+
+impl World {
+    fn closing(commit: Commit) -> Self {
+        Self::build(
+            Profile::web(),
+            |_| {},
+            |engine, source, folder| {
+                let terms = upload::Settings::new(folder.to_owned());
+                let sources = std::slice::from_ref(source);
+                Access::Write(Writable {
+                    writers: Writers::start(engine, terms, sources).expect("a spool"),
+                    commit,
+                })
+            },
+        )
+    }
+
+    /// HEADs, LISTs and GETs.
+    fn costs(&self) -> (u64, u64, u64) {
+        (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
+    }
+
+    async fn scan(&self, folder: u64) -> Vec<String> {
+        let handle = self.files.open_folder(folder).expect("a folder");
+        let read = self.files.folder(handle).expect("open");
+        read.begin(self.files.drafts_in(&read.node.key())).await;
+        let (mut names, mut at) = (Vec::new(), 0);
+        loop {
+            let page = read.at(at).await.expect("names");
+            let some = page.from(at);
+            if some.is_empty() {
+                break;
+            }
+            names.extend(some.iter().map(|(name, _)| name.clone()));
+            at += some.len() as u64;
+        }
+        self.files.close_folder(handle);
+        names
+    }
+
+    async fn put(&self, folder: u64, name: &str) {
+        let created = self.files.create(folder, name.into(), 0o101, 0).await;
+        let ((attr, _), handle, _) = created.expect("created");
+        let bytes = Bytes::from_static(b"picture");
+        self.files
+            .write((handle, 0), 0, bytes, false)
+            .await
+            .expect("written");
+        assert_eq!(self.files.flush(handle, 0).await, Ok(()));
+        self.files.close(handle).await;
+        // chmod
+        self.files
+            .setattr(attr.ino.0, NOTHING)
+            .await
+            .expect("accepted");
+    }
+
+    /// What `wp_handle_upload`, `wp_unique_filename` and the editor ask of a folder.
+    async fn upload(&self, folder: u64, photo: &str) {
+        assert_eq!(
+            self.look(folder, &format!("{photo}.jpg")).await,
+            Err(Errno::ENOENT)
+        );
+        let names = self.scan(folder).await;
+        assert!(!names.iter().any(|name| name.starts_with(photo)));
+        for size in SIZES {
+            let name = format!("{photo}{size}.jpg");
+            assert_eq!(self.look(folder, &name).await, Err(Errno::ENOENT));
+            self.put(folder, &name).await;
+            assert_eq!(self.look(folder, &name).await.expect("there").size, 7);
+        }
+        assert_eq!(self.scan(folder).await.len(), names.len() + SIZES.len());
+    }
+}
+
+#[tokio::test]
+async fn uploads_ask_nothing_of_a_folder_that_was_made_here() {
+    for commit in [Commit::Close, Commit::Background] {
+        let world = World::closing(commit);
+        assert_eq!(world.look(ROOT, "2026").await, Err(Errno::ENOENT));
+        let (year, _) = world.files.mkdir(ROOT, "2026".into()).await.expect("made");
+        let (month, _) = world
+            .files
+            .mkdir(year.ino.0, "11".into())
+            .await
+            .expect("made");
+        let before = world.costs();
+        assert!(before.0 <= 1 && before.1 <= 1, "{before:?}");
+        for photo in ["one", "two"] {
+            world.upload(month.ino.0, photo).await;
+        }
+        assert_eq!(world.costs(), before, "{commit:?}");
+    }
+}
+
+#[tokio::test]
+async fn uploads_list_a_folder_that_was_there_once() {
+    let world = World::closing(Commit::Close);
+    for n in 0..700 {
+        world.bucket.put(&format!("p/2026/11/{n:03}.jpg"), "x");
+    }
+    let month = world.walk("2026/11").await.ino.0;
+    assert_eq!(world.costs(), (0, 1, 0), "its first key proves it");
+    // One name is unknown, and then the folder is read.
+    world.upload(month, "one").await;
+    assert_eq!(world.costs(), (1, 3, 0));
+    world.upload(month, "two").await;
+    assert_eq!(world.costs(), (1, 3, 0));
+    // What is removed, made and removed again: nothing is asked but what changes the bucket.
+    let (folder, _) = world
+        .files
+        .mkdir(month, "cache".into())
+        .await
+        .expect("made");
+    world.put(folder.ino.0, "index.php").await;
+    assert_eq!(
+        world.files.rmdir(month, "cache".into()).await,
+        Err(Errno::ENOTEMPTY)
+    );
+    assert_eq!(
+        world.files.unlink(folder.ino.0, "index.php".into()).await,
+        Ok(())
+    );
+    assert_eq!(world.files.rmdir(month, "cache".into()).await, Ok(()));
+    assert_eq!(world.look(month, "cache").await, Err(Errno::ENOENT));
+    assert_eq!(world.costs(), (1, 3, 0));
+    assert!(!world.bucket.keys().iter().any(|key| key.contains("cache")));
+}
+
+/// A library's scan: folders are read and names looked up, and files opened for their beginnings.
+#[tokio::test]
+async fn a_scan_lists_each_folder_once_and_asks_each_file_once() {
+    let world = World::with(Profile::stream(), |_| {});
+    for n in 0..10 {
+        world
+            .bucket
+            .put(&format!("p/author/book/{n}.m4b"), vec![7; 2 << 20]);
+    }
+    assert_eq!(world.scan(ROOT).await, ["author"]);
+    let author = world.walk("author").await.ino.0;
+    assert_eq!(world.scan(author).await, ["book"]);
+    let book = world.walk("author/book").await.ino.0;
+    for name in world.scan(book).await {
+        let ino = world.look(book, &name).await.expect("there").ino.0;
+        let (handle, _) = world.open(ino).await;
+        for offset in [0, 64 << 10] {
+            world
+                .files
+                .read(handle, offset, 64 << 10)
+                .await
+                .expect("read");
+        }
+        world.files.close(handle).await;
+        world.files.getattr(ino).await.expect("attributes");
+    }
+    for name in ["metadata.json", "cover.jpg", "desc.txt"] {
+        assert_eq!(world.look(book, name).await, Err(Errno::ENOENT));
+    }
+    assert_eq!(world.scan(book).await.len(), 10);
+    assert_eq!(world.costs(), (0, 3, 10));
+}
