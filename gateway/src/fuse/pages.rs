@@ -144,6 +144,11 @@ impl Pages {
         }
     }
 
+    /// Whether handles are open that use the pages.
+    pub(super) fn is_open(&self) -> bool {
+        self.handles > 0
+    }
+
     /// Whether there is a draft.
     pub(super) fn is_draft(&self) -> bool {
         self.of == Of::Draft

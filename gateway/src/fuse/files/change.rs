@@ -123,7 +123,9 @@ impl Files {
         }
         let named = async { Ok(self.nodes.hold_names(&[&from, &to]).await) };
         let named = self.bounded(named).await?;
-        let before = self.at_hand(&old).await;
+        let nodes = self.nodes.having(&[&from]);
+        let is_open = nodes.values().any(|node| node.pages().is_open());
+        let before = self.at_hand(&old, is_open).await;
         let files = self.clone();
         let work = async move {
             let _named = named;
@@ -131,7 +133,7 @@ impl Files {
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // What was known here may be older than what was moved, and has other bytes.
             let before = before.filter(|before| before.version().etag == etag);
-            let after = files.at_hand(&new).await;
+            let after = files.at_hand(&new, is_open).await;
             files.tell_others(old);
             files.tell_others(new);
             files.moved(&from, (folder, &to), before.zip(after)).await;
@@ -173,10 +175,14 @@ impl Files {
         self.engine.changed(self, origin, Scope::Key(key));
     }
 
-    /// The version that a key has, confirmed if it is not fresh any more: who holds the file open for
-    /// longer than that must find its bytes under the new key.
-    async fn at_hand(&self, key: &ObjectKey) -> Option<Object> {
-        let opened = self.engine.open(&self.source, key, Open::default());
+    /// The version that a key has. Where the file `is_open` it is confirmed if it is not fresh any more: a reader
+    /// that holds it open for longer than that must find its bytes under the new key. Else nothing is asked.
+    async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
+        let how = Open {
+            only_if_cached: !is_open,
+            ..Open::default()
+        };
+        let opened = self.engine.open(&self.source, key, how);
         let in_time = tokio::time::timeout(self.settings.deadline, opened);
         in_time.await.ok()?.ok()
     }
