@@ -55,7 +55,7 @@ impl<O: Readable> HttpBody for Body<O> {
         if let Some(exchange) = &mut this.exchange {
             stream = exchange.stream();
             match &polled {
-                Poll::Pending if this.content.is_held_back() => {}
+                Poll::Pending if this.content.is_held_back() => exchange.waits_for_client(),
                 Poll::Pending => exchange.waits(),
                 Poll::Ready(Some(Ok(frame))) => {
                     exchange.hands(frame.data_ref().map_or(0, Bytes::len));

@@ -104,6 +104,11 @@ impl Exchange {
         }
     }
 
+    /// The client has to take bytes before it is handed the next ones.
+    pub(super) fn waits_for_client(&mut self) {
+        self.hands(0);
+    }
+
     /// Bytes go to the client.
     pub(super) fn hands(&mut self, bytes: usize) {
         if self.waits {

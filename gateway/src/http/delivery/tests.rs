@@ -1,8 +1,11 @@
 use super::*;
-use crate::http::body::Content;
+use crate::http::body::{Body, Content};
+use crate::http::exchange::Exchange;
+use crate::http::metrics::Metrics;
 use crate::http::pace::{Ceiling, SMALL_PIECE};
+use crate::http::pulse::{Limits, Pulse, Why};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use http_body::Body;
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -220,6 +223,38 @@ async fn an_overdrawn_allowance_means_small_copies_one_at_a_time() {
     assert_eq!(bytes, fake.bytes[SMALL_PIECE..]);
     assert!(lengths.iter().all(|length| *length <= SMALL_PIECE));
     assert_eq!(ceiling.used(), 16);
+}
+
+/// It waited for bytes of ours, and clients hold too much when they have come.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_held_back_is_watched_again() {
+    let limits = Limits {
+        header: Duration::from_secs(1),
+        idle: Duration::from_secs(1),
+        stall: Duration::from_secs(1),
+    };
+    for multiplexed in [false, true] {
+        let mut fake = Fake::new(100_000, 50_000);
+        let all = fake.all();
+        let reader = fake.read_at(all);
+        fake.fault = Some((SMALL_PIECE, Fault::Hangs));
+        let ceiling = Arc::new(Ceiling::new(PIECE));
+        let delivery = Delivery::single(fake, reader, all, ceiling.clone());
+        let (metrics, pulse) = (Arc::<Metrics>::default(), Arc::new(Pulse::new()));
+        let (method, uri) = (http::Method::GET, http::Uri::from_static("/"));
+        let exchange = Exchange::begin(metrics, pulse.clone(), None, method, uri, multiplexed);
+        let mut body = Body::new(Content::Object(delivery.into()), exchange);
+        let taken_later = body.frame().await.expect("more").expect("whole");
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
+        tokio::time::advance(Duration::from_secs(5)).await;
+        pulse.check(limits).expect("it waits for us");
+        ceiling.force(10 * PIECE);
+        assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(pulse.check(limits), Err(Why::Stalled), "{multiplexed}");
+        drop(taken_later);
+    }
 }
 
 #[tokio::test]
