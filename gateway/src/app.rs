@@ -4,6 +4,8 @@
 //! frontends over the engine. Stopping goes the other way round: no new connections, answers under
 //! way to their end, then the engine, and the stores last, with everything they still have to write.
 
+#[cfg(target_os = "linux")]
+mod allocator;
 mod background;
 #[cfg(feature = "demo")]
 mod demonstration;
@@ -111,6 +113,8 @@ async fn examine(
 /// Runs a command to its end, and waits for no thread that outlives it: who asked twice for the end
 /// shall not wait for a disk that hangs.
 fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    #[cfg(target_os = "linux")]
+    allocator::set_up();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;

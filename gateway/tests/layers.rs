@@ -38,6 +38,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tower_http", &["http", "admin"]),
     ("s3s", &["origin::embedded", "demo"]),
     ("fuser", &["fuse"]),
+    ("tikv_jemalloc", &["app::allocator"]),
 ];
 
 /// What only those who do something may name: `plan` decides, with time and chance as arguments.

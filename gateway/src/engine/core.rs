@@ -31,7 +31,18 @@ use super::{Error, WriteError, upload};
 use crate::origin::Origin;
 use crate::plan::admission::SecondUse;
 use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
+use crate::store::direct::Pool;
 use crate::store::{ChunkStore, MetaStore};
+
+/// Bytes of chunk buffers that wait to be used again, at most.
+const SPARE: u64 = 4 << 20;
+
+/// Buffers of a chunk each.
+fn buffers(geometry: Geometry) -> Arc<Pool> {
+    let in_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let chunk = geometry.chunk();
+    Pool::new(in_usize(chunk), in_usize(SPARE / chunk))
+}
 
 /// Tells the wall-clock time; an argument, so that tests own it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -40,6 +51,8 @@ pub(super) struct Core {
     pub(super) chunks: Arc<dyn ChunkStore>,
     pub(super) meta: Arc<dyn MetaStore>,
     pub(super) geometry: Geometry,
+    /// Memory for chunks that arrive, taken over from those that memory evicts.
+    pub(super) buffers: Arc<Pool>,
     pub(super) budget: Budget,
     /// What of the budget those take who send objects.
     pub(super) received: Budget,
@@ -79,6 +92,7 @@ impl Core {
             chunks: parts.chunks,
             meta: parts.meta,
             geometry: parts.geometry,
+            buffers: buffers(parts.geometry),
             received: parts.budget.share(super::upload::receive::SHARE),
             put: parts.budget.share(super::upload::SHARE),
             budget: parts.budget,

@@ -229,7 +229,7 @@ impl Fetch {
             if flight.base > 0 {
                 self.headless = Some(flight.clone());
             } else {
-                let whole = flight.complete(&[]);
+                let whole = flight.complete(&[], &self.fill.core.buffers);
                 self.store(self.next, whole);
             }
             self.advance();
@@ -261,7 +261,7 @@ impl Fetch {
         };
         match head {
             Ok(frames) => {
-                let whole = flight.complete(&frames);
+                let whole = flight.complete(&frames, &self.fill.core.buffers);
                 self.store(self.part.chunks.start, whole);
                 Ok(())
             }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::budget::Charge;
 use super::cursor::Cursor;
+use crate::store::direct::Pool;
 
 /// One fetch of one or more neighbouring chunks, and who still wants it.
 #[derive(Debug)]
@@ -223,15 +224,23 @@ impl Flight {
     }
 
     /// Joins the head, if the flight began behind it, and the frames into one piece that owns its
-    /// memory, and makes that the outcome.
-    pub(super) fn complete(&self, head: &[Bytes]) -> Bytes {
+    /// memory, and makes that the outcome. A whole chunk takes a buffer of the pool.
+    pub(super) fn complete(&self, head: &[Bytes], buffers: &Arc<Pool>) -> Bytes {
         // The frames stay where they are until the outcome replaces them, for who reads meanwhile.
         let frames = self.state().frames.clone();
-        let mut whole = BytesMut::with_capacity(self.len);
-        for frame in head.iter().chain(&frames) {
-            whole.extend_from_slice(frame);
-        }
-        let whole = whole.freeze();
+        let pieces = head.iter().chain(&frames);
+        let whole = match self.len == buffers.room() {
+            true => {
+                let mut whole = buffers.take();
+                pieces.for_each(|piece| whole.push(piece));
+                Bytes::from_owner(whole)
+            }
+            false => {
+                let mut whole = BytesMut::with_capacity(self.len);
+                pieces.for_each(|piece| whole.extend_from_slice(piece));
+                whole.freeze()
+            }
+        };
         self.finish(Ok(whole.clone()));
         whole
     }

@@ -84,6 +84,11 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many bytes each has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
     /// An empty one.
     pub(crate) fn take(self: &Arc<Self>) -> Block {
         let spare = {

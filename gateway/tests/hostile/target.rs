@@ -76,8 +76,6 @@ impl Target {
         command.args(["serve", "--config"]);
         command.arg(home.path().join("tidegate.toml"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // As the shipped units do, see `docs/OPERATIONS.md`, Capacity.
-        command.env("MALLOC_MMAP_THRESHOLD_", "131072");
         let child = command.stderr(log).spawn().expect("it starts");
         let mut target = Self {
             http,
