@@ -1,7 +1,8 @@
 //! Which bucket is meant, and under which identity it is seen.
 //!
 //! What an access may see is part of what is cached. Two accesses to one bucket share cached objects only
-//! if the configuration gives them one name. The name is hashed, never the key: keys change.
+//! if the configuration gives them one name and spells the endpoint alike. The name is hashed, never the key:
+//! keys change.
 
 use core::net::IpAddr;
 
@@ -11,7 +12,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::OriginId;
 
 /// A bucket of a store. Two are equal if they may be the same place: scheme, case, a default port and a
-/// slash at the end make no difference, nor does the region at AWS, whose bucket names are unique.
+/// slash at the end make no difference, nor does the region at AWS. They need not be the same place:
+/// `http://a` and `https://a` may be two stores. So equal buckets hear of each other's changes, and share
+/// nothing because of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     place: u64,
@@ -38,13 +41,14 @@ impl Bucket {
         }
     }
 
-    /// The identity of its objects as an access of this name sees them.
+    /// The identity of its objects as an access of this name sees them. Two buckets have one identity only if
+    /// their endpoints are spelled alike, up to case and a slash at the end.
     #[must_use]
     pub fn seen_by(&self, identity: Option<&str>) -> OriginId {
         let Some(identity) = identity else {
             return self.unnamed;
         };
-        let mut text = self.place.to_le_bytes().to_vec();
+        let mut text = self.unnamed.0.to_le_bytes().to_vec();
         text.extend_from_slice(identity.as_bytes());
         OriginId(xxh3_64(&text))
     }
@@ -130,9 +134,33 @@ mod tests {
         );
     }
 
+    /// Each pair may be two stores with a bucket of the same name.
+    #[test]
+    fn what_may_be_two_places_shares_nothing_under_one_name() {
+        let rows = [
+            ("http://a", "https://a"),
+            ("http://127.0.0.1:9000", "http://127.0.0.2:9000"),
+            ("http://one.localhost", "http://two.localhost"),
+            (
+                "https://s3.us-east-1.amazonaws.com",
+                "https://s3.cn-north-1.amazonaws.com.cn",
+            ),
+        ];
+        for (one, other) in rows {
+            let (one, other) = (bucket(one), bucket(other));
+            assert_eq!(one, other, "a change of one is told to the other");
+            assert_ne!(one.seen_by(Some("all")), other.seen_by(Some("all")));
+        }
+        let upper = Bucket::new(Some("http://a"), "Media");
+        assert_ne!(
+            upper.seen_by(Some("all")),
+            bucket("http://a").seen_by(Some("all"))
+        );
+    }
+
     #[test]
     fn accesses_share_by_name_alone() {
-        let (one, other) = (bucket("http://a"), bucket("http://A:80/"));
+        let (one, other) = (bucket("http://a"), bucket("HTTP://A/"));
         assert_eq!(one.seen_by(Some("staff")), other.seen_by(Some("staff")));
         let ids = [None, Some("staff"), Some("public"), Some("Public")];
         for (at, id) in ids.iter().enumerate() {
