@@ -105,7 +105,7 @@ pub trait Origin: OriginWrite {
     /// The identity under which this bucket's objects are cached: the bucket as this access sees it.
     fn id(&self) -> OriginId;
 
-    /// The bucket, whoever sees it.
+    /// The bucket, under whatever identity.
     fn bucket(&self) -> Bucket;
 
     /// Asks for bytes of an object, and with them for its version: one request.
@@ -125,7 +125,8 @@ pub trait Origin: OriginWrite {
     /// Asks for a page of keys (`ListObjectsV2`): one request.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>>;
 
-    /// Whether the bucket answers at all: the cheapest signed request there is. Backs `/readyz`.
+    /// Whether the bucket answers at all: the cheapest request there is. Backs `/readyz`. An unsigned access that is
+    /// refused was answered: its bucket may give out objects all the same.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;
 }
 

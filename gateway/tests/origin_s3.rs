@@ -128,6 +128,26 @@ async fn anonymous_requests_are_not_signed() {
     assert_eq!(server.requests()[0].headers.get("authorization"), None);
 }
 
+/// A policy that lets everyone read objects lets no one look at the bucket itself.
+#[tokio::test]
+async fn a_public_bucket_that_may_not_be_looked_at_is_there() {
+    let server = FakeS3::start().await;
+    let signed = server.settings();
+    let mut anonymous = signed.clone();
+    anonymous.credentials = Credentials::Anonymous;
+    let rows = [
+        (&anonymous, "403 Forbidden", Ok(())),
+        (&anonymous, "404 Not Found", Err(OriginError::NoSuchBucket)),
+        (&anonymous, "401 Unauthorized", Err(OriginError::Forbidden)),
+        (&signed, "403 Forbidden", Err(OriginError::Forbidden)),
+    ];
+    for (settings, status, expected) in rows {
+        server.answer_next(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"));
+        let origin = S3::new(settings).await.expect("settings");
+        assert_eq!(origin.probe().await, expected, "{status}");
+    }
+}
+
 #[tokio::test]
 async fn conditions_are_sent_and_their_answers_understood() {
     let server = FakeS3::start().await;

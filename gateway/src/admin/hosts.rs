@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// What probes and scrapers ask for, by whatever name; nothing of it names an object.
+/// Paths that are answered under any name: probes and scrapers ask for them, and they name no object.
 const EXEMPT: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Names, beside addresses and `localhost`.
+/// The names that the listener answers to beside addresses and `localhost`, in lower case, without a dot at the end.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     machine: Option<String>,
@@ -35,10 +35,9 @@ impl Hosts {
     /// `machine`: the name of this machine; `listed`: what the operator names beside it.
     #[must_use]
     pub fn new(machine: Option<&str>, listed: &[String]) -> Self {
-        let listed = listed.iter().map(|name| name.to_ascii_lowercase());
         Self {
-            machine: machine.map(str::to_ascii_lowercase),
-            listed: listed.collect(),
+            machine: machine.map(plain),
+            listed: listed.iter().map(|name| plain(name)).collect(),
         }
     }
 
@@ -54,7 +53,7 @@ impl Hosts {
             || self.lists(host)
     }
 
-    /// Whether a request may be answered. A browser always names a host: what names none is none.
+    /// Judges a request. A browser always names a host, so a request that names none comes from no browser.
     fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
         let named = read(headers, &header::HOST, "").map_err(|()| Foreign::Host)?;
         for authority in uri.authority().into_iter().chain(&named) {
@@ -88,10 +87,15 @@ fn read(headers: &HeaderMap, name: &HeaderName, mark: &str) -> Result<Option<Aut
 }
 
 fn host_of(authority: &Authority) -> String {
-    authority.host().trim_end_matches('.').to_ascii_lowercase()
+    plain(authority.host())
 }
 
-/// Lets a request pass that names one of the hosts, and was sent by no page of another origin.
+/// A name as it is compared.
+fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Passes a request on if it names one of the hosts and no page of another origin has sent it.
 pub(super) async fn require_host(
     State(hosts): State<Hosts>,
     request: Request,
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     fn judge(lines: &[(HeaderName, &str)]) -> Result<(), Foreign> {
-        let hosts = Hosts::new(Some("Gate.lan"), &["ops.example".to_owned()]);
+        let hosts = Hosts::new(Some("Gate.lan"), &["ops.example.".to_owned()]);
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(name, value.parse().expect("a value"));

@@ -25,7 +25,7 @@ use http_body_util::BodyDataStream;
 
 use self::answer::{Capture, Head};
 use self::failure::Reader;
-use super::settings::Settings;
+use super::settings::{Credentials, Settings};
 use super::{
     After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
     Write, Wrote,
@@ -44,6 +44,8 @@ pub struct S3 {
     id: OriginId,
     place: Bucket,
     failures: Reader,
+    /// Requests are not signed.
+    anonymous: bool,
     /// The store was found to take no uploads that name a checksum.
     names_no_sums: AtomicBool,
 }
@@ -63,6 +65,7 @@ impl S3 {
             failures: Reader {
                 missing_is_403: settings.missing_is_403,
             },
+            anonymous: matches!(settings.credentials, Credentials::Anonymous),
             names_no_sums: AtomicBool::new(false),
         })
     }
@@ -164,6 +167,8 @@ impl S3 {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_response().map(|raw| raw.status().as_u16()) {
                 Some(404) => Err(OriginError::NoSuchBucket),
+                // A public bucket may give out objects and refuse all else.
+                Some(403) if self.anonymous => Ok(()),
                 // Also where `missing_is_403`: this asks for no object.
                 Some(401 | 403) => Err(OriginError::Forbidden),
                 _ => Err(self.failures.read(&error)),
