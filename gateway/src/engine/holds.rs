@@ -1,7 +1,7 @@
 //! Keys of which one writer of this process at a time changes what the bucket has.
 //!
-//! Who publishes, deletes or moves an object asks the bucket more than once, and what another writer was
-//! acknowledged in between would be lost. The gate of a draft (`upload/still`) is taken before this, never
+//! A writer that publishes, deletes or moves an object asks the bucket more than once, and what another writer
+//! was acknowledged in between would be lost. The gate of a draft (`upload/still`) is taken before this, never
 //! after; of two keys the smaller one first.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::plan::ObjectId;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Holds(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 
-/// A key that nobody else changes; until it is dropped.
+/// A key that no other writer changes until this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(in crate::engine) struct Hold {
@@ -77,13 +77,9 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::plan::{ObjectKey, OriginId};
 
     fn id(key: &str) -> ObjectId {
-        ObjectId {
-            origin: OriginId(1),
-            key: ObjectKey::new(key).expect("a key"),
-        }
+        ObjectId::in_bucket(1, key)
     }
 
     #[tokio::test]

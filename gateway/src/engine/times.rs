@@ -242,7 +242,7 @@ impl TimeTable {
     }
 }
 
-/// Whose times they are.
+/// The object or folder that has the times.
 #[derive(Clone, Copy)]
 enum Of {
     Object,
@@ -351,13 +351,9 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ObjectKey;
 
     fn id(key: &str) -> ObjectId {
-        ObjectId {
-            origin: OriginId(1),
-            key: ObjectKey::new(key).expect("a key"),
-        }
+        ObjectId::in_bucket(1, key)
     }
 
     fn etag(text: &str) -> ETag {

@@ -46,10 +46,21 @@ impl OriginId {
 /// One object, whichever version it has at the moment.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// The bucket it lies in, and who sees it.
+    /// The bucket it lies in, under an identity.
     pub origin: OriginId,
     /// Its key there.
     pub key: ObjectKey,
+}
+
+#[cfg(test)]
+impl ObjectId {
+    /// An object of a bucket that has no other name.
+    pub(crate) fn in_bucket(number: u64, key: &str) -> Self {
+        Self {
+            origin: OriginId(number),
+            key: ObjectKey::new(key).expect("a valid key"),
+        }
+    }
 }
 
 impl fmt::Debug for ObjectId {

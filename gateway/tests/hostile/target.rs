@@ -131,11 +131,7 @@ impl Target {
 
     /// The sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
-        let text = self.look("/metrics").await.text();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let found = lines.filter(|line| words.iter().all(|word| line.contains(word)));
-        let values = found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        values.sum::<f64>() as u64
+        self.look("/metrics").await.metric(words)
     }
 
     /// The most memory that the process has held so far, in bytes (proc(5), `VmHWM`).

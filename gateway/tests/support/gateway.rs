@@ -75,14 +75,7 @@ impl Whole {
 
     /// The sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
-        let text = self.look("/metrics").await.text();
-        let of_interest =
-            |line: &&str| !line.starts_with('#') && words.iter().all(|word| line.contains(word));
-        let values = text.lines().filter(of_interest).map(|line| {
-            let value = line.rsplit(' ').next().expect("a value");
-            value.parse::<f64>().expect("a number")
-        });
-        values.sum::<f64>() as u64
+        self.look("/metrics").await.metric(words)
     }
 
     /// Requests for bytes of objects that the origin was sent.
@@ -123,6 +116,18 @@ impl Got {
     /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.to_vec()).expect("text")
+    }
+
+    /// The sum of the samples in it whose name and labels contain each of `words`.
+    pub(crate) fn metric(&self, words: &[&str]) -> u64 {
+        let text = self.text();
+        let of_interest =
+            |line: &&str| !line.starts_with('#') && words.iter().all(|word| line.contains(word));
+        let values = text.lines().filter(of_interest).map(|line| {
+            let value = line.rsplit(' ').next().expect("a value");
+            value.parse::<f64>().expect("a number")
+        });
+        values.sum::<f64>() as u64
     }
 }
 

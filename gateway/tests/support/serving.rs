@@ -105,11 +105,7 @@ impl Serving {
 
     /// The sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
-        let text = self.look("/metrics").await.text();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let found = lines.filter(|line| words.iter().all(|word| line.contains(word)));
-        let values = found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        values.sum::<f64>() as u64
+        self.look("/metrics").await.metric(words)
     }
 
     /// Ends it in order.

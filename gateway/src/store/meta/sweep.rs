@@ -89,7 +89,7 @@ impl Sweep {
         for row in rows.range::<&[u8]>(&*self.from..)?.take(most) {
             let (key, row) = row?;
             let record = unseal(key.value(), row.value()).and_then(decode);
-            // A row that nobody can read goes first.
+            // A row that cannot be read goes first.
             let confirmed = record.map_or(0, |(record, _)| record.confirmed.0);
             stretch.push((confirmed, key.value().to_vec()));
         }
@@ -99,15 +99,14 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use prometheus_client::registry::Registry;
     use tempfile::TempDir;
 
     use super::*;
-    use crate::plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
+    use crate::plan::{ObjectId, ObjectKey, OriginId};
+    use crate::store::meta::tests::put_version;
     use crate::store::meta::{FILE, Meta};
-    use crate::store::{Entry, MetaStore as _, Record, Settings};
+    use crate::store::{MetaStore as _, Settings};
 
     const LIMIT: u64 = 4 << 20;
 
@@ -121,21 +120,8 @@ mod tests {
     }
 
     async fn put(store: &Meta, number: u64) {
-        let id = id(number);
-        let version = Version {
-            etag: ETag::parse(&format!("\"{number:0400}\"")).expect("a valid tag"),
-            size: 1,
-            last_modified: None,
-            version_id: None,
-            headers: Vec::new(),
-        };
-        let record = Record {
-            id: VersionId::new(&id, &version, store.generation(&id).await),
-            version: Arc::new(version),
-            confirmed: Timestamp(number),
-            must_confirm: false,
-        };
-        store.put(&id, Entry::Present(Arc::new(record)));
+        let tag = format!("{number:0400}");
+        put_version(store, &id(number), &tag, number).await;
     }
 
     #[tokio::test]

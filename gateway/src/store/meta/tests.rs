@@ -31,21 +31,25 @@ fn open(dir: &TempDir, disk: &SickDisk) -> Meta {
 }
 
 async fn put(store: &Meta, key: &str, tag: u64, confirmed: u64) {
-    let id = id(key);
+    put_version(store, &id(key), &tag.to_string(), confirmed).await;
+}
+
+/// Puts a version with this tag, without its quotes.
+pub(super) async fn put_version(store: &Meta, id: &ObjectId, tag: &str, confirmed: u64) {
     let version = Version {
         etag: ETag::parse(&format!("\"{tag}\"")).expect("a valid tag"),
-        size: tag,
+        size: 1,
         last_modified: None,
         version_id: None,
         headers: Vec::new(),
     };
     let record = Record {
-        id: VersionId::new(&id, &version, store.generation(&id).await),
+        id: VersionId::new(id, &version, store.generation(id).await),
         version: Arc::new(version),
         confirmed: Timestamp(confirmed),
         must_confirm: false,
     };
-    store.put(&id, Entry::Present(Arc::new(record)));
+    store.put(id, Entry::Present(Arc::new(record)));
 }
 
 /// The tag of the version on record, and whether it must be confirmed.

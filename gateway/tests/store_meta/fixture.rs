@@ -1,0 +1,87 @@
+//! Keys, versions and stores to test with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tidegate::plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
+use tidegate::store::{Entry, Meta, MetaStore, Record, Settings};
+
+pub(crate) const ORIGIN: OriginId = OriginId(7);
+
+pub(crate) fn id(key: &str) -> ObjectId {
+    ObjectId {
+        origin: ORIGIN,
+        key: ObjectKey::new(key).expect("a valid key"),
+    }
+}
+
+pub(crate) fn version(tag: u64) -> Arc<Version> {
+    Arc::new(Version {
+        etag: ETag::parse(&format!("\"{tag}\"")).expect("a valid tag"),
+        size: 1000 + tag,
+        last_modified: Some(Timestamp(5000)),
+        version_id: tag.is_multiple_of(2).then(|| format!("v{tag}")),
+        headers: vec![(
+            HeaderName::from_static("content-type"),
+            HeaderValue::from_static("image/jpeg"),
+        )],
+    })
+}
+
+pub(crate) fn record(id: &ObjectId, tag: u64, generation: u64, confirmed: u64) -> Record {
+    let version = version(tag);
+    Record {
+        id: VersionId::new(id, &version, generation),
+        version,
+        confirmed: Timestamp(confirmed),
+        must_confirm: false,
+    }
+}
+
+/// Puts what the engine would, had it asked the origin just now.
+pub(crate) async fn put(store: &dyn MetaStore, key: &str, tag: u64, confirmed: u64) -> Entry {
+    let id = id(key);
+    let generation = store.generation(&id).await;
+    let entry = Entry::Present(Arc::new(record(&id, tag, generation, confirmed)));
+    store.put(&id, entry.clone());
+    entry
+}
+
+pub(crate) fn settings(state: Option<&Path>) -> Settings {
+    Settings {
+        state: state.map(Path::to_path_buf),
+        meta_memory: 4 << 20,
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn open(settings: &Settings) -> Meta {
+    Meta::open(settings, &mut Registry::default()).expect("opens")
+}
+
+/// A purge of something else is durable, and with it all that was put before.
+pub(crate) async fn flush(store: &dyn MetaStore) {
+    store.purge_key(&id("nothing")).await.expect("durable");
+}
+
+pub(crate) async fn must_confirm(store: &dyn MetaStore, key: &str) -> bool {
+    match store.load(&id(key)).await {
+        Some(Entry::Present(record)) => record.must_confirm,
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
+pub(crate) fn count(registry: &Registry, name: &str) -> u64 {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.trim().parse().ok())
+        .unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
+pub(crate) fn database(dir: &Path) -> PathBuf {
+    dir.join("meta-v1.redb")
+}
