@@ -133,7 +133,7 @@ pub struct Open {
     pub bare: bool,
     /// Nobody waits: give up where memory or the origin has no place to spare at once.
     pub quiet: bool,
-    /// On whose behalf, where memory and requests are shared out.
+    /// The client that memory and requests are shared out to.
     pub client: Client,
 }
 

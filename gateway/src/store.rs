@@ -304,7 +304,7 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The bucket has answered, or nobody waits for it any more.
+    /// The bucket has answered, or no caller waits for it any more.
     fn end_change(&self, id: &ObjectId) {
         let _ = id;
     }

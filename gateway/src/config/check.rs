@@ -93,7 +93,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
 }
 
 impl Check<'_, '_> {
-    /// The hosts of the private listener are names alone.
+    /// Hosts of the admin listener are names, without scheme and port.
     fn hosts(&mut self, hosts: &[String]) {
         let path = KeyPath::of("admin", "hosts");
         for (index, host) in hosts.iter().enumerate() {

@@ -80,7 +80,7 @@ impl Budget {
         Charge(permit.expect("the semaphore is never closed"))
     }
 
-    /// Takes `bytes` at once or not at all, for demand that can do with less. Overtakes nobody in line.
+    /// Takes `bytes` at once or not at all, for demand that can do with less. Overtakes no request in line.
     #[must_use]
     pub fn try_demand(&self, bytes: u64) -> Option<Charge> {
         if self.line.is_waited_in() {

@@ -222,8 +222,8 @@ impl Core {
     }
 }
 
-/// Carries something out; a panic in it is an error that passes, so that whoever waits is told, and what it
-/// had begun is cleared up.
+/// Carries work out. A panic in it is an error that passes: callers that wait are told, and what the work had begun
+/// is cleared up.
 pub(super) async fn caught<T>(
     work: impl Future<Output = Result<T, WriteError>>,
 ) -> Result<T, WriteError> {

@@ -43,7 +43,7 @@ pub(super) struct Terms {
     pub(super) bulk: bool,
     /// Nobody waits for it: whatever somebody waits for goes first.
     pub(super) quiet: bool,
-    /// On whose behalf it is fetched.
+    /// The client that it is fetched for.
     pub(super) client: Client,
 }
 

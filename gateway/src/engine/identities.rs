@@ -73,8 +73,7 @@ impl Core {
         }
     }
 
-    /// The same under the other identities alone, and those who keep something of them are told. Does not
-    /// wait for them.
+    /// The same under the other identities alone. Tells the subscribers of those, and does not wait for them.
     pub(super) fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
         let mut others = self.everywhere(id);
         others.retain(|other| other.origin != id.origin);

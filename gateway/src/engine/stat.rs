@@ -16,7 +16,7 @@ use crate::store::{ChunkKey, Entry, Held, Record};
 const LISTED: usize = 10_000;
 
 /// Chunks that are looked at, at most: 64 GiB of the default size. An object of 5 TiB has 20 million, and
-/// whoever may ask may ask for many.
+/// a caller may ask for many objects.
 const MAX_CHUNKS: u32 = 1 << 18;
 
 /// What is known of a key.

@@ -44,7 +44,7 @@ pub const LARGEST: u64 = 4 << 20;
 /// How long an answer waits for the encoder that makes its variant.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long an encoder may take, the bytes of its object included: who is slow keeps others out.
+/// How long an encoder may take, the bytes of its object included: a slow one keeps others out.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Encoders at a time: as many as there are processors, within these.
@@ -290,7 +290,7 @@ impl Object {
         )
     }
 
-    /// Makes a variant, keeps it, and tells those who wait.
+    /// Makes a variant, keeps it, and tells the readers that wait.
     async fn fly(
         self,
         coding: Coding,
@@ -313,7 +313,7 @@ impl Object {
             Some(_) => "kept",
         };
         core.metrics.encoded(coding.name(), result);
-        // In the store before the flight is gone: who finds neither would make it again.
+        // In the store before the flight is gone: a reader that finds neither would have it made again.
         drop((landing, place));
         let _ = tell.send(made);
     }

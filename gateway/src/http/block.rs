@@ -136,7 +136,7 @@ fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// Text, not encoded yet, and whose owner did not forbid it (RFC 9110, 7.7).
+/// Text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
 fn is_encodable(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");

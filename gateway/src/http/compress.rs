@@ -157,7 +157,7 @@ impl Frontend {
             ..asked.how()
         };
         let mut sibling = self.opened(asked, &key, how).await.ok()?;
-        // An older one was made of other bytes. Where times are not told, nobody can know.
+        // An older one was made of other bytes. Without both times it is not known.
         let (own, original) = (&sibling.version, &opened.version);
         let is_current = own.last_modified?.secs() >= original.last_modified?.secs();
         if !is_current || own.size == 0 {

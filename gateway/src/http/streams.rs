@@ -51,7 +51,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The stream whose task this is called in. It waits for us.
+    /// The stream of the task that calls this. It waits for us.
     pub(super) fn begin(open: &Gauge) -> Arc<Self> {
         open.inc();
         Arc::new(Self {

@@ -5,7 +5,7 @@
 //! they run should find a place. A request that finds none waits. Clients are served in turn, readers
 //! before the rest, the requests of one client in the order of arrival (`plan::lanes`); when too many
 //! wait, one of the client that has the most waiting is turned away. What is fetched for a reader that
-//! may not come never waits, and leaves that quarter free of everybody.
+//! may not come never waits, and leaves that quarter free.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -205,7 +205,7 @@ impl Places {
             return Err(FULL);
         }
         state.lanes.retain(|waiter| !waiter.is_closed());
-        // A place that is free while somebody of this class waits is not free for this class.
+        // A place that is free while a request of this class waits is not free for this class.
         if state.lanes.waiting()[class] == 0 && self.has_room(&state, class) {
             state.running[class] += 1;
             state.lanes.begin(client);

@@ -1,4 +1,4 @@
-//! Whose request it is, where something scarce is shared out among clients.
+//! The client of a request, where something scarce is shared out among clients.
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Whose turn it is, where many clients wait for few places.
+//! The order in which many clients are served where there are few places.
 //!
 //! Every client has a lane of its own, and the lanes are served in turn: a client that has a thousand requests
 //! waiting keeps another one from its place for one request, not for a thousand. In a lane a request that a
@@ -106,7 +106,7 @@ impl<T> Lanes<T> {
         self.waiting[class] += 1;
     }
 
-    /// The request whose turn it is, of the classes that are `open`; it counts as one that runs.
+    /// Takes out the request that is next, of the classes that are `open`; it counts as one that runs.
     pub fn pop(&mut self, open: [bool; 2]) -> Option<(Client, usize, T)> {
         let ranked = self.lanes.iter();
         let ranked = ranked.filter_map(|(client, lane)| Some((*client, lane.next(open)?)));
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(order.last(), Some(&100));
     }
 
-    /// Whoever fills the queue makes room for the others.
+    /// The client that fills the queue makes room for the others.
     #[test]
     fn a_full_queue_sheds_the_one_that_filled_it() {
         let mut lanes = Lanes::default();

@@ -32,7 +32,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// What one access may see must not be given out through another.
+    /// Refuses origins of one bucket that would share what is cached without being told to.
     fn shared(&mut self, path: &KeyPath, origins: &[Origin], index: usize) {
         let origin = &origins[index];
         if origin.identity.as_deref() == Some("") {

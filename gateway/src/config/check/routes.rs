@@ -139,7 +139,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Whoever sees a token on its way can write from then on.
+    /// Warns of tokens that cross a network in the clear: a listener on the way could write from then on.
     fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[Listen]) {
         let exposed = listen.iter().find(|address| match address {
             Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -154,7 +154,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Nobody writes without a token, and a token alone opens nothing.
+    /// A writable route has a token, and a token alone makes no route writable.
     fn writing(&mut self, path: &KeyPath, route: &Route) {
         if route.writable && route.write_token.is_none() {
             let message = "needs a `write_token`: without one anybody could write";
@@ -167,7 +167,7 @@ impl Check<'_, '_> {
         self.token(&path.key("write_token"), route.write_token.as_ref());
     }
 
-    /// What may be written without a signature may be written by all, past every token.
+    /// Warns of unsigned writes: a bucket that takes them takes them from every client, past each token.
     fn unsigned(&mut self, config: &Config, path: &KeyPath, route: &Route) {
         let of_route = |one: &&Origin| one.name == route.origin;
         let origin = config.origin.iter().find(of_route);

@@ -1,4 +1,4 @@
-//! Who waits for memory: the clients in turn, one request of them all at a time.
+//! The line for memory: clients are served in turn, one request at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -86,7 +86,7 @@ impl Log {
     }
 }
 
-/// It says which files were written, and is nobody else's to read.
+/// It names the files that were written, so other users may not read it.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);

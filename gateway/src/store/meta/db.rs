@@ -265,7 +265,7 @@ enum OpenError {
 }
 
 impl OpenError {
-    /// What a failure of the file at `path` means for who opens it.
+    /// What a failure of the file at `path` means for its opening.
     fn of(path: &Path, failure: Failure) -> Self {
         if failure.corrupt {
             return Self::Corrupt(failure.message);

@@ -1,7 +1,7 @@
 //! Writes behind: changes wait in memory, by key, until a thread of our own writes them down.
 //!
-//! A change is visible from the moment it is queued until it is committed, so that whoever misses
-//! the front reads it here and never an older row. Every batch is durable. One goes out a second after
+//! A change is visible from the moment it is queued until it is committed, so that a read that misses
+//! the front finds it here and never an older row. Every batch is durable. One goes out a second after
 //! a version became known or was forgotten, as the chunks of that second are synced; for each purge; and
 //! at the end. Confirmations wait for the next batch, half a minute at most.
 //!
@@ -316,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Tells who waits; after a failure brings the database back, and keeps for it what was to be written.
+    /// Tells the waiters. After a failure brings the database back, and keeps for it what was to be written.
     fn settle(&self, taken: Taken, result: Result<(), Failure>) {
         let Taken {
             batch,

@@ -92,7 +92,7 @@ impl Marks {
         })
     }
 
-    /// Marks the row of a key. The mark counts until it is released, also where nobody waits for it.
+    /// Marks the row of a key. The mark counts until it is released, also where the caller has gone.
     pub(super) fn mark(&self, key: Vec<u8>) -> (Token, Marked) {
         let (tell, told) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -188,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Writes marks down, and tells those who wait.
+    /// Writes marks down, and tells the waiters.
     fn flush(&self, file: &mut MarkFile, waiting: VecDeque<Waiting>) {
         let blocks = pack(waiting.iter().map(|waiting| waiting.key.as_slice()));
         self.lock().flushing_since = Some(Instant::now());

@@ -84,7 +84,7 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
     })
 }
 
-/// Writes a batch durably, and who wrote it; `sweep` makes room for its new rows. Blocks.
+/// Writes a batch durably, and the run that wrote it; `sweep` makes room for its new rows. Blocks.
 pub(super) fn write(
     database: &Database,
     batch: &Batch,
