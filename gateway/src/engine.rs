@@ -57,10 +57,12 @@ pub mod source;
 mod spool;
 pub mod stat;
 mod times;
+mod unconfirmed;
 pub mod upload;
 pub mod variant;
 pub mod warm;
 mod watch;
+mod written;
 
 pub use self::core::Clock;
 pub use crate::store::Tier;

@@ -41,7 +41,7 @@ pub use metrics::Metrics;
 pub use payload::Payload;
 pub use s3::SetupError;
 pub use settings::Settings;
-pub use sums::Sums;
+pub use sums::{RunningSum, Sums};
 pub use write::{
     CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
 };

@@ -153,6 +153,12 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// reader is counted.
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
 
+    /// The chunk, if memory holds it, for a caller that files it under another address: no reader is counted.
+    /// Never blocks.
+    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.get_memory(key)
+    }
+
     /// Counts a chunk as used where it lies on disk, though nobody reads it. Never blocks.
     fn touch(&self, key: &ChunkKey) {
         let _ = key;

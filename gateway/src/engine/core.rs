@@ -24,6 +24,7 @@ use super::ready::Readiness;
 use super::resolve::Pending;
 use super::siblings::Siblings;
 use super::times::TimeTable;
+use super::unconfirmed::Unconfirmed;
 use super::upload::still::Still;
 use super::variant::Variants;
 use super::watch::Watchers;
@@ -70,6 +71,8 @@ pub(super) struct Core {
     pub(super) listings: Listings,
     /// When versions were written here.
     pub(super) times: Arc<TimeTable>,
+    /// What is known from the answer to a write alone.
+    pub(super) unconfirmed: Unconfirmed,
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
     pub(super) identities: Identities,
@@ -106,6 +109,7 @@ impl Core {
             readiness: Readiness::new(parts.origins),
             names: Table::default(),
             listings: Listings::default(),
+            unconfirmed: Unconfirmed::default(),
             siblings: Siblings::default(),
             watchers: Watchers::default(),
             holds: Holds::default(),

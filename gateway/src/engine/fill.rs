@@ -191,24 +191,35 @@ impl Fill {
 
     /// Where a fetched chunk is to be kept, if anywhere.
     pub(super) fn admission(&self, index: u32, terms: Terms, pin: PinId) -> Option<Admit> {
-        let to_disk = match terms.disk {
-            DiskUse::Off => false,
-            DiskUse::First => true,
-            // What somebody pinned is wanted there.
-            DiskUse::Second if !pin.is_none() => true,
-            DiskUse::Second => {
-                let hash = (self.vid.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
-                let mut seen = self.core.second_use.lock().expect("never poisoned");
-                seen.seen(hash)
-            }
-        };
-        match (terms.storable, terms.bulk, to_disk) {
-            (false, ..) | (true, true, false) => None,
-            (true, true, true) => Some(Admit::Disk),
-            (true, false, true) => Some(Admit::MemoryAndDisk),
-            (true, false, false) if terms.disk == DiskUse::Second => Some(Admit::MemoryFirst),
-            (true, false, false) => Some(Admit::Memory),
+        admission(&self.core, self.vid, index, terms, pin)
+    }
+}
+
+/// Where a chunk of a version is to be kept, if anywhere.
+pub(super) fn admission(
+    core: &Core,
+    version: VersionId,
+    index: u32,
+    terms: Terms,
+    pin: PinId,
+) -> Option<Admit> {
+    let to_disk = match terms.disk {
+        DiskUse::Off => false,
+        DiskUse::First => true,
+        // What somebody pinned is wanted there.
+        DiskUse::Second if !pin.is_none() => true,
+        DiskUse::Second => {
+            let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
+            let mut seen = core.second_use.lock().expect("never poisoned");
+            seen.seen(hash)
         }
+    };
+    match (terms.storable, terms.bulk, to_disk) {
+        (false, ..) | (true, true, false) => None,
+        (true, true, true) => Some(Admit::Disk),
+        (true, false, true) => Some(Admit::MemoryAndDisk),
+        (true, false, false) if terms.disk == DiskUse::Second => Some(Admit::MemoryFirst),
+        (true, false, false) => Some(Admit::Memory),
     }
 }
 

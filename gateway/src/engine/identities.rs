@@ -73,12 +73,17 @@ impl Core {
         }
     }
 
-    /// The same under the other identities alone. Tells the subscribers of those, and does not wait for them.
-    pub(super) fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
+    /// The same under the other identities alone; says which.
+    pub(super) fn forget_others(&self, id: &ObjectId) -> Vec<ObjectId> {
         let mut others = self.everywhere(id);
         others.retain(|other| other.origin != id.origin);
-        for other in others {
-            self.forget_one(&other);
+        others.iter().for_each(|other| self.forget_one(other));
+        others
+    }
+
+    /// The same. Tells the subscribers of those, and does not wait for them.
+    pub(super) fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
+        for other in self.forget_others(id) {
             let core = self.clone();
             let told = async move { core.tell(other.origin, &Scope::Key(other.key)).await };
             self.spawn(told);

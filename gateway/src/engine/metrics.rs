@@ -14,6 +14,8 @@ use crate::telemetry::names;
 pub(super) struct Metrics {
     /// Bytes that the origin sent.
     pub(super) fetched: Counter<u64, AtomicU64>,
+    /// Bytes of chunks that were filed because they were written here, by cause.
+    filed: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes that readers took.
     pub(super) delivered: Counter<u64, AtomicU64>,
     /// Requests that asked which version a key has.
@@ -55,6 +57,11 @@ impl Metrics {
         self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
+    /// A chunk was filed that nobody fetched.
+    pub(super) fn filed(&self, cause: &'static str, bytes: u64) {
+        self.filed.get_or_create(&[("cause", cause)]).inc_by(bytes);
+    }
+
     /// An encoder has run.
     pub(super) fn encoded(&self, coding: &'static str, result: &'static str) {
         let labels = [("coding", coding), ("result", result)];
@@ -69,6 +76,7 @@ impl Metrics {
 
     pub(super) fn register(&self, registry: &mut Registry) {
         names::ENGINE_FETCHED.register(registry, self.fetched.clone());
+        names::ENGINE_FILED.register(registry, self.filed.clone());
         names::ENGINE_DELIVERED.register(registry, self.delivered.clone());
         names::ENGINE_RESOLVES.register(registry, self.resolves.clone());
         names::ENGINE_PARTS.register(registry, self.parts.clone());

@@ -242,7 +242,11 @@ impl Engine {
         };
         let found = self.open(source, key, at_hand).await;
         let passed = names.passed(asked.origin, path);
-        let is_passed = |object: &Object| passed.is_some_and(|at| object.confirmed() < at);
+        // What was put over HTTP has the store's time, which the answer to a PUT does not tell.
+        let lacks_time = |object: &Object| object.facts().modified.is_none();
+        let is_passed = |object: &Object| {
+            passed.is_some_and(|at| object.confirmed() < at) || lacks_time(object)
+        };
         let (missing, passed) = match &found {
             Ok(object) if object.outcome.ttl_ms > 0 && !is_passed(object) => {
                 let found = Asked {

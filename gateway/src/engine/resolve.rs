@@ -362,8 +362,10 @@ async fn ask(
     match answer {
         Ok(Answer::Content(content)) => Ok(Found::Version(content.version.clone(), Some(content))),
         Ok(Answer::NotModified { last_modified }) => match known {
-            Some(record) if is_mended(record, last_modified) => head(source, id, None).await,
-            Some(record) => Ok(Found::Same(Box::new(record.clone()))),
+            Some(record) => match unmodified(core, record, last_modified) {
+                Some(record) => Ok(Found::Same(Box::new(record))),
+                None => head(source, id, None).await,
+            },
             None => Err(OriginError::BadAnswer("304 to an unconditional request")),
         },
         // Shorter than the range: empty, or the client asks beyond the end. S3 sends neither ETag
@@ -415,9 +417,25 @@ async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), E
     Ok((RangeSpec::Bounded { first, last }, charge))
 }
 
-/// A copy of the object onto itself keeps the ETag, and moves only `Last-Modified`.
-fn is_mended(record: &Record, last_modified: Option<Timestamp>) -> bool {
-    last_modified.is_some() && record.version.last_modified != last_modified
+/// A record that a 304 has confirmed. `None`: a copy of the object onto itself keeps the ETag, and moves only
+/// `Last-Modified`; its headers may be others. What a write alone has told has no time yet, and takes the
+/// store's if that is the write's own.
+fn unmodified(core: &Core, record: &Record, time: Option<Timestamp>) -> Option<Record> {
+    let known = record.version.last_modified;
+    let Some(told) = time.filter(|_| known != time) else {
+        return Some(record.clone());
+    };
+    if known.is_some() || !core.unconfirmed.explains(record.id, told) {
+        return None;
+    }
+    let version = Version {
+        last_modified: time,
+        ..Version::clone(&record.version)
+    };
+    Some(Record {
+        version: Arc::new(version),
+        ..record.clone()
+    })
 }
 
 async fn head(

@@ -60,6 +60,7 @@ mod look;
 mod marked;
 mod metrics;
 mod noted;
+mod published;
 mod put_in;
 mod queue;
 pub mod receive;

@@ -146,6 +146,11 @@ impl FakeOrigin {
         self.state().queued.push_back(faults.into());
     }
 
+    /// What was to go wrong with the next requests does not.
+    pub fn forgive(&self) {
+        self.state().queued.clear();
+    }
+
     /// Every request suffers these, until other ones are set (none: a healthy origin).
     pub fn set_faults(&self, faults: impl Into<Vec<Fault>>) {
         self.state().standing = faults.into();

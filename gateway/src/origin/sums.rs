@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 /// The checksums of some bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +35,29 @@ impl Sums {
             crc64: CRC64.joined(self.crc64, next.crc64, length),
             crc32c: short(crc32c),
         }
+    }
+}
+
+/// The CRC32C of bytes that come in pieces.
+#[derive(Debug, Clone)]
+pub struct RunningSum(Digest);
+
+impl Default for RunningSum {
+    fn default() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl RunningSum {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// That of all bytes so far.
+    #[must_use]
+    pub fn crc32c(&self) -> u32 {
+        short(self.0.finalize())
     }
 }
 

@@ -16,7 +16,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::{OriginError, Payload, Priority, Sums};
-use crate::plan::{ByteRange, ETag, ObjectKey};
+use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp};
 
 mod ask;
 
@@ -211,6 +211,8 @@ pub struct Written {
     pub etag: ETag,
     /// The bucket's id of it, where the bucket keeps versions.
     pub version_id: Option<String>,
+    /// When the store answered, by its own clock (`Date`, in whole seconds), where it says so.
+    pub answered: Option<Timestamp>,
 }
 
 impl Write {

@@ -174,6 +174,10 @@ impl ChunkStore for FakeStore {
         Box::pin(async move { Some(self.look(key, len, false).await?.0) })
     }
 
+    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.lock().memory.get(key).cloned()
+    }
+
     fn touch(&self, key: &ChunkKey) {
         let mut inner = self.lock();
         let there = inner.disk.contains_key(key);

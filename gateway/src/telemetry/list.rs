@@ -70,6 +70,7 @@ pub const ALL: &[Listed] = &[
     gauge(names::PROCESS_OPEN_FDS, &[]),
     gauge(names::PROCESS_MAX_FDS, &[]),
     counter(names::ENGINE_FETCHED, &[]),
+    counter(names::ENGINE_FILED, &["cause"]),
     counter(names::ENGINE_DELIVERED, &[]),
     counter(names::ENGINE_RESOLVES, &[]),
     counter(names::ENGINE_PARTS, &[]),

@@ -75,6 +75,11 @@ pub const ENGINE_FETCHED: Metric = Metric {
     name: "fetched_bytes",
     help: "Bytes of objects that the origin sent",
 };
+/// Bytes of chunks that were filed by writes.
+pub const ENGINE_FILED: Metric = Metric {
+    name: "filed_bytes",
+    help: "Bytes of chunks that were cached because they were written through this process, by cause: put (sent in one request), part (sent in parts), base (of the version that was changed), rename (of the object under its old name)",
+};
 /// Bytes handed to readers.
 pub const ENGINE_DELIVERED: Metric = Metric {
     name: "delivered_bytes",

@@ -27,8 +27,10 @@ impl Engine {
         let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
         let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
         let left = policy.lifetime.saturating_sub(age);
-        let entry = Entry::File(self.core.facts(&id, &record.version));
-        fresh.then(|| lasting(entry, left))
+        let facts = self.core.facts(&id, &record.version);
+        // What was put over HTTP, and is asked for its time.
+        let has_time = facts.modified.is_some();
+        (fresh && has_time).then(|| lasting(Entry::File(facts), left))
     }
 
     /// The version at hand as a listing has confirmed it, which was asked for later and shows the same one: the
@@ -44,7 +46,11 @@ impl Engine {
         let version = &record.version;
         let same = facts.etag.is_some_and(|etag| etag.strong_eq(&version.etag))
             && facts.size == version.size
-            && version.last_modified.is_none_or(|known| known == stored);
+            && match version.last_modified {
+                Some(known) => known == stored,
+                // Written here: a later time is that of other headers.
+                None => self.core.unconfirmed.explains(record.id, stored),
+            };
         if !same || since <= record.confirmed {
             return None;
         }

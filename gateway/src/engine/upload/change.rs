@@ -9,10 +9,11 @@ use super::queue::remove;
 use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
+use crate::engine::written::{self, Answered, Cause, Known};
 use crate::engine::{Error, Source, resolve};
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload};
-use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version};
+use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
+use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
 use crate::store::Entry;
 
 /// Bytes that one request copies of an object too large for one.
@@ -51,7 +52,7 @@ impl Writers {
         let _hold = self.0.core.hold_key(&id).await;
         let put = origin.put(key, Headers::new(), empty, Guard::None);
         let made = self.0.core.change_key(&id, put).await;
-        supersede(&self.0, &id, None).await;
+        supersede(&self.0, &id);
         made?;
         self.0.core.folder_made(&id);
         Ok(())
@@ -88,22 +89,32 @@ impl Writers {
                 return Err(WriteError::Changed);
             }
         }
-        let copied = copy(&self.0, source, &version, from, &new).await?;
+        let core = &self.0.core;
+        let asked = core.now();
+        let written = copy(&self.0, source, &version, from, &new).await?;
+        let answered = Answered::now(core, asked, written.answered);
+        let copied = written.etag.clone();
         if let Some(over) = over {
             over.give_up().await;
         }
-        let core = &self.0.core;
         let times = core.times_of_moved(&old, &version, &new);
         core.times.keep(&new, &copied, times);
         core.times.write_out().await;
-        self.0.appeared(source, &new, &copied).await;
+        let made = Version {
+            etag: written.etag,
+            version_id: written.version_id,
+            last_modified: None,
+            ..version.clone()
+        };
+        let moved = core.version_id(&old, &version).await;
+        self.0.appeared(source, &new, made, answered, moved).await;
         let moved = version.etag.clone();
         match source.origin.head(from).await {
             Ok(now) if now.etag == moved => deleted(&self.0, source, &old).await?,
             Err(OriginError::NotFound) => gone(&self.0, &old).await,
             // What another process wrote meanwhile was not copied, and stays; so does what may be that.
             now => {
-                supersede(&self.0, &old, None).await;
+                supersede(&self.0, &old);
                 return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
             }
         }
@@ -145,16 +156,24 @@ impl Inner {
         Ok((still, over))
     }
 
-    /// There is a new version of the key, which was not written from here: the bucket is asked.
-    async fn appeared(&self, source: &Source, id: &ObjectId, etag: &ETag) {
-        let found = source.origin.head(&id.key).await.ok();
-        let found = found.filter(|version| version.etag == *etag).map(Arc::new);
-        supersede(self, id, found.clone()).await;
-        match found {
-            Some(version) => self.core.name_written(id, self.core.facts(id, &version)),
-            // Somebody was faster, or it cannot be asked: whoever wants to know asks anew.
-            None => self.core.names.forget_key(id.origin, id.key.as_str()),
-        }
+    /// There is a new version of the key, which the store has made of a version of another object.
+    async fn appeared(
+        &self,
+        source: &Source,
+        id: &ObjectId,
+        made: Version,
+        answered: Answered,
+        moved: VersionId,
+    ) {
+        let (core, profile) = (&self.core, source.profile.load());
+        let (made, known) = (Arc::new(made), Known::Answered(answered));
+        let whole = ByteRange::new(0, made.size);
+        written::install(core, &profile, id, &made, known, |filing| {
+            filing.put_of(moved, &[whole], Cause::Rename);
+        })
+        .await;
+        core.forget_elsewhere(id);
+        core.name_written(id, core.facts(id, &made));
     }
 
     /// Handles go on under the new key.
@@ -199,7 +218,7 @@ async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), Wr
     match &deleted {
         Ok(()) => gone(inner, id).await,
         Err(_) => {
-            supersede(inner, id, None).await;
+            supersede(inner, id);
             inner.core.names.forget_key(id.origin, id.key.as_str());
         }
     }
@@ -210,7 +229,7 @@ async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), Wr
 async fn gone(inner: &Inner, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
-    supersede(inner, id, None).await;
+    supersede(inner, id);
     inner.core.name_removed(id);
     let since = inner.core.now();
     resolve::remember(&inner.core, id, Some(Entry::Missing { since }));
@@ -223,7 +242,7 @@ async fn copy(
     version: &Version,
     from: &ObjectKey,
     new: &ObjectId,
-) -> Result<ETag, WriteError> {
+) -> Result<Written, WriteError> {
     let (origin, to) = (source.origin.writing(), &new.key);
     let whole = CopySource {
         key: from.clone(),
@@ -231,7 +250,7 @@ async fn copy(
     };
     if version.size <= MAX_COPY {
         let copied = inner.core.change_key(new, origin.copy(whole, to, None));
-        return Ok(copied.await?.etag);
+        return Ok(copied.await?);
     }
     let headers = version.headers.clone();
     let upload = origin.begin(to, headers, PartSums::Crc64).await?;
@@ -257,5 +276,5 @@ async fn copy(
         // What a lifecycle rule would find later.
         let _ = origin.abort(&upload).await;
     }
-    Ok(written?.etag)
+    Ok(written?)
 }

@@ -8,24 +8,18 @@
 use std::sync::Arc;
 
 use super::WriteError;
+use super::published::Published;
 use super::tried::Tried;
 use super::writing::{Pinned, Writing};
 use crate::engine::core::caught;
 use crate::engine::names::Facts;
 use crate::engine::{Error, resolve};
 use crate::origin::Guard;
+use crate::plan::ObjectId;
 use crate::plan::upload::When;
-use crate::plan::{ObjectId, Version, VersionId};
-use crate::store::{Entry, Record as Known};
 
 /// How often a lost upload is begun anew within one commit.
 pub(super) const ATTEMPTS: u32 = 3;
-
-/// A version that was published, and whether the bucket was asked for it since.
-pub(super) struct Published {
-    pub(super) version: Version,
-    pub(super) confirmed: bool,
-}
 
 impl Writing {
     /// Publishes what was written since the last commit, also if the caller does not wait for it.
@@ -212,8 +206,10 @@ impl Writing {
         // Programs have seen these, and no listing is to move them.
         let kept = &self.inner.core.times;
         kept.keep(&id, &version.etag, times);
-        let known = published.confirmed.then(|| version.clone());
-        supersede(&self.inner, &id, known).await;
+        let core = &self.inner.core;
+        self.install(&id, &version, published.known, published.bytes)
+            .await;
+        core.forget_elsewhere(&id);
         let facts = Facts {
             version: None,
             ..self.inner.core.facts(&id, &version)
@@ -259,23 +255,9 @@ impl super::writing::State {
     }
 }
 
-/// Nothing that was begun before brings an old version back; the new one is known, if it is.
-pub(super) async fn supersede(inner: &super::Inner, id: &ObjectId, known: Option<Arc<Version>>) {
+/// Nothing that was begun before brings an old version back, and no new one is known.
+pub(super) fn supersede(inner: &super::Inner, id: &ObjectId) {
     let core = &inner.core;
-    resolve::supersede(core, |other| other == id);
-    let entry = match known {
-        Some(version) => {
-            let generation = core.meta.generation(id).await;
-            let record = Known {
-                id: VersionId::new(id, &version, generation),
-                version,
-                confirmed: core.now(),
-                must_confirm: false,
-            };
-            Some(Entry::Present(Arc::new(record)))
-        }
-        None => None,
-    };
-    resolve::remember(core, id, entry);
+    resolve::remember(core, id, None);
     core.forget_elsewhere(id);
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::WriteError;
-use super::commit::{ATTEMPTS, Published};
+use super::commit::ATTEMPTS;
+use super::published::{Published, Sent};
 use super::writing::Writing;
-use crate::engine::Error;
+use crate::engine::core::Core;
+use crate::engine::written::{Answered, Known};
+use crate::engine::{Error, Source};
 use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CompletedPart, CopySource, Guard, Origin, OriginError, Upload, Written};
+use crate::origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
 use crate::plan::upload::From;
-use crate::plan::{ByteRange, ETag, ObjectKey, Version};
+use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 
 impl Writing {
     /// Makes the object out of its parts, and looks whether it is the one that it should be.
@@ -26,9 +29,16 @@ impl Writing {
             parts.len(),
         );
         let id = self.source.object(&upload.key);
-        let complete = origin.writing().complete(upload, parts, guard);
+        let asked = self.inner.core.now();
+        let complete = origin.writing().complete(upload, parts.clone(), guard);
         let error = match self.inner.core.change_key(&id, complete).await {
-            Ok(written) => return self.verify(upload, written, size).await,
+            Ok(written) => {
+                let published = self.verify(upload, written, size, asked).await?;
+                return Ok(Published {
+                    bytes: Sent::Parts(parts),
+                    ..published
+                });
+            }
             Err(error) => error,
         };
         // What has changed may be the version that an earlier try made. Not by its length alone.
@@ -39,15 +49,13 @@ impl Writing {
             }
             return Err(error.into());
         }
+        let asked = self.inner.core.now();
         let found = self.look_for(&upload.key, size, expected.as_ref(), count);
         match (found.await, &error) {
             (Ok(Some(version)), _) => {
                 // One that was refused is there still.
                 self.give_up(upload.clone());
-                return Ok(Published {
-                    version,
-                    confirmed: true,
-                });
+                return Ok(Published::found(version, asked));
             }
             (_, OriginError::Changed) => {}
             (Ok(None), OriginError::NoSuchUpload) => self.lost(upload),
@@ -80,20 +88,25 @@ impl Writing {
     async fn verify(
         &self,
         upload: &Upload,
-        Written { etag, version_id }: Written,
+        written: Written,
         size: u64,
+        asked: Timestamp,
     ) -> Result<Published, WriteError> {
-        let origin = &*self.source.origin;
-        let found = confirm_length(origin, &upload.key, &etag, size).await?;
-        let confirmed = found.is_some();
-        let version = found.unwrap_or_else(|| Version {
-            etag,
+        let made = Version {
+            etag: written.etag,
             size,
             last_modified: None,
-            version_id,
+            version_id: written.version_id,
             headers: self.state().begun_with.clone(),
-        });
-        Ok(Published { version, confirmed })
+        };
+        let core = &self.inner.core;
+        let answered = Answered::now(core, asked, written.answered);
+        let (version, known) = confirmed(core, &self.source, &upload.key, made, answered).await?;
+        Ok(Published {
+            version,
+            known,
+            bytes: Sent::InDoubt,
+        })
     }
 
     /// The object of this key, if it is the one that was to be written: by its tag, where that can be
@@ -155,9 +168,12 @@ impl Writing {
         };
         let origin = &self.source.origin;
         let copy = origin.writing().copy(source, &key, Some(headers.clone()));
-        let error = match self.inner.core.change_key(&self.id(), copy).await {
+        let core = &self.inner.core;
+        let asked = core.now();
+        let error = match core.change_key(&self.id(), copy).await {
             Ok(written) => {
                 return Ok(Published {
+                    known: Known::Answered(Answered::now(core, asked, written.answered)),
                     version: Version {
                         etag: written.etag,
                         version_id: written.version_id,
@@ -165,19 +181,17 @@ impl Writing {
                         headers,
                         size: version.size,
                     },
-                    confirmed: false,
+                    bytes: Sent::Copied,
                 });
             }
             Err(error) => error,
         };
         // It may have been carried out, now or at an earlier try, and its tag may be another: its
         // headers tell.
+        let asked = core.now();
         match origin.head(&key).await {
             Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
-                Ok(Published {
-                    version: found,
-                    confirmed: true,
-                })
+                Ok(Published::found(found, asked))
             }
             _ => Err(error.into()),
         }
@@ -201,37 +215,47 @@ impl Writing {
             return Ok(published);
         }
         self.state().tries(published.version.etag.clone());
-        for _ in 1..ATTEMPTS {
-            match self
-                .copied_onto_itself(&published.version, headers.clone())
-                .await
-            {
-                Err(error) if error.is_passing() => {}
-                copied => return copied,
+        let mut tries = 1..ATTEMPTS;
+        let mended = loop {
+            let copied = self.copied_onto_itself(&published.version, headers.clone());
+            match copied.await {
+                Err(error) if error.is_passing() && tries.next().is_some() => {}
+                copied => break copied?,
             }
-        }
-        self.copied_onto_itself(&published.version, headers).await
+        };
+        Ok(Published {
+            bytes: match mended.bytes {
+                // Of what was published just now.
+                Sent::Copied => published.bytes,
+                bytes => bytes,
+            },
+            ..mended
+        })
     }
 }
 
-/// What was completed as `etag`, which must have the length that was written. `None`: nobody tells, or
-/// there is another version by now, of somebody who came after.
+/// A version that was completed, which must have the length that was written: as the bucket tells it, or, where
+/// it does not answer, as it was made.
 ///
 /// # Errors
 /// [`Error::BadOrigin`] where it has another length.
-pub(super) async fn confirm_length(
-    origin: &dyn Origin,
+pub(super) async fn confirmed(
+    core: &Core,
+    source: &Source,
     key: &ObjectKey,
-    etag: &ETag,
-    size: u64,
-) -> Result<Option<Version>, WriteError> {
-    let found = origin.head(key).await;
-    match found.ok().filter(|version| version.etag == *etag) {
-        Some(version) if version.size != size => {
+    made: Version,
+    answered: Answered,
+) -> Result<(Version, Known), WriteError> {
+    let asked = core.now();
+    match source.origin.head(key).await {
+        Ok(found) if found.etag == made.etag && found.size != made.size => {
             let what = "the completed object has another length";
             Err(WriteError::Origin(Error::BadOrigin(what)))
         }
-        found => Ok(found),
+        Ok(found) if found.etag == made.etag => Ok((found, Known::Confirmed(asked))),
+        // Of a writer that came after.
+        Ok(_) | Err(OriginError::NotFound) => Ok((made, Known::Superseded)),
+        Err(_) => Ok((made, Known::Answered(answered))),
     }
 }
 

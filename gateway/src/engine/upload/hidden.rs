@@ -45,6 +45,7 @@ impl Writing {
             (state.base.replace(base), freed)
         };
         drop(restarted);
+        self.chunks.clear();
         self.inner.spool.space.give(freed);
         self.drop_hidden(before);
         Ok(())

@@ -24,12 +24,13 @@ use super::still::Still;
 use crate::engine::budget::Charge;
 use crate::engine::core::{Core, caught};
 use crate::engine::holds::Hold;
+use crate::engine::written::PartChunks;
 use crate::engine::{Engine, Scope, Source};
 use crate::origin::write::Headers;
-use crate::origin::{CompletedPart, Guard, Origin, OriginError, PartSums, Payload, Upload};
+use crate::origin::{CompletedPart, Guard, OriginError, PartSums, Payload, Upload};
 use crate::plan::digest::Digests;
 use crate::plan::parts::MAX_PARTS;
-use crate::plan::{ETag, ObjectId, ObjectKey, PartSizes};
+use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
 
 /// Bytes of the first part. Smaller than the spool's, for these are held in memory.
 const PART: u64 = 8 << 20;
@@ -104,18 +105,18 @@ impl Engine {
         if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
             return Err(WriteError::TooLarge);
         }
-        let (engine, origin) = (self.clone(), source.origin.clone());
+        let (engine, source) = (self.clone(), source.clone());
         let (mut tell, told) = oneshot::channel();
         // Once it is about to appear to its end, or the engine's, also if nobody waits for the answer any more.
         self.core.spawn(async move {
             let core = &engine.core;
-            let received = Receiving::run(core, &origin, &id, incoming, body, tell.closed());
+            let received = Receiving::run(core, &source, &id, incoming, body, tell.closed());
             let result = caught(received).await;
-            if result.is_ok() {
-                core.forget_times(&id);
+            match &result {
+                Ok(_) => engine.tell_of(&id).await,
+                // It may have been written all the same.
+                Err(_) => engine.forget(&id).await,
             }
-            // Also after an error: it may have been written all the same.
-            engine.forget(&id).await;
             drop(tell.send(result));
         });
         told.await.unwrap_or(Err(WriteError::Closing))
@@ -173,6 +174,11 @@ impl Engine {
     /// Nothing that was begun before brings an old version back, and nobody keeps one.
     async fn forget(&self, id: &ObjectId) {
         self.core.forget(id);
+        self.tell_of(id).await;
+    }
+
+    /// Those who keep something of an object drop it.
+    async fn tell_of(&self, id: &ObjectId) {
         let scope = Scope::Key(id.key.clone());
         let ids = self.core.everywhere(id);
         join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
@@ -207,12 +213,14 @@ struct Alone {
 /// An object on its way in and up.
 struct Receiving {
     core: Arc<Core>,
-    origin: Arc<dyn Origin>,
+    source: Arc<Source>,
     id: ObjectId,
     incoming: Incoming,
     upload: Option<Upload>,
     sent: JoinSet<Result<CompletedPart, OriginError>>,
     parts: Vec<CompletedPart>,
+    /// What memory holds of them.
+    chunks: Arc<PartChunks>,
     filling: Filling,
     size: u64,
 }
@@ -220,7 +228,7 @@ struct Receiving {
 impl Receiving {
     async fn run(
         core: &Arc<Core>,
-        origin: &Arc<dyn Origin>,
+        source: &Arc<Source>,
         id: &ObjectId,
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,
@@ -230,12 +238,13 @@ impl Receiving {
             let mut memory = Memory::take(core, incoming.length).await?;
             let mut receiving = Self {
                 core: core.clone(),
-                origin: origin.clone(),
+                source: source.clone(),
                 id: id.clone(),
                 incoming,
                 upload: None,
                 sent: JoinSet::new(),
                 parts: Vec::new(),
+                chunks: Arc::new(PartChunks::new(core)),
                 filling: Filling::default(),
                 size: 0,
             };
@@ -251,11 +260,11 @@ impl Receiving {
                 ready = ready => ready?,
                 () = left => return Err(WriteError::Interrupted),
             };
-            let written = receiving.publish().await?;
+            let published = receiving.publish().await?;
             if let Some(still) = alone.still {
                 still.superseded().await;
             }
-            Ok(written.etag)
+            Ok(receiving.settle(published).await)
         };
         tokio::select! {
             biased;
@@ -300,7 +309,7 @@ impl Receiving {
     async fn send(&mut self, number: u32, streams: u64) -> Result<(), WriteError> {
         if self.upload.is_none() {
             let headers = self.incoming.headers.clone();
-            let writing = self.origin.writing();
+            let writing = self.source.origin.writing();
             let begun = writing
                 .begin(&self.id.key, headers, PartSums::Crc32c)
                 .await?;
@@ -310,12 +319,23 @@ impl Receiving {
         while self.sent.len() as u64 >= streams {
             self.landed().await?;
         }
+        let range = ByteRange::new(self.size - self.filling.held(), self.size);
         let pieces = self.filling.take();
-        let origin = self.origin.clone();
+        let (core, origin) = (self.core.clone(), self.source.origin.clone());
+        let chunks = self.chunks.clone();
+        let profile = self.source.profile.load_full();
         self.sent.spawn(async move {
+            let passing = chunks.begin(&profile, number, range);
+            if let Some(passing) = &passing {
+                passing.pass_all(&core, &pieces);
+            }
             let payload = Payload::pieces(pieces);
             let crc32c = upload.sums.listed(payload.sums());
             let etag = origin.writing().part(&upload, number, payload).await?;
+            if let Some(passing) = passing {
+                // The same memory that the checksum is of.
+                chunks.keep(&passing, None, etag.clone());
+            }
             Ok(CompletedPart {
                 number,
                 etag,

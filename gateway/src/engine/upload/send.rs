@@ -12,12 +12,21 @@ use crate::engine::core::caught;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
+use crate::engine::written::Passing;
 use crate::origin::payload::Frames;
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
 use crate::plan::retry::Backoff;
 use crate::plan::upload::{Job, When};
 use crate::plan::{ByteRange, ETag, ObjectKey};
+
+/// A part that the store has.
+struct SentPart {
+    etag: ETag,
+    sums: Sums,
+    /// Its bytes as they passed by, if they are to be kept.
+    passing: Option<Arc<Passing>>,
+}
 
 /// How long sending ahead pauses after a failure, which the origin's own retries did not mend.
 const PAUSE: Backoff = Backoff {
@@ -56,7 +65,7 @@ impl Writing {
     }
 
     /// Sends one part, after its bytes that are the base's were read.
-    async fn send(self: &Arc<Self>, job: &Job) -> Result<(ETag, Sums), WriteError> {
+    async fn send(self: &Arc<Self>, job: &Job) -> Result<SentPart, WriteError> {
         let _stream = self.inner.streams.acquire().await;
         let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
         for gap in &job.fill {
@@ -73,11 +82,19 @@ impl Writing {
         let upload = self.upload().await?;
         let range = job.range;
         let sums = file.blocking(move |file| file.sums(range)).await?;
-        let payload = Payload::read(range.len(), sums, self.frames(file, range));
+        let number = job.index + 1;
+        let profile = self.source.profile.load_full();
+        let passing = self.chunks.begin(&profile, number, range);
+        let frames = self.frames(file, range, passing.clone());
+        let payload = Payload::read(range.len(), sums, frames);
         let origin = &self.source.origin;
-        let sent = origin.writing().part(&upload, job.index + 1, payload).await;
+        let sent = origin.writing().part(&upload, number, payload).await;
         match sent {
-            Ok(etag) => Ok((etag, sums)),
+            Ok(etag) => Ok(SentPart {
+                etag,
+                sums,
+                passing,
+            }),
             Err(OriginError::NoSuchUpload) => {
                 self.lost(&upload);
                 Err(WriteError::Lost)
@@ -86,24 +103,44 @@ impl Writing {
         }
     }
 
-    /// The bytes of a part; each piece that is taken of them is progress.
-    fn frames(self: &Arc<Self>, file: Arc<SpoolFile>, range: ByteRange) -> Frames {
+    /// The bytes of a part, which pass by as they are taken; each piece that is taken of them is progress.
+    fn frames(
+        self: &Arc<Self>,
+        file: Arc<SpoolFile>,
+        range: ByteRange,
+        passing: Option<Arc<Passing>>,
+    ) -> Frames {
         let writing = self.clone();
         Arc::new(move || {
-            let writing = writing.clone();
+            let (writing, passing) = (writing.clone(), passing.clone());
+            let number = passing.as_ref().map(|it| it.starts(&writing.inner.core));
+            let passing = passing.zip(number);
             let frames = file.frames(range);
-            Box::pin(frames.inspect(move |_| writing.progress.send_replace(())))
+            Box::pin(frames.inspect(move |piece| {
+                if let (Some((passing, number)), Ok(piece)) = (&passing, piece) {
+                    passing.pass(*number, piece);
+                }
+                writing.progress.send_replace(());
+            }))
         })
     }
 
-    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<(ETag, Sums), WriteError>) {
+    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<SentPart, WriteError>) {
+        if let Ok(SentPart {
+            etag,
+            sums,
+            passing: Some(passing),
+        }) = &sent
+        {
+            self.chunks.keep(passing, Some(*sums), etag.clone());
+        }
         let failed = {
             let mut state = self.state();
             state.sending -= 1;
             let failed = sent.as_ref().err().cloned();
             let current = state.draft.is_current(job);
             match sent {
-                Ok((etag, sums)) => {
+                Ok(SentPart { etag, sums, .. }) => {
                     state.failures = 0;
                     state.not_before = None;
                     state.note_written();
@@ -114,6 +151,7 @@ impl Writing {
                         state.records.push(sent);
                     } else {
                         self.inner.metrics.resent.inc();
+                        self.chunks.forget(job.index + 1);
                     }
                 }
                 Err(error) => {
@@ -258,6 +296,7 @@ impl Writing {
         state.records.push(Record::Unsent);
         let left = state.upload.take();
         drop(state);
+        self.chunks.clear();
         left.into_iter().for_each(|upload| self.give_up(upload));
     }
 

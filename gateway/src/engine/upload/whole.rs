@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::WriteError;
-use super::commit::Published;
+use super::published::{Published, Sent};
 use super::writing::Writing;
 use crate::engine::budget::Charge;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
+use crate::engine::written::{Answered, Chunks, Known};
 use crate::origin::{Guard, OriginError, Payload};
 use crate::plan::{ByteRange, ETag, Version};
 
@@ -53,8 +54,14 @@ impl Writing {
         let payload = self.told(Payload::pieces(pieces.clone()));
         let origin = self.source.origin.writing();
         let put = origin.put(&key, headers.clone(), payload, guard.clone());
-        match self.inner.core.change_key(&self.id(), put).await {
+        let core = &self.inner.core;
+        let (id, profile, asked) = (self.id(), self.source.profile.load_full(), core.now());
+        let put = core.change_key(&id, put);
+        let cut = Chunks::cut(core, &profile, &pieces, false);
+        let (put, chunks) = tokio::join!(put, cut);
+        match put {
             Ok(written) => Ok(Published {
+                known: Known::Answered(Answered::now(core, asked, written.answered)),
                 version: Version {
                     etag: written.etag,
                     size,
@@ -62,7 +69,7 @@ impl Writing {
                     version_id: written.version_id,
                     headers,
                 },
-                confirmed: false,
+                bytes: Sent::Whole(chunks),
             }),
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
@@ -73,13 +80,10 @@ impl Writing {
                 Err(WriteError::Changed)
             }
             Err(error) => {
-                let ours = tag(&pieces);
+                let (ours, asked) = (tag(&pieces), core.now());
                 let found = self.look_for(&key, size, Some(&ours), 1).await;
                 if let Ok(Some(version)) = found {
-                    return Ok(Published {
-                        version,
-                        confirmed: true,
-                    });
+                    return Ok(Published::found(version, asked));
                 }
                 if !error.proves_undone() {
                     self.state().tries(ours);

@@ -24,6 +24,7 @@ use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Begin, GuardWord, Record};
 use crate::engine::times::{Times, following};
+use crate::engine::written::PartChunks;
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
 use crate::plan::upload::Draft;
@@ -38,6 +39,8 @@ pub(super) struct Writing {
     state: Mutex<State>,
     /// Held while the journal is appended to, by who does that: also if nobody waits for it any more.
     pub(super) journal: Arc<AsyncMutex<()>>,
+    /// What memory holds of the parts that were sent.
+    pub(super) chunks: Arc<PartChunks>,
     /// Held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
     /// Changes whenever a piece of a part is on its way, a part was sent or copied, or could not be.
@@ -287,6 +290,7 @@ impl Writing {
             page: Arc::default(),
             state: Mutex::new(state),
             journal: Arc::default(),
+            chunks: Arc::new(PartChunks::new(&inner.core)),
             uploading: AsyncMutex::default(),
             progress: watch::Sender::new(()),
         })

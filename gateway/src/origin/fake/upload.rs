@@ -389,6 +389,7 @@ impl FakeOrigin {
         Ok(Wrote::Object(Written {
             etag: version.etag.clone(),
             version_id: version.version_id.clone(),
+            answered: version.last_modified,
         }))
     }
 }

@@ -10,7 +10,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -29,6 +29,12 @@ impl Capture {
             .get()
             .cloned()
             .ok_or(OriginError::BadAnswer("no head"))
+    }
+
+    /// When the store answered, by its own clock.
+    pub(super) fn answered(&self) -> Option<Timestamp> {
+        let date = self.0.get()?.text(DATE)?;
+        httpdate::parse_http_date(date).ok().map(Timestamp::from)
     }
 }
 

@@ -27,6 +27,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::S3;
+use super::answer::Capture;
 use super::failure;
 use crate::origin::write::Headers;
 use crate::origin::{
@@ -123,8 +124,10 @@ impl S3 {
             .checksum_crc32_c(noted(payload.sums().crc32c.to_be_bytes()))
             .content_length(length(payload)?)
             .body(body(payload));
-        match put.customize().disable_payload_signing().send().await {
-            Ok(output) => written(output.e_tag, output.version_id),
+        let capture = Capture::default();
+        let put = put.customize().disable_payload_signing();
+        match put.interceptor(capture.clone()).send().await {
+            Ok(output) => written(output.e_tag, output.version_id, &capture),
             Err(error) => Err(guarded(&guard, failure::of_write(&error))),
         }
     }
@@ -250,8 +253,10 @@ impl S3 {
             .set_if_match(if_match(&guard))
             .set_if_none_match(if_none_match(&guard))
             .multipart_upload(list.build());
+        let capture = Capture::default();
+        let complete = complete.customize().interceptor(capture.clone());
         match complete.send().await {
-            Ok(output) => written(output.e_tag, output.version_id),
+            Ok(output) => written(output.e_tag, output.version_id, &capture),
             Err(error) => Err(guarded(&guard, failure::of_write(&error))),
         }
     }
@@ -297,10 +302,11 @@ impl S3 {
             .copy_source(self.source(source))
             .copy_source_if_match(source.etag.as_str())
             .metadata_directive(directive);
-        match copy.send().await {
+        let capture = Capture::default();
+        match copy.customize().interceptor(capture.clone()).send().await {
             Ok(output) => {
-                let result = output.copy_object_result;
-                written(result.and_then(|result| result.e_tag), output.version_id)
+                let etag = output.copy_object_result.and_then(|result| result.e_tag);
+                written(etag, output.version_id, &capture)
             }
             Err(error) => Err(of_source(failure::of_write(&error))),
         }
@@ -360,10 +366,15 @@ fn tag(etag: Option<String>) -> Result<ETag, OriginError> {
     etag.ok_or(OriginError::BadAnswer("no ETag"))
 }
 
-fn written(etag: Option<String>, version_id: Option<String>) -> Result<Wrote, OriginError> {
+fn written(
+    etag: Option<String>,
+    version_id: Option<String>,
+    answer: &Capture,
+) -> Result<Wrote, OriginError> {
     Ok(Wrote::Object(Written {
         etag: tag(etag)?,
         version_id: version_id.filter(|id| id != "null" && !id.is_empty()),
+        answered: answer.answered(),
     }))
 }
 

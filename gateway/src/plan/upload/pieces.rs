@@ -71,6 +71,17 @@ impl Draft {
         self.base >= self.sizes.first()
     }
 
+    /// The runs of parts that are the base's, once all is sent that must be.
+    #[must_use]
+    pub fn copied(&self) -> Vec<ByteRange> {
+        let copied = |piece| match piece {
+            Piece::Copy(_, range) => Some(range),
+            Piece::Sent(..) => None,
+        };
+        let pieces = self.pieces(u64::MAX).unwrap_or_default();
+        pieces.into_iter().filter_map(copied).collect()
+    }
+
     /// Of which pieces the object is put together, once all is sent that must be. Clean parts side by
     /// side are copied as one, of at most `most` bytes.
     ///

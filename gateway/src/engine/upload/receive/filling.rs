@@ -45,8 +45,10 @@ impl Filling {
     }
 
     fn seal(&mut self) {
-        let block = std::mem::take(&mut self.block);
+        let mut block = std::mem::take(&mut self.block);
         if !block.is_empty() {
+            // It may be kept for long.
+            block.shrink_to_fit();
             self.full.push(block.into());
         }
     }

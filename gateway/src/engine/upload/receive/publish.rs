@@ -1,5 +1,6 @@
 //! The end of what was received: it appears, or leaves nothing behind.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
@@ -8,42 +9,95 @@ use tokio::time::sleep;
 
 use super::Receiving;
 use crate::engine::upload::WriteError;
-use crate::engine::upload::complete::confirm_length;
+use crate::engine::upload::complete::confirmed;
+use crate::engine::upload::published::{Published, Sent};
+use crate::engine::written::{self, Answered, Chunks, Known};
 use crate::origin::write::Headers;
 use crate::origin::{Guard, OriginError, Payload, Written};
-use crate::plan::ETag;
+use crate::plan::{ETag, Version};
 
 /// How long an upload may take to be given up when the process ends.
 const LAST: Duration = Duration::from_millis(500);
 
 impl Receiving {
     /// Has the object appear.
-    pub(super) async fn publish(&mut self) -> Result<Written, WriteError> {
+    pub(super) async fn publish(&mut self) -> Result<Published, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
         if self.upload.is_none() {
-            let payload = Payload::pieces(self.filling.take());
-            let headers = self.incoming.headers.clone();
-            let put = self
-                .origin
-                .writing()
-                .put(&self.id.key, headers, payload, guard);
-            return Ok(self.core.change_key(&self.id, put).await?);
+            return self.put(guard).await;
         }
         self.parts.sort_by_key(|part| part.number);
         let upload = self.upload.clone().expect("looked at just above");
         let parts = self.parts.clone();
         let expected = ETag::of_parts(parts.iter().map(|part| &part.etag));
-        let complete = self.origin.writing().complete(&upload, parts, guard);
+        let asked = self.core.now();
+        let writing = self.source.origin.writing();
+        let complete = writing.complete(&upload, parts.clone(), guard);
         match self.core.change_key(&self.id, complete).await {
             Ok(written) => {
                 self.upload = None;
-                let (origin, key) = (&*self.origin, &self.id.key);
-                confirm_length(origin, key, &written.etag, self.size).await?;
-                Ok(written)
+                let answered = Answered::now(&self.core, asked, written.answered);
+                let made = self.made(written);
+                let (core, source) = (&self.core, &self.source);
+                let found = confirmed(core, source, &self.id.key, made, answered).await?;
+                Ok(Published {
+                    version: found.0,
+                    known: found.1,
+                    bytes: Sent::Parts(parts),
+                })
             }
             Err(error) if error.leaves_doubt() => self.find(error, expected).await,
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The same of an object of one part.
+    async fn put(&mut self, guard: Guard) -> Result<Published, WriteError> {
+        let (core, profile) = (&self.core, self.source.profile.load_full());
+        let pieces = self.filling.take();
+        let payload = Payload::pieces(pieces.clone());
+        let headers = self.incoming.headers.clone();
+        let asked = core.now();
+        let origin = self.source.origin.writing();
+        let put = origin.put(&self.id.key, headers, payload, guard);
+        let put = core.change_key(&self.id, put);
+        let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
+        let written = put?;
+        Ok(Published {
+            known: Known::Answered(Answered::now(core, asked, written.answered)),
+            version: self.made(written),
+            bytes: Sent::Whole(chunks),
+        })
+    }
+
+    /// The version that was made, as its answer tells it.
+    fn made(&self, written: Written) -> Version {
+        Version {
+            etag: written.etag,
+            size: self.size,
+            last_modified: None,
+            version_id: written.version_id,
+            headers: self.incoming.headers.clone(),
+        }
+    }
+
+    /// The object is there: so says the bucket, and from now on every reader of this process finds it.
+    pub(super) async fn settle(&self, published: Published) -> ETag {
+        let (core, id) = (&self.core, &self.id);
+        core.forget_times(id);
+        core.names.forget_key(id.origin, id.key.as_str());
+        core.forget_others(id);
+        let profile = self.source.profile.load();
+        let (version, bytes) = (Arc::new(published.version), published.bytes);
+        let etag = version.etag.clone();
+        let known = published.known;
+        written::install(core, &profile, id, &version, known, |filing| match bytes {
+            Sent::Whole(Some(chunks)) => filing.put_all(chunks),
+            Sent::Parts(parts) => self.chunks.file(filing, &parts),
+            Sent::Whole(None) | Sent::Copied | Sent::InDoubt => {}
+        })
+        .await;
+        etag
     }
 
     /// Nobody said what came of the completion: looks. What is there is as good as ours where it is the
@@ -52,18 +106,16 @@ impl Receiving {
         &self,
         error: OriginError,
         expected: Option<ETag>,
-    ) -> Result<Written, WriteError> {
-        let found = self.origin.head(&self.id.key).await;
+    ) -> Result<Published, WriteError> {
+        let asked = self.core.now();
+        let found = self.source.origin.head(&self.id.key).await;
         match (found, expected) {
             (Ok(version), Some(etag))
                 if version.etag == etag
                     && version.size == self.size
                     && alike(&version.headers, &self.incoming.headers) =>
             {
-                Ok(Written {
-                    etag,
-                    version_id: version.version_id,
-                })
+                Ok(Published::found(version, asked))
             }
             _ => Err(error.into()),
         }
@@ -87,7 +139,7 @@ impl Drop for Receiving {
         let Some(upload) = self.upload.take() else {
             return;
         };
-        let (origin, stop) = (self.origin.clone(), self.core.stop.clone());
+        let (origin, stop) = (self.source.origin.clone(), self.core.stop.clone());
         let mut sent = std::mem::take(&mut self.sent);
         self.core.spawn(async move {
             // A part that arrives after the abort would stay.

@@ -112,6 +112,20 @@ async fn a_new_file_costs_a_request() {
 }
 
 #[tokio::test]
+async fn what_was_closed_is_read_without_a_request() {
+    let world = World::writable();
+    let (ino, writer) = world.create("file").await;
+    world.write(writer, 0, "12345").await;
+    world.done(writer).await;
+    let before = world.requests();
+    let (reader, _) = world.open(ino).await;
+    assert_eq!(world.text(reader).await, "12345");
+    world.files.close(reader).await;
+    assert_eq!(world.look(ROOT, "file").await.expect("there").size, 5);
+    assert_eq!(world.requests(), before);
+}
+
+#[tokio::test]
 async fn names_change_at_once() {
     let world = World::writable();
     let (ino, handle) = world.create("file").await;

@@ -1,0 +1,84 @@
+//! What was published: a version, and the bytes of it that may be cached.
+
+use std::sync::Arc;
+
+use super::writing::Writing;
+use crate::engine::written::{self, Cause, Chunks, Known};
+use crate::origin::CompletedPart;
+use crate::plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
+
+/// A version that was published.
+pub(super) struct Published {
+    pub(super) version: Version,
+    pub(super) known: Known,
+    pub(super) bytes: Sent,
+}
+
+/// The bytes of a version that was published, as far as the store has vouched for them.
+pub(super) enum Sent {
+    /// None: it is not known for sure what came of the write.
+    InDoubt,
+    /// They were sent in one request, and are at hand, if any tier is to keep them.
+    Whole(Option<Chunks>),
+    /// They were sent and copied as these parts.
+    Parts(Vec<CompletedPart>),
+    /// They are those of the version before.
+    Copied,
+}
+
+impl Published {
+    /// A version that is in the bucket, though the write was not answered.
+    pub(super) fn found(version: Version, asked: Timestamp) -> Self {
+        Self {
+            version,
+            known: Known::Confirmed(asked),
+            bytes: Sent::InDoubt,
+        }
+    }
+}
+
+impl Writing {
+    /// Has a version known that was published, and its bytes cached.
+    pub(super) async fn install(
+        &self,
+        id: &ObjectId,
+        version: &Arc<Version>,
+        known: Known,
+        bytes: Sent,
+    ) {
+        let profile = self.source.profile.load_full();
+        let copied = self.copied(&bytes).await;
+        let core = &self.inner.core;
+        written::install(core, &profile, id, version, known, |filing| {
+            match bytes {
+                Sent::Whole(Some(chunks)) => filing.put_all(chunks),
+                Sent::Parts(parts) => self.chunks.file(filing, &parts),
+                Sent::Whole(None) | Sent::Copied | Sent::InDoubt => {}
+            }
+            if let Some((base, ranges)) = copied {
+                filing.put_of(base, &ranges, Cause::Base);
+            }
+        })
+        .await;
+        self.chunks.clear();
+    }
+
+    /// What of a published version the store has copied of its base, and the address of that.
+    async fn copied(&self, bytes: &Sent) -> Option<(VersionId, Vec<ByteRange>)> {
+        let (base, ranges) = {
+            let state = self.state();
+            let ranges = match bytes {
+                Sent::Copied => vec![ByteRange::new(0, state.draft.size())],
+                Sent::Parts(_) => state.draft.copied(),
+                Sent::Whole(_) | Sent::InDoubt => Vec::new(),
+            };
+            (state.base.clone()?, ranges)
+        };
+        if ranges.is_empty() {
+            return None;
+        }
+        let id = self.source.object(&base.key);
+        let base = self.inner.core.version_id(&id, &base.version).await;
+        Some((base, ranges))
+    }
+}

@@ -1,0 +1,304 @@
+//! Versions that were written through this process, and their chunks.
+//!
+//! Bytes that go into the bucket become chunks of the version that they make, so that reading them asks
+//! nothing of the bucket. They are filed under the ETag that the store answered with, and before any
+//! reader can find the version. Only bytes are filed whose checksum the store has compared; where the
+//! outcome of a write is in doubt, none are. ADR 0031 has the reasons.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::budget::Charge;
+use super::core::Core;
+use super::fill::{Terms, admission};
+use super::unconfirmed::WriteSpan;
+use super::{pins, resolve};
+use crate::plan::freshness::Policy;
+use crate::plan::profile::DiskUse;
+use crate::plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};
+use crate::store::{ChunkKey, Entry, PinId, Record};
+
+mod cutter;
+mod parts;
+
+use cutter::Cutter;
+pub(super) use parts::{PartChunks, Passing};
+
+/// How the version is known that a write made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The bucket was asked for it at this time, after the write.
+    Confirmed(Timestamp),
+    /// The answer to the write told it.
+    Answered(Answered),
+    /// The bucket has another one by now.
+    Superseded,
+}
+
+/// The answer to a write, without the version that it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// When the request was sent: from then on the version is fresh.
+    asked: Timestamp,
+    took: Duration,
+    /// The time of the answer by the store's clock.
+    date: Option<Timestamp>,
+}
+
+impl Answered {
+    /// An answer that came just now to a request that was sent at `asked`.
+    pub(super) fn now(core: &Core, asked: Timestamp, date: Option<Timestamp>) -> Self {
+        Self {
+            asked,
+            took: core.now().since(asked),
+            date,
+        }
+    }
+}
+
+/// Why chunks are filed: the label of their metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The object was sent in one request.
+    Put,
+    /// It was sent in parts.
+    Part,
+    /// The bytes are those of the version that was changed.
+    Base,
+    /// They are those of the object under its old name.
+    Rename,
+}
+
+impl Cause {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Part => "part",
+            Self::Base => "base",
+            Self::Rename => "rename",
+        }
+    }
+}
+
+/// A version that was written just now, on its way into the cache.
+pub(super) struct Filing {
+    core: Arc<Core>,
+    id: ObjectId,
+    record: Arc<Record>,
+    terms: Terms,
+    is_storable: bool,
+    pin: PinId,
+    /// Chunks of another version that lie on a disk, and are filed once this one is known.
+    on_disk: Vec<(ChunkKey, Cause)>,
+}
+
+/// How many chunks of another version are looked at: 1 GiB of the default size. A commit does not wait for more.
+const MAX_LOOKED_AT: usize = 4096;
+
+impl Filing {
+    /// Begins with a version of an object. From here on nothing that was begun before brings an older one
+    /// back.
+    pub(super) async fn begin(
+        core: &Arc<Core>,
+        profile: &Profile,
+        id: &ObjectId,
+        version: &Arc<Version>,
+        confirmed: Timestamp,
+    ) -> Self {
+        resolve::supersede(core, |other| other == id);
+        let generation = core.meta.generation(id).await;
+        let record = Record {
+            id: VersionId::new(id, version, generation),
+            version: version.clone(),
+            confirmed,
+            must_confirm: false,
+        };
+        let is_storable = Policy::new(version, profile, confirmed).storable;
+        Self {
+            core: core.clone(),
+            id: id.clone(),
+            record: Arc::new(record),
+            terms: Terms::new(profile, is_storable, Client::Own),
+            is_storable,
+            pin: core.meta.pin_of(id),
+            on_disk: Vec::new(),
+        }
+    }
+
+    /// Files a chunk where a fetched one would be. One that is not whole in this version is none of it.
+    pub(super) fn put(&self, index: u32, bytes: Bytes, cause: Cause) {
+        let version = self.record.id;
+        let length = bytes.len() as u64;
+        if length != self.chunk(index).len() {
+            return;
+        }
+        if let Some(admit) = admission(&self.core, version, index, self.terms, self.pin) {
+            let key = ChunkKey { version, index };
+            self.core.chunks.insert_pinned(key, bytes, admit, self.pin);
+            self.core.metrics.filed(cause.label(), length);
+        }
+    }
+
+    /// Files the chunks of another version within `ranges`, where both have the same bytes at the same places:
+    /// those in memory at once, those on a disk once this version is known.
+    pub(super) fn put_of(&mut self, other: VersionId, ranges: &[ByteRange], cause: Cause) {
+        if other == self.record.id {
+            return;
+        }
+        let (mut indices, geometry) = (Vec::new(), self.core.geometry);
+        for range in ranges {
+            let whole = |index: &u32| {
+                let chunk = self.chunk(*index);
+                chunk.intersect(*range) == Some(chunk)
+            };
+            let left = MAX_LOOKED_AT - indices.len();
+            indices.extend(geometry.span(*range).filter(whole).take(left));
+        }
+        for index in indices {
+            let key = ChunkKey {
+                version: other,
+                index,
+            };
+            match self.core.chunks.lift(&key) {
+                Some(bytes) => self.put(index, bytes, cause),
+                None if self.core.chunks.locate(&key).is_some() => self.on_disk.push((key, cause)),
+                None => {}
+            }
+        }
+    }
+
+    /// Files chunks that lie on a disk, one after another, as long as there is memory to spare.
+    async fn put_from_disk(self) {
+        for (key, cause) in &self.on_disk {
+            let length = self.chunk(key.index).len();
+            let (Some(_charge), Ok(len)) = (self.core.budget.ahead(length), length.try_into())
+            else {
+                return;
+            };
+            if let Some(bytes) = self.core.chunks.copy(key, len).await {
+                self.put(key.index, bytes, *cause);
+            }
+        }
+    }
+
+    fn chunk(&self, index: u32) -> ByteRange {
+        self.core.geometry.bytes(index, self.record.version.size)
+    }
+
+    /// Files all chunks of an object.
+    pub(super) fn put_all(&self, chunks: Chunks) {
+        for (index, bytes) in chunks.chunks {
+            self.put(index, bytes, Cause::Put);
+        }
+    }
+
+    /// Readers find the version from now on.
+    pub(super) fn finish(self, known: Known) {
+        let core = &self.core;
+        if let Known::Answered(Answered {
+            took,
+            date: Some(answered),
+            ..
+        }) = known
+            && self
+                .record
+                .version
+                .header(&http::header::CONTENT_TYPE)
+                .is_some()
+        {
+            // Without a type the store has made one up, and must be asked for it.
+            core.unconfirmed
+                .note(self.record.id, WriteSpan { answered, took });
+        }
+        let before = match core.meta.peek(&self.id) {
+            Some(Entry::Present(before)) if before.id != self.record.id => Some(before),
+            _ => None,
+        };
+        let entry = self
+            .is_storable
+            .then(|| Entry::Present(self.record.clone()));
+        resolve::remember(core, &self.id, entry);
+        pins::release(core, &self.id, before);
+        if !self.on_disk.is_empty() {
+            let core = self.core.clone();
+            let stop = core.stop.clone();
+            core.spawn(async move {
+                tokio::select! {
+                    () = self.put_from_disk() => {}
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+    }
+}
+
+impl Core {
+    /// The address of a version of an object now.
+    pub(super) async fn version_id(&self, id: &ObjectId, version: &Version) -> VersionId {
+        let generation = self.meta.generation(id).await;
+        VersionId::new(id, version, generation)
+    }
+}
+
+/// Has a version known that was written just now, after `file` has filed what there is of it.
+pub(super) async fn install(
+    core: &Arc<Core>,
+    profile: &Profile,
+    id: &ObjectId,
+    version: &Arc<Version>,
+    known: Known,
+    file: impl FnOnce(&mut Filing),
+) {
+    let confirmed = match known {
+        Known::Confirmed(asked) | Known::Answered(Answered { asked, .. }) => asked,
+        Known::Superseded => {
+            resolve::remember(core, id, None);
+            return;
+        }
+    };
+    let mut filing = Filing::begin(core, profile, id, version, confirmed).await;
+    if filing.is_storable {
+        file(&mut filing);
+    }
+    filing.finish(known);
+}
+
+/// The chunks of an object that memory has as a whole, and the memory that they take.
+pub(super) struct Chunks {
+    chunks: Vec<(u32, Bytes)>,
+    _charge: Charge,
+}
+
+impl Chunks {
+    /// Cuts an object, which is sent meanwhile, into chunks that own their memory. `None`: no tier would
+    /// keep them, or there is no memory to spare. `owned`: each of the pieces owns its own.
+    pub(super) async fn cut(
+        core: &Core,
+        profile: &Profile,
+        pieces: &[Bytes],
+        owned: bool,
+    ) -> Option<Self> {
+        if !is_kept(profile) {
+            return None;
+        }
+        let size = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let charge = core.budget.ahead(size)?;
+        let mut cutter = Cutter::new(core.geometry, ByteRange::new(0, size));
+        for piece in pieces {
+            cutter.push(piece, owned);
+            // What is sent goes first.
+            tokio::task::yield_now().await;
+        }
+        Some(Self {
+            chunks: cutter.finish()?,
+            _charge: charge,
+        })
+    }
+}
+
+/// Whether any tier would keep a chunk of what is written under a profile.
+fn is_kept(profile: &Profile) -> bool {
+    !profile.bulk || profile.disk != DiskUse::Off
+}
