@@ -74,7 +74,7 @@ pub use reader::Reader;
 pub use source::Source;
 pub use spool::SpoolError;
 pub use stat::Stat;
-pub use upload::{WriteError, Writer, Writers};
+pub use upload::{ClosedDraft, ClosedDraftReader, WriteError, Writer, Writers};
 pub use variant::{Known, Variant, VariantReader};
 pub use watch::{Scope, Watch};
 

@@ -32,6 +32,7 @@ mod compress;
 mod connection;
 mod cors;
 mod delivery;
+mod draft;
 mod exchange;
 mod handler;
 pub mod metrics;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -81,6 +81,8 @@ pub(super) struct Core {
     pub(super) variants: Variants,
     /// What is being written, if anything can be.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
+    /// How many there are: readers of a process that writes nothing look no further.
+    pub(super) drafted: AtomicUsize,
     runtime: Option<Handle>,
     pub(super) second_use: Mutex<SecondUse>,
     fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
@@ -115,6 +117,7 @@ impl Core {
             holds: Holds::default(),
             variants: Variants::default(),
             drafts: OnceLock::new(),
+            drafted: AtomicUsize::new(0),
             second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
             fills: Mutex::default(),
             resolves: Mutex::default(),

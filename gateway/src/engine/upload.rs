@@ -32,7 +32,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +52,7 @@ use crate::plan::{ObjectId, ObjectKey, PartSizes};
 mod assemble;
 mod begin;
 mod change;
+mod closed;
 mod commit;
 mod complete;
 mod edition;
@@ -73,6 +76,7 @@ mod whole;
 mod writer;
 mod writing;
 
+pub use closed::{ClosedDraft, ClosedDraftReader};
 pub use error::WriteError;
 pub use look::Drafted;
 pub use queue::{Pending, Stage};
@@ -174,8 +178,39 @@ impl fmt::Debug for Writers {
 }
 
 impl Inner {
-    fn writings(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<Writing>>> {
-        self.writings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writings(&self) -> Table<'_> {
+        let table = self.writings.lock();
+        Table {
+            count: &self.core.drafted,
+            table: table.unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// The table of drafts, locked. Readers ask it only while its length, which they see without the lock, is
+/// not zero.
+struct Table<'a> {
+    count: &'a AtomicUsize,
+    table: MutexGuard<'a, HashMap<ObjectId, Arc<Writing>>>,
+}
+
+impl Deref for Table<'_> {
+    type Target = HashMap<ObjectId, Arc<Writing>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.table
+    }
+}
+
+impl DerefMut for Table<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.table
+    }
+}
+
+impl Drop for Table<'_> {
+    fn drop(&mut self) {
+        self.count.store(self.table.len(), Ordering::Release);
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
+    pub(super) fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
         let mut full = HeaderMap::with_capacity(16);
         full.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         for (name, value) in &version.headers {

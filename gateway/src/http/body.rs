@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use super::delivery::{Broken, Delivery, Readable};
 use super::exchange::Exchange;
 use super::streams::Outgoing;
-use crate::engine::{Object, Variant};
+use crate::engine::{ClosedDraft, Object, Variant};
 
 /// The body of an answer, which also keeps the books of its [`Exchange`].
 pub(super) struct Body<O: Readable = Object> {
@@ -30,6 +30,8 @@ pub(super) enum Content<O: Readable = Object> {
     Object(Box<Delivery<O>>),
     /// Bytes of a variant of an object.
     Variant(Box<Delivery<Variant>>),
+    /// Bytes of what is not in the bucket yet.
+    Draft(Box<Delivery<ClosedDraft>>),
 }
 
 impl<O: Readable> Body<O> {
@@ -102,6 +104,7 @@ impl<O: Readable> Content<O> {
         match self {
             Self::Object(delivery) => delivery.is_held_back(),
             Self::Variant(delivery) => delivery.is_held_back(),
+            Self::Draft(delivery) => delivery.is_held_back(),
             Self::Nothing | Self::Text(_) => false,
         }
     }
@@ -120,10 +123,12 @@ impl<O: Readable> HttpBody for Content<O> {
             Self::Text(text) => Some(Ok(std::mem::take(text))),
             Self::Object(delivery) => ready!(delivery.poll_next(cx)),
             Self::Variant(delivery) => ready!(delivery.poll_next(cx)),
+            Self::Draft(delivery) => ready!(delivery.poll_next(cx)),
         };
         let goes_on = match &*self {
             Self::Object(delivery) => delivery.left() > 0,
             Self::Variant(delivery) => delivery.left() > 0,
+            Self::Draft(delivery) => delivery.left() > 0,
             Self::Nothing | Self::Text(_) => false,
         };
         let ends = match next {
@@ -147,6 +152,7 @@ impl<O: Readable> HttpBody for Content<O> {
             Self::Text(text) => SizeHint::with_exact(text.len() as u64),
             Self::Object(delivery) => SizeHint::with_exact(delivery.left()),
             Self::Variant(delivery) => SizeHint::with_exact(delivery.left()),
+            Self::Draft(delivery) => SizeHint::with_exact(delivery.left()),
         }
     }
 }

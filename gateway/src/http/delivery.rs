@@ -15,7 +15,9 @@ use tokio::time::Instant;
 
 use super::multipart::Multipart;
 use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
-use crate::engine::{Error, Found, Object, Reader, Variant, VariantReader};
+use crate::engine::{
+    ClosedDraft, ClosedDraftReader, Error, Found, Object, Reader, Variant, VariantReader,
+};
 use crate::plan::ByteRange;
 
 /// What a body needs of an open object; the engine's is one.
@@ -69,6 +71,27 @@ impl Readable for Variant {
 
     fn keeps(&self, reader: &VariantReader, _: &Bytes) -> usize {
         reader.keeps()
+    }
+}
+
+impl Readable for ClosedDraft {
+    type Reader = ClosedDraftReader;
+
+    fn read_at(&self, range: ByteRange) -> ClosedDraftReader {
+        Self::read_at(self, range)
+    }
+
+    /// The spool has it.
+    fn is_cached(&self, _: ByteRange) -> bool {
+        true
+    }
+
+    fn take_primed(reader: &mut ClosedDraftReader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn keeps(&self, _: &ClosedDraftReader, piece: &Bytes) -> usize {
+        piece.len()
     }
 }
 

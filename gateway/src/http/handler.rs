@@ -116,6 +116,11 @@ impl Frontend {
             started,
             client,
         };
+        if let Some(draft) = self.engine.closed_draft(&route.source, &asked.key)
+            && let Some(reply) = Box::pin(self.drafted(&asked, draft)).await
+        {
+            return reply;
+        }
         for _ in 0..ATTEMPTS {
             match self.attempt(&asked).await {
                 Err(Cause::Engine(Error::Changed)) => {}

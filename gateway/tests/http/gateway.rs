@@ -34,6 +34,8 @@ pub(crate) const CHUNK: u64 = 4096;
 /// A running gateway.
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
+    pub(crate) engine: Engine,
+    pub(crate) source: Arc<Source>,
     counted: Registry,
     now: Arc<AtomicU64>,
     address: SocketAddr,
@@ -115,7 +117,7 @@ impl Gateway {
         let metrics = Arc::new(Metrics::default());
         let routes = routes.into_iter().map(route).collect();
         let pinned = Arc::new(Ceiling::new(16 << 20));
-        let frontend = Frontend::new(engine, routes, settings, metrics, pinned);
+        let frontend = Frontend::new(engine.clone(), routes, settings, metrics, pinned);
         let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
         let listener = Listener::bind(&any, 0o600).await.expect("a free port");
         let Listen::Tcp(address) = listener.address().expect("bound") else {
@@ -124,6 +126,8 @@ impl Gateway {
         let stop = CancellationToken::new();
         Self {
             origin: fake,
+            engine,
+            source,
             counted,
             now,
             address,

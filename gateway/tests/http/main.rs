@@ -2,6 +2,7 @@
 
 mod answers;
 mod change;
+mod draft;
 mod encoded;
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "../support/engine.rs"]

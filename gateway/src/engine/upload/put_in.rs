@@ -80,7 +80,7 @@ impl Writing {
     ) -> Result<(), WriteError> {
         let file = self.file();
         let page = self.page.clone().read_owned().await;
-        self.state().draft.begin_write(range)?;
+        self.state().begin_write(range)?;
         let growth = room.keep();
         let length = bytes.len() as u64;
         if file.take_in(range.start, &bytes) {
@@ -121,7 +121,7 @@ impl Writing {
                 return false;
             }
             let room = Room { space, bytes };
-            if state.draft.begin_write(range).is_err() {
+            if state.begin_write(range).is_err() {
                 return false;
             }
             (file, room)

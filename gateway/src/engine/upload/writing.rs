@@ -27,7 +27,7 @@ use crate::engine::times::{Times, following};
 use crate::engine::written::PartChunks;
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
-use crate::plan::upload::Draft;
+use crate::plan::upload::{Draft, Gone};
 use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
 /// See the module's head.
@@ -83,6 +83,8 @@ pub(super) struct State {
     pub(super) records: Vec<Record>,
     /// When it was written to last; before that, the times of what it begins as.
     pub(super) times: Times,
+    /// Changes with every write, and whenever something is set.
+    pub(super) revision: u64,
     /// It differs from what is in the bucket.
     pub(super) dirty: bool,
     /// A `fsync` or `close` has promised it.
@@ -185,6 +187,7 @@ impl State {
             unnoted: Extents::default(),
             records: Vec::new(),
             times,
+            revision: 0,
             dirty: false,
             promised: false,
             unsynced: false,
@@ -206,9 +209,18 @@ impl State {
         }
     }
 
+    /// Announces a write: whoever reads the draft as it was closed is told before a byte of it changes.
+    pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
+        self.draft.begin_write(range)?;
+        self.revision += 1;
+        self.unclosed = true;
+        Ok(())
+    }
+
     /// Something was written: what was being completed is another object.
     pub(super) fn touched(&mut self, now: Timestamp) {
         self.times = Times::at(following(now, self.times.changed, self.dirty));
+        self.revision += 1;
         self.dirty = true;
         self.unsynced = true;
         self.unclosed = true;

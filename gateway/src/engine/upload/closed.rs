@@ -1,0 +1,183 @@
+//! Reading a closed draft that is not in the bucket yet.
+//!
+//! Its writer was promised it, so readers of this process see it as it was closed. There is no version of
+//! it yet, and no tag: who reads it holds the draft itself, and notices when that was written to again.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+
+use super::WriteError;
+use super::writing::{State, Writing};
+use crate::engine::{Engine, Error, Source};
+use crate::origin::write::Headers;
+use crate::plan::{ByteRange, ObjectKey};
+
+/// Bytes that are read from a draft at a time.
+const PIECE: u64 = 256 << 10;
+
+/// A draft as it was closed.
+#[derive(Clone)]
+pub struct ClosedDraft {
+    writing: Arc<Writing>,
+    revision: u64,
+    size: u64,
+    headers: Headers,
+}
+
+impl fmt::Debug for ClosedDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedDraft")
+            .field("writing", &self.writing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// The draft of an object that was closed and promised, and is not in the bucket yet. `None` also where
+    /// some of its bytes have left the spool: what the bucket has is served until it is published. Costs one
+    /// load where this process writes nothing.
+    #[must_use]
+    pub fn closed_draft(&self, source: &Source, key: &ObjectKey) -> Option<ClosedDraft> {
+        if self.core.drafted.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let drafts = self.core.drafts.get().and_then(Weak::upgrade)?;
+        let writing = drafts.writings().get(&source.object(key)).cloned()?;
+        let state = writing.state();
+        if !state.is_closed_and_promised() || state.draft.has_gone() {
+            return None;
+        }
+        let (revision, size, headers) = (state.revision, state.draft.size(), state.headers.clone());
+        drop(state);
+        Some(ClosedDraft {
+            writing,
+            revision,
+            size,
+            headers,
+        })
+    }
+}
+
+impl State {
+    fn is_closed_and_promised(&self) -> bool {
+        self.promised && self.dirty && !self.unclosed && !self.removed && !self.lost
+    }
+}
+
+impl ClosedDraft {
+    /// Its length, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The headers that its object will have.
+    #[must_use]
+    pub const fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// Reads a range.
+    #[must_use]
+    pub fn read_at(&self, range: ByteRange) -> ClosedDraftReader {
+        ClosedDraftReader {
+            draft: self.clone(),
+            left: range,
+            primed: None,
+            waits: None,
+        }
+    }
+
+    /// Bytes as they were closed: from the spool, or, once it is published, of that version.
+    async fn piece(self, range: ByteRange) -> Result<Bytes, Error> {
+        let core = &self.writing.inner.core;
+        let _charge = core.budget.demand(range.len()).await?;
+        let read = self.writing.gather(range).await;
+        let bytes = read.map_err(|error| match error {
+            WriteError::Origin(error) => error,
+            _ => Error::Changed,
+        })?;
+        let is_same = {
+            let state = self.writing.state();
+            state.revision == self.revision && !state.removed
+        };
+        if !is_same || bytes.len() as u64 != range.len() {
+            return Err(Error::Changed);
+        }
+        core.metrics.delivered.inc_by(range.len());
+        Ok(bytes)
+    }
+}
+
+/// The bytes of a range of a closed draft, in order. An error says that it was written to again, or deleted.
+pub struct ClosedDraftReader {
+    draft: ClosedDraft,
+    left: ByteRange,
+    /// What [`ClosedDraftReader::prime`] has read.
+    primed: Option<Bytes>,
+    waits: Option<BoxFuture<'static, Result<Bytes, Error>>>,
+}
+
+impl fmt::Debug for ClosedDraftReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedDraftReader")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClosedDraftReader {
+    /// Waits until the first bytes are at hand.
+    ///
+    /// # Errors
+    /// The draft is another by now, or cannot be read.
+    pub async fn prime(&mut self) -> Result<(), Error> {
+        if !self.left.is_empty() && self.primed.is_none() {
+            self.primed = Some(self.draft.clone().piece(self.next()).await?);
+        }
+        Ok(())
+    }
+
+    /// Takes the bytes that [`ClosedDraftReader::prime`] has read.
+    pub fn take_primed(&mut self) -> Option<Bytes> {
+        let piece = self.primed.take()?;
+        self.left.start += piece.len() as u64;
+        Some(piece)
+    }
+
+    fn next(&self) -> ByteRange {
+        let end = self.left.end.min(self.left.start + PIECE);
+        ByteRange::new(self.left.start, end)
+    }
+}
+
+impl Stream for ClosedDraftReader {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(primed) = self.take_primed() {
+            return Poll::Ready(Some(Ok(primed)));
+        }
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let next = self.next();
+        let draft = self.draft.clone();
+        let waits = self
+            .waits
+            .get_or_insert_with(|| Box::pin(draft.piece(next)));
+        let piece = ready!(waits.as_mut().poll(cx));
+        self.waits = None;
+        if let Ok(piece) = &piece {
+            self.left.start += piece.len() as u64;
+        }
+        Poll::Ready(Some(piece))
+    }
+}

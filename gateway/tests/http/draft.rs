@@ -1,0 +1,139 @@
+//! What was closed and is not in the bucket yet is served all the same: as it was closed, without a
+//! validator, and not to be kept.
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::Method;
+use tempfile::TempDir;
+use tidegate::engine::upload::{Commit, How, Settings};
+use tidegate::engine::{Writer, Writers};
+use tidegate::origin::OriginError;
+use tidegate::origin::fake::Fault;
+use tidegate::plan::ObjectKey;
+
+use crate::gateway::{Gateway, LONG, sample, status};
+
+const DOWN: Fault = Fault::Refuse(OriginError::Unavailable("down"));
+
+/// A gateway that also writes, as a mount does.
+async fn writing() -> (Gateway, Writers, TempDir) {
+    let gateway = Gateway::start().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let settings = Settings::new(spool.path().to_owned());
+    let sources = [gateway.source.clone()];
+    let writers = Writers::start(&gateway.engine, settings, &sources).expect("a spool");
+    (gateway, writers, spool)
+}
+
+/// Writes an object over what there was, and leaves it open.
+async fn written(gateway: &Gateway, writers: &Writers, bytes: Bytes) -> Writer {
+    let key = ObjectKey::new("k.jpg").expect("a key");
+    let kind = http::HeaderValue::from_static("image/jpeg");
+    let headers = vec![(http::header::CONTENT_TYPE, kind)];
+    let opened = writers.open(&gateway.source, &key, How::Create, headers);
+    let writer = opened.await.expect("opened");
+    writer.write_at(0, bytes).await.expect("room");
+    writer
+}
+
+async fn close_behind(writer: Writer) {
+    writer.commit(Commit::Background).await.expect("durable");
+}
+
+#[tokio::test]
+async fn what_was_closed_is_served_before_it_is_in_the_bucket() {
+    let (gateway, writers, _spool) = writing().await;
+    // It is remembered that there is none.
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    gateway.origin.set_faults([DOWN]);
+    let bytes = Bytes::from(sample(700_001));
+    let writer = written(&gateway, &writers, bytes.clone()).await;
+    // Nobody sees it before it is closed.
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    close_behind(writer).await;
+    let conditions = [("range", "bytes=1-2"), ("if-none-match", "\"a\"")];
+    let got = gateway.get("/k.jpg", &conditions).await;
+    assert_eq!(status(&got), 200);
+    assert!(*got.bytes() == bytes);
+    for (name, value) in [
+        ("etag", ""),
+        ("last-modified", ""),
+        ("age", ""),
+        ("cache-control", "no-cache"),
+        ("accept-ranges", "none"),
+        ("content-type", "image/jpeg"),
+        ("content-length", "700001"),
+        ("cache-status", "tidegate; detail=draft"),
+    ] {
+        assert_eq!(got.header(name), value, "{name}");
+    }
+    let head = gateway.ask(Method::HEAD, "/k.jpg", &[]).await;
+    assert_eq!(
+        (status(&head), head.header("content-length").as_str()),
+        (200, "700001")
+    );
+    let matched = gateway.get("/k.jpg", &[("if-match", "\"a\"")]).await;
+    assert_eq!(status(&matched), 412);
+    // Published, it is an object as any other.
+    gateway.origin.set_faults([]);
+    let published = async || !gateway.get("/k.jpg", &[]).await.header("etag").is_empty();
+    while !published().await {
+        tokio::task::yield_now().await;
+    }
+    let got = gateway.get("/k.jpg", &[("range", "bytes=1-2")]).await;
+    assert_eq!((status(&got), got.bytes()), (206, &bytes.slice(1..3)));
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn what_replaces_an_object_is_seen_at_once() {
+    let (gateway, writers, _spool) = writing().await;
+    let old = Bytes::from(sample(5000));
+    let writer = written(&gateway, &writers, old.clone()).await;
+    writer.commit(Commit::Close).await.expect("published");
+    drop(writer);
+    assert!(*gateway.get("/k.jpg", &[]).await.bytes() == old);
+    gateway.origin.set_faults([DOWN]);
+    let new = Bytes::from(sample(300_000)).slice(7..);
+    let writer = written(&gateway, &writers, new.clone()).await;
+    // Half of the next is no answer: what the bucket has still is.
+    assert!(*gateway.get("/k.jpg", &[]).await.bytes() == old);
+    close_behind(writer).await;
+    assert!(*gateway.get("/k.jpg", &[]).await.bytes() == new);
+    // Deleted before it is published, it is not seen.
+    gateway.origin.set_faults([]);
+    let key = ObjectKey::new("k.jpg").expect("a key");
+    writers
+        .remove(&gateway.source, &key)
+        .await
+        .expect("deleted");
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    gateway.end().await;
+}
+
+/// Bytes of two closes never meet in one answer.
+#[tokio::test]
+async fn a_draft_that_is_written_to_again_cuts_answers_off() {
+    let (gateway, writers, _spool) = writing().await;
+    gateway.origin.set_faults([DOWN]);
+    let bytes = Bytes::from(sample(1 << 20));
+    close_behind(written(&gateway, &writers, bytes.clone()).await).await;
+    let key = ObjectKey::new("k.jpg").expect("a key");
+    let draft = gateway.engine.closed_draft(&gateway.source, &key);
+    let draft = draft.expect("closed");
+    let mut reader = draft.read_at(tidegate::plan::ByteRange::new(0, 1 << 20));
+    reader.prime().await.expect("its first bytes");
+    let first = reader.take_primed().expect("primed");
+    assert!(bytes.starts_with(&first));
+    let again = writers.open(&gateway.source, &key, How::Change, vec![]);
+    let again = again.await.expect("opened");
+    let change = again.write_at(900_000, Bytes::from_static(b"other"));
+    tokio::time::timeout(LONG, change)
+        .await
+        .expect("in time")
+        .expect("written");
+    let rest = reader.next().await.expect("an end");
+    assert!(rest.is_err(), "cut off");
+    assert!(gateway.engine.closed_draft(&gateway.source, &key).is_none());
+    gateway.end().await;
+}
