@@ -463,6 +463,15 @@ impl Engine {
         self.core.readiness.check(self.core.chunks.ready()).await
     }
 
+    /// Whether the bucket answers: it is asked, unless it was within `stands`.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn reachable(&self, source: &Source, stands: Duration) -> Result<(), Error> {
+        let asked = self.core.readiness.reachable(source.origin.id(), stands);
+        Ok(asked.await?)
+    }
+
     /// What is amiss with the cache but keeps nobody from an answer, in words, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

@@ -42,6 +42,7 @@
 //! answered at once when the mount goes: a program that waits for a file system cannot be killed.
 
 mod attr;
+mod beneath;
 mod errno;
 mod files;
 mod folder;
@@ -58,6 +59,7 @@ mod settings;
 mod slot;
 mod xattr;
 
+pub use beneath::{Beneath, beneath};
 pub use metrics::Metrics;
 pub use session::{MountError, Mounted, mount};
 pub use settings::{Access, Modified, Settings, Writable};

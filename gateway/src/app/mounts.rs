@@ -52,6 +52,7 @@ pub(super) async fn start(
                     CommitName::Close => Commit::Close,
                     CommitName::Background => Commit::Background,
                 },
+                probe: mount.probe.map(Into::into),
             }),
         };
         match fuse::mount(settings, engine, source, access, metrics.clone()).await {

@@ -27,6 +27,9 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     for odd in odd_secrets(&secrets, env) {
         line(format!("warning: {odd}"));
     }
+    for found in beneath(config) {
+        line(format!("warning: {found}"));
+    }
     let file = loaded
         .file
         .as_ref()
@@ -69,6 +72,23 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     }
     mounts(config, env).into_iter().for_each(line);
     Ok(text)
+}
+
+/// What could be written, or was, beneath the mount points.
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn beneath(config: &Config) -> Vec<String> {
+    use rustix::process::{getgid, getuid};
+    let found = config.mount.iter().flat_map(|mount| {
+        let uid = mount.uid.unwrap_or_else(|| getuid().as_raw());
+        let gid = mount.gid.unwrap_or_else(|| getgid().as_raw());
+        crate::fuse::beneath(&mount.path, mount.writable.then_some((uid, gid)))
+    });
+    found.map(|one| one.text).collect()
+}
+
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn beneath(_: &Config) -> Vec<String> {
+    vec![]
 }
 
 /// The mounts, and where lies what is written through them.

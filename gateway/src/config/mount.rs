@@ -33,6 +33,12 @@ pub struct Mount {
     ///
     /// With `background` it is sent on behind, and again after a restart or when the origin is back.
     pub commit: CommitName,
+    /// A file is opened for writing only where the bucket has answered a probe within this time.
+    ///
+    /// Else it is asked. For programs that do not look at what a close says, such as PHP, with
+    /// `commit = "close"`. Left out: it is not asked.
+    #[schemars(extend("examples" = ["1s"]))]
+    pub probe: Option<Period>,
     /// Who owns the files; left out: the user that tidegate runs as.
     #[schemars(extend("examples" = [1000]))]
     pub uid: Option<u32>,
@@ -65,6 +71,7 @@ impl Default for Mount {
             host: None,
             writable: false,
             commit: CommitName::default(),
+            probe: None,
             uid: None,
             gid: None,
             umask: Umask(0o022),

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::origin::{Origin, OriginError, Phase};
+use crate::plan::OriginId;
 
 /// How long a probe's result stands. Load balancers ask every second or so, and several of them; an
 /// origin need not hear all of it.
@@ -46,7 +47,7 @@ impl Readiness {
     pub(super) async fn check(&self, index: Result<(), String>) -> Result<(), Vec<String>> {
         let mut missing: Vec<String> = index.err().into_iter().collect();
         let probes = self.origins.iter().map(|probed| async move {
-            let error = probed.probe().await.err()?;
+            let error = probed.probe(STANDS).await.err()?;
             Some(format!("origin `{}`: {error}", probed.name))
         });
         missing.extend(join_all(probes).await.into_iter().flatten());
@@ -58,12 +59,27 @@ impl Readiness {
     }
 }
 
+impl Readiness {
+    /// What the last probe of an origin said, if it was within `stands`, else what another one says.
+    pub(super) async fn reachable(
+        &self,
+        origin: OriginId,
+        stands: Duration,
+    ) -> Result<(), OriginError> {
+        let probed = self.origins.iter().find(|one| one.origin.id() == origin);
+        match probed {
+            Some(probed) => probed.probe(stands).await,
+            None => Ok(()),
+        }
+    }
+}
+
 impl Probed {
     /// Asks at most once in a while; who comes in between waits for the answer under way.
-    async fn probe(&self) -> Result<(), OriginError> {
+    async fn probe(&self, stands: Duration) -> Result<(), OriginError> {
         let mut last = self.last.lock().await;
         if let Some((at, result)) = &*last
-            && at.elapsed() < STANDS
+            && at.elapsed() < stands
         {
             return result.clone();
         }
@@ -105,5 +121,12 @@ mod tests {
         // Asked again within the time that a result stands, nobody is bothered.
         readiness.check(Ok(())).await.unwrap_err();
         assert_eq!(well.probes(), 1);
+        // Who wants a newer result has it asked for.
+        let stands = Duration::from_secs(1);
+        tokio::time::advance(stands).await;
+        assert!(readiness.reachable(well.id(), stands).await.is_ok());
+        assert!(readiness.reachable(well.id(), stands).await.is_ok());
+        assert_eq!(well.probes(), 2);
+        down.set_faults([]);
     }
 }

@@ -16,6 +16,7 @@ use rustix::mount::UnmountFlags;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::beneath::beneath;
 use super::files::Files;
 use super::kernel::{Adapter, Told};
 use super::metrics::Metrics;
@@ -100,6 +101,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         path: path.clone(),
         error,
     };
+    warn_of_what_is_beneath(&path, files);
     let adapter = Adapter::new(files.clone(), runtime);
     let session = Session::new(
         adapter,
@@ -130,6 +132,16 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         path,
         ended,
     })
+}
+
+fn warn_of_what_is_beneath(path: &Path, files: &Files) {
+    let writer = (files.settings.uid, files.settings.gid);
+    for found in beneath(path, files.is_writable().then_some(writer)) {
+        match found.root_only {
+            true => tracing::info!("{}", found.text),
+            false => tracing::warn!("{}", found.text),
+        }
+    }
 }
 
 fn options(settings: &Settings, writable: bool) -> Config {
@@ -179,7 +191,7 @@ fn clear(path: &Path) -> Result<PathBuf, MountError> {
 }
 
 /// Whether a FUSE file system is mounted right there (proc_pid_mountinfo(5)).
-fn is_fuse(path: &Path) -> bool {
+pub(super) fn is_fuse(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let wanted = path.to_string_lossy();
     table.lines().any(|line| {

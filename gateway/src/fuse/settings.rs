@@ -55,4 +55,6 @@ pub struct Writable {
     pub writers: Writers,
     /// When a close returns.
     pub commit: Commit,
+    /// The bucket must have answered within this time for a file to be opened to be written; it is asked.
+    pub probe: Option<Duration>,
 }

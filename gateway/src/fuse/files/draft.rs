@@ -18,7 +18,7 @@ use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::upload::{Drafted, How, Stage};
-use crate::engine::{Object, WriteError, Writer};
+use crate::engine::{Error, Object, WriteError, Writer};
 use crate::plan::ObjectKey;
 
 /// A file with so much in it, or less, is opened to be filled.
@@ -173,6 +173,14 @@ impl Files {
             if let Some(waiting) = &waiting {
                 self.base_of(node, waiting).await?;
             }
+        }
+        if let Some(stands) = writable.probe {
+            let told = |error: Error| errno::written(&error.into(), key.as_str());
+            let asked = async {
+                let asked = self.engine.reachable(&self.source, stands).await;
+                asked.map_err(told)
+            };
+            self.bounded(asked).await?;
         }
         let opened = writers.open(&self.source, &key, how, headers_of(&key));
         let writer = match &waiting {

@@ -80,6 +80,7 @@ impl World {
             Access::Write(Writable {
                 writers: Writers::start(engine, terms, sources).expect("a spool"),
                 commit: Commit::Close,
+                probe: None,
             })
         })
     }

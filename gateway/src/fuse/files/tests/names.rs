@@ -29,6 +29,7 @@ impl World {
                 Access::Write(Writable {
                     writers: Writers::start(engine, terms, sources).expect("a spool"),
                     commit,
+                    probe: None,
                 })
             },
         )
