@@ -290,7 +290,8 @@ fn the_files_that_people_copy_are_right() {
     }
     for name in [
         "tidegate.toml",
-        "wordpress.toml",
+        "wordpress-mount.toml",
+        "wordpress-offload.toml",
         "audiobookshelf.toml",
         "audiobookshelf-mount.toml",
         "documents.toml",

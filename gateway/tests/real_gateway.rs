@@ -251,7 +251,7 @@ async fn the_shipped_cache_of_slices_keeps_each_spelling_of_a_path_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_site_sends_on_the_path_that_it_judged() {
     let world = World::new().await;
-    let (_nginx, nginx) = shipped("wordpress.conf", world.gateway.http);
+    let (_nginx, nginx) = shipped("wordpress-offload.conf", world.gateway.http);
     for path in [
         "/wp-content/uploads/2026/11/photo.jpg",
         "//wp-content/uploads//2026/11/photo.jpg",

@@ -89,6 +89,17 @@ impl Bucket {
         Ok(answer.e_tag().unwrap_or_default().to_owned())
     }
 
+    /// An object's bytes.
+    ///
+    /// # Errors
+    /// If there is none, or the server refuses.
+    pub async fn get(&self, key: &str) -> Result<Bytes> {
+        let get = self.client.get_object().bucket(&self.name).key(key);
+        let answer = get.send().await.map_err(plainly);
+        let answer = answer.with_context(|| format!("get {key}"))?;
+        Ok(answer.body.collect().await?.into_bytes())
+    }
+
     /// Writes many objects, several at once.
     ///
     /// # Errors

@@ -25,7 +25,23 @@ impl Server {
     ///
     /// # Errors
     /// If it cannot be started, ends at once, or does not listen in time; with the end of its log.
-    pub fn start(mut command: Command, log: &Path, addr: SocketAddr) -> Result<Self> {
+    pub fn start(command: Command, log: &Path, addr: SocketAddr) -> Result<Self> {
+        let patience = Duration::from_millis(200);
+        Self::start_when(command, log, || {
+            TcpStream::connect_timeout(&addr, patience).is_ok()
+        })
+        .with_context(|| format!("nothing listens on {addr}"))
+    }
+
+    /// Starts `command` with its output in the file `log`, and waits until `ready` says so.
+    ///
+    /// # Errors
+    /// If it cannot be started, ends at once, or is not ready in time; with the end of its log.
+    pub fn start_when(
+        mut command: Command,
+        log: &Path,
+        ready: impl FnMut() -> bool,
+    ) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let child = command
             .stdin(Stdio::null())
@@ -37,7 +53,7 @@ impl Server {
             child,
             log: log.to_owned(),
         };
-        server.wait_until_listening(addr)?;
+        server.wait_until(ready)?;
         Ok(server)
     }
 
@@ -65,20 +81,17 @@ impl Server {
         Ok(())
     }
 
-    fn wait_until_listening(&mut self, addr: SocketAddr) -> Result<()> {
+    fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<()> {
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the server ended at once ({status}):\n{}", self.log_tail());
             }
-            if TcpStream::connect_timeout(&addr, Duration::from_millis(200)).is_ok() {
+            if ready() {
                 return Ok(());
             }
             if since.elapsed() > PATIENCE {
-                bail!(
-                    "nothing listens on {addr} after {PATIENCE:?}:\n{}",
-                    self.log_tail()
-                );
+                bail!("it is not ready after {PATIENCE:?}:\n{}", self.log_tail());
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -6,6 +6,7 @@
 //! - [`client`] reads over HTTP and hands every byte to a check; [`pattern`] knows what each byte
 //!   of each object must be, so a wrong one is found wherever it stands.
 //! - [`tally`] stands between a peer and the bucket and counts what is asked of it, by kind.
+//! - [`wordpress`] is a real WordPress with its database, PHP and nginx, driven as a browser does.
 //! - [`measure`] has the instruments: latencies, CPU time and memory of processes, medians.
 //! - [`report`] holds the figures against their targets: a table in the terminal, and JSON.
 //!
@@ -30,4 +31,5 @@ pub mod scenario;
 pub mod slow_disk;
 pub mod tally;
 pub mod ways;
+pub mod wordpress;
 pub mod wrk;

@@ -1,0 +1,18 @@
+//! A real WordPress on the recipes of `config/`: each test reads the recipe's own file and changes
+//! names, ports and passwords alone. As root, with a /dev/fuse; `.ci/run` installs the rest.
+#![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
+
+#[path = "../support/door.rs"]
+#[expect(dead_code, reason = "other suites have the bucket hang")]
+mod door;
+#[path = "../support/ports.rs"]
+#[expect(dead_code, reason = "the load test's parts find ports of their own")]
+mod ports;
+
+mod composed;
+mod down;
+mod mounted;
+mod offloaded;
+mod plugins;
+mod servers;
+mod world;

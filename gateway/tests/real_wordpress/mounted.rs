@@ -1,0 +1,82 @@
+//! Recipe 1: what the day of an editor brings.
+
+use anyhow::Result;
+use loadtest::wordpress::Edit;
+use loadtest::wordpress::photos::{self, LARGE};
+
+use crate::world::World;
+
+/// Sizes that WordPress makes of a photo, with the original.
+const SIZES: usize = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pictures_documents_and_films_are_uploaded_and_seen() -> Result<()> {
+    let world = World::start().await;
+    let editor = world.site.log_in()?;
+    let photo = world.photo("photo.jpg", 1);
+    world.is_well(&editor.upload(&photo)?, SIZES).await?;
+    world
+        .is_well(&editor.upload_rest(&photo, "image/jpeg")?, SIZES)
+        .await?;
+    // Larger than WordPress shows: a scaled one beside the original.
+    let large = world.source("large.jpg");
+    photos::photo(&large, LARGE, 2)?;
+    world.is_well(&editor.upload(&large)?, SIZES + 1).await?;
+    // Its preview is a picture in several sizes.
+    let document = world.source("document.pdf");
+    photos::document(&document)?;
+    world.is_well(&editor.upload(&document)?, 3).await?;
+    let film = world.source("film.mp4");
+    photos::film(&film, 100 << 20)?;
+    world.is_well(&editor.upload(&film)?, 1).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_uploads_at_once() -> Result<()> {
+    let world = World::start().await;
+    let editor = world.site.log_in()?;
+    // WordPress gives up where two make the folder of a month at the same moment, on any file system.
+    editor.upload(&world.photo("first.jpg", 99))?;
+    let photos: Vec<_> = (0..10)
+        .map(|n| world.photo(&format!("photo-{n}.jpg"), n))
+        .collect();
+    let uploaded = std::thread::scope(|scope| {
+        let threads: Vec<_> = photos
+            .iter()
+            .map(|photo| scope.spawn(|| editor.upload(photo)))
+            .collect();
+        let all = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        all.collect::<Result<Vec<_>>>()
+    })?;
+    for media in &uploaded {
+        world.is_well(media, SIZES).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_edited_and_deleted_is_seen_at_once() -> Result<()> {
+    let world = World::start().await;
+    let editor = world.site.log_in()?;
+    let photo = world.photo("photo.jpg", 1);
+    let media = editor.upload(&photo)?;
+    world.shows(&media.paths)?;
+    let edits = [Edit::Rotate(90), Edit::Crop(10, 10, 400, 300)];
+    let edited = editor.edit(&media, &edits)?;
+    assert_ne!(edited, media.paths);
+    world.shows(&edited)?;
+    world.arrives(&edited).await?;
+    editor.delete(media.id)?;
+    for path in media.paths.iter().chain(&edited) {
+        assert_eq!(world.visit(path).status, 404, "{path}");
+        assert!(!world.file(path).exists(), "{path}");
+    }
+    // The name is free again, and what was said of it before is forgotten at once.
+    let again = world.photo("photo.jpg", 7);
+    let media = editor.upload(&again)?;
+    assert!(media.paths[0].contains("photo"), "{:?}", media.paths);
+    world.is_well(&media, SIZES).await
+}

@@ -1,0 +1,121 @@
+//! Recipe 1: what plugins do in the folder of uploads, run by PHP with WordPress loaded.
+
+use std::fs;
+
+use anyhow::Result;
+
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
+    let world = World::start().await;
+    let editor = world.site.log_in()?;
+    let media = editor.upload(&world.photo("photo.jpg", 1))?;
+    let said = world.site.php(
+        r#"
+        $up = wp_upload_dir();
+        $photo = $up['path'] . '/photo.jpg';
+        // A converter's: a .webp beside each size, by way of a temporary file.
+        foreach (glob($up['path'] . '/photo*.jpg') as $size) {
+            $image = imagecreatefromjpeg($size);
+            imagewebp($image, "$size.webp.tmp");
+            rename("$size.webp.tmp", "$size.webp") or die('rename');
+        }
+        // A form's: a folder of its own that is closed to visitors.
+        wp_mkdir_p($up['basedir'] . '/forms') or die('mkdir');
+        file_put_contents($up['basedir'] . '/forms/index.php', "<?php // Silence is golden.\n");
+        file_put_contents($up['basedir'] . '/forms/.htaccess', "Deny from all\n");
+        chmod($up['basedir'] . '/forms/index.php', 0640) or die('chmod');
+        touch($photo, 1700000000) or die('touch');
+        clearstatcache();
+        filemtime($photo) >= 1700000000 or die('mtime');
+        // A cache's: a file that is locked, read, and written anew.
+        $file = $up['basedir'] . '/counter.txt';
+        for ($n = 0; $n < 5; $n++) {
+            $handle = fopen($file, 'c+') or die('open');
+            flock($handle, LOCK_EX) or die('flock');
+            $count = (int) stream_get_contents($handle);
+            ftruncate($handle, 0);
+            rewind($handle);
+            fwrite($handle, (string) ($count + 1));
+            fflush($handle);
+            flock($handle, LOCK_UN);
+            fclose($handle);
+        }
+        // A log's: lines at the end.
+        foreach (['one', 'two', 'three'] as $line) {
+            file_put_contents($up['basedir'] . '/log.txt', "$line\n", FILE_APPEND | LOCK_EX);
+        }
+        // A builder's: CSS that is written, and copied.
+        wp_mkdir_p($up['basedir'] . '/builder/css');
+        file_put_contents($up['basedir'] . '/builder/css/post-1.css', 'body{}');
+        copy($up['basedir'] . '/builder/css/post-1.css', $up['basedir'] . '/builder/css/post-2.css') or die('copy');
+        // WP_Filesystem moves a file.
+        WP_Filesystem();
+        global $wp_filesystem;
+        $wp_filesystem->move("$up[basedir]/builder/css/post-2.css", "$up[basedir]/builder/css/post-3.css", true) or die('move');
+        $wp_filesystem->put_contents("$up[basedir]/builder/css/post-4.css", 'a{}') or die('put');
+        unlink("$up[basedir]/builder/css/post-4.css") or die('unlink');
+        echo file_get_contents($file), ' ', filesize($file);
+        "#,
+    )?;
+    assert_eq!(said, "5 1");
+    world.shows(&media.paths)?;
+    let beside: Vec<_> = media
+        .paths
+        .iter()
+        .map(|path| format!("{path}.webp"))
+        .collect();
+    world.shows(&beside)?;
+    world.arrives(&beside).await?;
+    let uploads = "/wp-content/uploads";
+    let text = |name: &str| {
+        let answer = world.visit(&format!("{uploads}/{name}"));
+        (answer.status, answer.text())
+    };
+    assert_eq!(text("log.txt"), (200, "one\ntwo\nthree\n".to_owned()));
+    assert_eq!(text("builder/css/post-3.css"), (200, "body{}".to_owned()));
+    for gone in ["builder/css/post-2.css", "builder/css/post-4.css"] {
+        assert_eq!(text(gone).0, 404, "{gone}");
+    }
+    // What was meant for PHP and Apache is nobody's to read.
+    for hidden in ["forms/index.php", "forms/.htaccess"] {
+        assert!(world.file(&format!("{uploads}/{hidden}")).is_file());
+        assert_eq!(text(hidden).0, 404, "{hidden}");
+    }
+    world.arrives(&[format!("{uploads}/forms/.htaccess")]).await
+}
+
+/// A bucket has no folders to rename: PHP is told so (EXDEV), and copies file by file, as between disks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_renamed_file_by_file() -> Result<()> {
+    let world = World::start().await;
+    let said = world.site.php(
+        r#"
+        $up = wp_upload_dir();
+        wp_mkdir_p("$up[basedir]/old/deep");
+        file_put_contents("$up[basedir]/old/deep/file.txt", 'here');
+        WP_Filesystem();
+        global $wp_filesystem;
+        if (!@rename("$up[basedir]/old", "$up[basedir]/new")) {
+            wp_mkdir_p("$up[basedir]/new");
+            copy_dir("$up[basedir]/old", "$up[basedir]/new") === true or die('copy_dir');
+            $wp_filesystem->delete("$up[basedir]/old", true) or die('delete');
+            echo 'copied';
+        }
+        "#,
+    )?;
+    assert_eq!(said, "copied");
+    let file = world.file("/wp-content/uploads/new/deep/file.txt");
+    assert_eq!(fs::read_to_string(file)?, "here");
+    assert!(!world.file("/wp-content/uploads/old").exists());
+    assert_eq!(
+        world.visit("/wp-content/uploads/new/deep/file.txt").text(),
+        "here"
+    );
+    assert_eq!(
+        world.visit("/wp-content/uploads/old/deep/file.txt").status,
+        404
+    );
+    Ok(())
+}

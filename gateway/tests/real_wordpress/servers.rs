@@ -1,0 +1,179 @@
+//! Recipe 3: two web servers, each with its own gateway and mount, on one bucket.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use loadtest::bucket::Bucket;
+use loadtest::peers::Origin;
+use loadtest::peers::minio::Minio;
+use loadtest::wordpress::gateway::Gateway;
+use loadtest::wordpress::recipe::{self, Home};
+use loadtest::wordpress::{Places, Web};
+
+use crate::world::{LONG, PROGRAM};
+
+/// How long one server may show what another has replaced: the recipe's, made short.
+const BOUND: Duration = Duration::from_secs(1);
+
+struct Server {
+    web: Web,
+    home: Home,
+    gateway: Gateway,
+    // Dropped last: the mount lies in it.
+    places: Places,
+}
+
+impl Server {
+    fn start(dir: &Path, name: &str, origin: &Origin) -> Result<Self> {
+        let places = Places::lay_out(&dir.join(name))?;
+        let home = Home::make(dir.join(format!("{name}-gateway")))?;
+        let toml = recipe::gateway("wordpress-mount.toml", &home, &places, origin)?;
+        let changes = [
+            ("commit = \"background\"", "commit = \"close\"".to_owned()),
+            (
+                "ttl = \"10m\"",
+                "ttl = \"1s\"\nstale_while_revalidate = \"0s\"\nnegative_ttl = \"1s\"".to_owned(),
+            ),
+        ];
+        let toml = recipe::replaced(&toml, &changes)?;
+        let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, Some(places.uploads()))?;
+        let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
+        Ok(Self {
+            web: Web::start(&places, &http)?,
+            places,
+            home,
+            gateway,
+        })
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        Ok(fs::write(self.places.uploads().join(name), bytes)?)
+    }
+
+    /// What a visitor of this server gets.
+    fn visit(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let answer = self
+            .web
+            .curl()
+            .get(&format!("/wp-content/uploads/{name}"))?;
+        match answer.status {
+            200 => Ok(Some(answer.body)),
+            404 => Ok(None),
+            status => anyhow::bail!("{name}: {status}"),
+        }
+    }
+}
+
+fn picture(seed: u8) -> Vec<u8> {
+    (0..3_000_000_u32)
+        .map(|at| (at % 251) as u8 ^ seed)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
+    let minio = Minio::start(dir.path())?;
+    let _bucket = Bucket::create(minio.addr(), "wordpress").await?;
+    let origin = Origin {
+        addr: minio.addr(),
+        bucket: "wordpress".into(),
+    };
+    let one = Server::start(dir.path(), "one", &origin)?;
+    let other = Server::start(dir.path(), "other", &origin)?;
+    let versions: Vec<Vec<u8>> = (0..4).map(picture).collect();
+    // What is not there is remembered, no longer than the bound.
+    ensure!(other.visit("photo.jpg")?.is_none(), "there is none yet");
+    for version in &versions {
+        // Whoever looks meanwhile sees one version, whole, or none.
+        let seen = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| -> Result<_> {
+                let since = Instant::now();
+                loop {
+                    let seen = other.visit("photo.jpg")?;
+                    let whole = seen.as_ref().is_none_or(|seen| versions.contains(seen));
+                    ensure!(
+                        whole,
+                        "{:?} bytes of no version",
+                        seen.map(|seen| seen.len())
+                    );
+                    if seen.as_ref() == Some(version) {
+                        return Ok(());
+                    }
+                    ensure!(since.elapsed() < LONG, "never seen");
+                }
+            });
+            one.write("photo.jpg", version)?;
+            // The writer's own server shows it at once.
+            ensure!(one.visit("photo.jpg")?.as_ref() == Some(version), "its own");
+            tokio::task::block_in_place(|| std::thread::sleep(BOUND + BOUND / 10));
+            // Who comes after the bound sees it on every server.
+            ensure!(
+                other.visit("photo.jpg")?.as_ref() == Some(version),
+                "too old"
+            );
+            looks.join().expect("no panic")
+        });
+        seen?;
+    }
+    fs::remove_file(one.places.uploads().join("photo.jpg"))?;
+    ensure!(one.visit("photo.jpg")?.is_none(), "deleted");
+    std::thread::sleep(BOUND + BOUND / 10);
+    ensure!(other.visit("photo.jpg")?.is_none(), "deleted for all");
+    Ok(())
+}
+
+/// Where nginx knows two gateways, none of its visitors sees one of them restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
+    let minio = Minio::start(dir.path())?;
+    let _bucket = Bucket::create(minio.addr(), "wordpress").await?;
+    let origin = Origin {
+        addr: minio.addr(),
+        bucket: "wordpress".into(),
+    };
+    let one = Server::start(dir.path(), "one", &origin)?;
+    let mut other = Server::start(dir.path(), "other", &origin)?;
+    let photo = picture(1);
+    one.write("photo.jpg", &photo)?;
+    // A third nginx, of visitors, knows both.
+    let places = Places::lay_out(&dir.path().join("visitors"))?;
+    let both = format!(
+        "server unix:{};\n    server unix:{};",
+        one.home.socket().display(),
+        other.home.socket().display()
+    );
+    let http = recipe::nginx("wordpress-mount.conf", &one.home, &places)?;
+    let single = format!("server unix:{};", one.home.socket().display());
+    let http = recipe::replaced(&http, &[(single.as_str(), both)])?;
+    let web = Web::start(&places, &http)?;
+    let stop = AtomicBool::new(false);
+    let visited = std::thread::scope(|scope| {
+        let visitors: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| -> Result<u32> {
+                    let mut visits = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let answer = web.curl().get("/wp-content/uploads/photo.jpg")?;
+                        ensure!(answer.status == 200, "{}", answer.status);
+                        ensure!(answer.body == photo, "other bytes");
+                        visits += 1;
+                    }
+                    Ok(visits)
+                })
+            })
+            .collect();
+        let restarted = (0..3).try_for_each(|_| other.gateway.restart());
+        stop.store(true, Ordering::Relaxed);
+        let visits = visitors
+            .into_iter()
+            .map(|one| one.join().expect("no panic"));
+        restarted.and(visits.sum::<Result<u32>>())
+    })?;
+    ensure!(visited > 0, "nobody came");
+    Ok(())
+}

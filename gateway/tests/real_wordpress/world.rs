@@ -1,0 +1,181 @@
+//! A site on recipe 1: its uploads are a mount of a gateway, which answers nginx too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use loadtest::bucket::Bucket;
+use loadtest::peers::Origin;
+use loadtest::peers::minio::Minio;
+use loadtest::wordpress::gateway::Gateway;
+use loadtest::wordpress::photos::{self, SMALL};
+use loadtest::wordpress::recipe::{self, Home};
+use loadtest::wordpress::{Answer, Media, Places, Site, must};
+use tempfile::TempDir;
+
+use crate::door::Door;
+
+/// Longer than anything here takes; only a failure waits for it.
+pub(crate) const LONG: Duration = Duration::from_secs(90);
+
+/// Waits until something holds.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {
+    let since = Instant::now();
+    while !holds().await {
+        ensure!(since.elapsed() < LONG, "it never comes");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// A site, its gateway, and its bucket behind a door. Fields are dropped in this order.
+pub(crate) struct World {
+    pub(crate) site: Site,
+    pub(crate) gateway: Gateway,
+    pub(crate) bucket: Bucket,
+    pub(crate) door: Door,
+    _beneath: Beneath,
+    _minio: Minio,
+    dir: TempDir,
+}
+
+/// The folder that is mounted on, as the recipe makes it: nobody can write to it, not even root.
+struct Beneath(Places);
+
+impl Beneath {
+    fn made(places: Places) -> Result<Self> {
+        let folder = places.uploads();
+        must(Command::new("chmod").arg("0555").arg(&folder))?;
+        must(Command::new("chown").arg("root:root").arg(&folder))?;
+        // Where the file system has no such flag, root's programs are trusted.
+        let _ = Command::new("chattr").arg("+i").arg(&folder).output();
+        Ok(Self(places))
+    }
+}
+
+impl Drop for Beneath {
+    fn drop(&mut self) {
+        let _ = Command::new("chattr")
+            .arg("-i")
+            .arg(self.0.uploads())
+            .output();
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::with(|toml| toml).await
+    }
+
+    /// `change`: what is another option than the recipe's.
+    pub(crate) async fn with(change: impl FnOnce(String) -> String) -> Self {
+        let made = Self::make(change).await;
+        made.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    async fn make(change: impl FnOnce(String) -> String) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
+        let minio = Minio::start(dir.path())?;
+        let bucket = Bucket::create(minio.addr(), "wordpress").await?;
+        let door = Door::to(minio.addr()).await;
+        let origin = Origin {
+            addr: door.address(),
+            bucket: "wordpress".into(),
+        };
+        let places = Places::lay_out(&dir.path().join("site"))?;
+        let beneath = Beneath::made(places.clone())?;
+        let home = Home::make(dir.path().join("gateway"))?;
+        let toml = change(recipe::gateway(
+            "wordpress-mount.toml",
+            &home,
+            &places,
+            &origin,
+        )?);
+        let mount = Some(places.uploads());
+        let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, mount)?;
+        let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
+        Ok(Self {
+            site: Site::start(places, &http)?,
+            gateway,
+            bucket,
+            door,
+            _beneath: beneath,
+            _minio: minio,
+            dir,
+        })
+    }
+
+    /// The file of an upload below the mount.
+    pub(crate) fn file(&self, path: &str) -> PathBuf {
+        self.site.places.root.join(path.trim_start_matches('/'))
+    }
+
+    /// A file to upload.
+    pub(crate) fn source(&self, name: &str) -> PathBuf {
+        let folder = self.dir.path().join("sources");
+        fs::create_dir_all(&folder).expect("a folder");
+        folder.join(name)
+    }
+
+    /// A photo to upload.
+    pub(crate) fn photo(&self, name: &str, seed: u32) -> PathBuf {
+        let file = self.source(name);
+        photos::photo(&file, SMALL, seed).expect("ffmpeg");
+        file
+    }
+
+    /// What a visitor gets, through nginx.
+    pub(crate) fn visit(&self, path: &str) -> Answer {
+        self.site.curl().get(path).expect("nginx answers")
+    }
+
+    /// All sizes are what the mount shows, through nginx; pictures are whole.
+    pub(crate) fn shows(&self, paths: &[String]) -> Result<()> {
+        for path in paths {
+            let file = self.file(path);
+            let written = fs::read(&file).with_context(|| file.display().to_string())?;
+            let seen = self.visit(path);
+            ensure!(
+                seen.status == 200,
+                "{path}: {}\n{}",
+                seen.status,
+                seen.text()
+            );
+            ensure!(
+                seen.body == written,
+                "{path}: other bytes than in the mount"
+            );
+            if path.ends_with(".jpg") {
+                ensure!(written.ends_with(&[0xff, 0xd9]), "{path}: a JPEG cut short");
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything has arrived, and compares it byte for byte with the mount.
+    pub(crate) async fn arrives(&self, paths: &[String]) -> Result<()> {
+        for path in paths {
+            let key = path.replace("/wp-content/", "");
+            let written = fs::read(self.file(path))?;
+            let arrived = async || {
+                let stored = self.bucket.get(&key).await;
+                stored.is_ok_and(|stored| stored == written)
+            };
+            until(arrived).await.context(key.clone())?;
+        }
+        Ok(())
+    }
+
+    /// An upload is seen at once, in all its sizes, and arrives.
+    pub(crate) async fn is_well(&self, media: &Media, at_least: usize) -> Result<()> {
+        ensure!(media.paths.len() >= at_least, "sizes: {:?}", media.paths);
+        self.shows(&media.paths)?;
+        self.arrives(&media.paths).await?;
+        self.shows(&media.paths)
+    }
+}

@@ -1,0 +1,414 @@
+//! A real WordPress as Debian packages it, with a MariaDB, a php-fpm and an nginx of its own, all in
+//! one scratch folder: started in the foreground, ended by process id.
+//!
+//! - [`Places`] is the folder: the document root, the uploads, the sockets. Uploads may be mounted
+//!   before anything runs.
+//! - [`Site`] is the running site, [`Browser`] a logged-in user of it.
+//! - [`recipe`] reads what is shipped in `config/`, with names, ports and passwords replaced.
+//! - [`photos`] makes what is uploaded.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+
+use crate::child::{Server, find_program, free_addr, tools_dir};
+
+mod browser;
+mod curl;
+pub mod gateway;
+pub mod photos;
+pub mod recipe;
+mod texts;
+
+pub use browser::{Browser, Edit, Media};
+pub use curl::{Answer, Curl};
+
+/// Where Debian's package has WordPress.
+const PACKAGE: &str = "/usr/share/wordpress";
+/// As in the data that are kept.
+const LOG_SIZE: &str = "--innodb-log-file-size=16M";
+/// What ImageMagick may do.
+const MAGICK_POLICY: &str = "/etc/ImageMagick-6/policy.xml";
+/// The name and the password of the site's only user.
+pub const USER: (&str, &str) = ("editor", "correct horse battery staple");
+/// The user that PHP runs as where this runs as root, as Debian has it.
+pub const PHP_USER: &str = "www-data";
+
+/// Where everything of a site is.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The scratch folder.
+    pub dir: PathBuf,
+    /// The document root.
+    pub root: PathBuf,
+    /// Where nginx listens.
+    pub addr: SocketAddr,
+    _shared: Option<Arc<Shared>>,
+}
+
+/// A folder in which every mount is seen by all processes, whatever namespace they are in. Ends when it
+/// is dropped.
+#[derive(Debug)]
+struct Shared(PathBuf);
+
+impl Shared {
+    fn new(dir: &Path) -> Result<Self> {
+        mount_bind(dir, dir)?;
+        let shared = Self(dir.to_owned());
+        mount_change(dir, MountPropagationFlags::SHARED)?;
+        Ok(shared)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+impl Places {
+    /// Copies WordPress into `dir`, which is made open to PHP's user.
+    ///
+    /// # Errors
+    /// If WordPress is not installed, or the folder cannot be written.
+    pub fn lay_out(dir: &Path) -> Result<Self> {
+        let package = Path::new(PACKAGE);
+        ensure!(
+            package.join("wp-load.php").is_file(),
+            "{PACKAGE} is missing: apt-get install wordpress"
+        );
+        fs::create_dir_all(dir)?;
+        open_to_others(dir)?;
+        let places = Self {
+            dir: dir.to_owned(),
+            root: dir.join("www"),
+            addr: free_addr()?,
+            _shared: match is_root() {
+                true => Some(Arc::new(Shared::new(dir)?)),
+                false => None,
+            },
+        };
+        let mut copy = Command::new("cp");
+        must(
+            copy.args(["-rL", "--no-preserve=mode"])
+                .arg(package)
+                .arg(&places.root),
+        )?;
+        fs::write(places.root.join("wp-config.php"), texts::wp_config(&places))?;
+        fs::create_dir_all(places.uploads())?;
+        let owned = places.root.join("wp-content");
+        if is_root() {
+            must(Command::new("chown").args(["-R", PHP_USER]).arg(owned))?;
+        }
+        Ok(places)
+    }
+
+    /// Where WordPress writes uploads.
+    #[must_use]
+    pub fn uploads(&self) -> PathBuf {
+        self.root.join("wp-content/uploads")
+    }
+
+    /// The socket of php-fpm.
+    #[must_use]
+    pub fn php_socket(&self) -> PathBuf {
+        self.dir.join("php.sock")
+    }
+
+    fn database_socket(&self) -> PathBuf {
+        self.dir.join("db.sock")
+    }
+}
+
+/// A running nginx.
+#[derive(Debug)]
+pub struct Web {
+    addr: SocketAddr,
+    _server: Server,
+}
+
+impl Web {
+    /// Starts one. `http` is what it has in its `http` block.
+    ///
+    /// # Errors
+    /// If it is not installed or does not start.
+    pub fn start(places: &Places, http: &str) -> Result<Self> {
+        let program = find_program("TIDEGATE_NGINX", &["nginx"])
+            .or_else(|| Some(PathBuf::from("/usr/sbin/nginx")))
+            .filter(|program| program.is_file())
+            .context("nginx is missing")?;
+        let dir = places.dir.join("nginx");
+        fs::create_dir_all(&dir)?;
+        let file = dir.join("nginx.conf");
+        fs::write(&file, texts::nginx(&dir, http))?;
+        let mut command = Command::new(program);
+        command.arg("-p").arg(&dir).arg("-c").arg(&file);
+        Ok(Self {
+            addr: places.addr,
+            _server: Server::start(command, &dir.join("nginx.log"), places.addr)?,
+        })
+    }
+
+    /// A client without a login.
+    #[must_use]
+    pub const fn curl(&self) -> Curl {
+        Curl::new(self.addr, None)
+    }
+}
+
+/// A running site.
+#[derive(Debug)]
+pub struct Site {
+    web: Web,
+    // Ended in this order: PHP uses the database.
+    _php: Server,
+    _database: Server,
+    /// Where everything is.
+    pub places: Places,
+}
+
+impl Site {
+    /// Starts all parts and installs WordPress. `http` is what nginx has in its `http` block: a
+    /// recipe's file, or [`texts::local`](Site::local).
+    ///
+    /// # Errors
+    /// If a part is not installed or does not start, or WordPress does not install itself.
+    pub fn start(places: Places, http: &str) -> Result<Self> {
+        let database = database(&places)?;
+        let php = php(&places)?;
+        let site = Self {
+            web: Web::start(&places, http)?,
+            places,
+            _php: php,
+            _database: database,
+        };
+        let port = site.places.addr.port().to_string();
+        let fields = [
+            ("weblog_title", "Site"),
+            ("user_name", USER.0),
+            ("admin_password", USER.1),
+            ("admin_password2", USER.1),
+            ("admin_email", "editor@example.org"),
+            ("blog_public", "0"),
+            ("pw_weak", "1"),
+        ];
+        let installed = site
+            .curl()
+            .post("/wp-admin/install.php?step=2", &fields)
+            .with_context(|| format!("install.php on port {port}"))?;
+        ensure!(
+            installed.status == 200 && installed.text().contains("wp-login.php"),
+            "WordPress did not install itself: {} {}",
+            installed.status,
+            installed.text()
+        );
+        Ok(site)
+    }
+
+    /// A site whose uploads are a folder of the local disk, served by nginx.
+    ///
+    /// # Errors
+    /// As [`Site::start`].
+    pub fn local(places: Places) -> Result<Self> {
+        let http = texts::local(&places);
+        Self::start(places, &http)
+    }
+
+    /// A client without a login.
+    #[must_use]
+    pub const fn curl(&self) -> Curl {
+        self.web.curl()
+    }
+
+    /// A user who has logged in.
+    ///
+    /// # Errors
+    /// If WordPress refuses.
+    pub fn log_in(&self) -> Result<Browser> {
+        Browser::log_in(self.places.addr, &self.places.dir.join("cookies"))
+    }
+
+    /// Runs PHP with WordPress loaded, as a plugin of it or `wp-cli` would; tells what it printed.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn php(&self, code: &str) -> Result<String> {
+        let whole = format!(
+            "<?php $_SERVER['HTTP_HOST'] = '{}'; error_reporting(E_ALL); ini_set('display_errors', 'stderr');\n\
+             require '{}/wp-load.php'; require_once ABSPATH . 'wp-admin/includes/image.php';\n\
+             require_once ABSPATH . 'wp-admin/includes/file.php';\n{code}",
+            self.places.addr,
+            self.places.root.display()
+        );
+        let script = tempfile::Builder::new()
+            .suffix(".php")
+            .tempfile_in(&self.places.dir)?;
+        fs::write(script.path(), whole)?;
+        fs::set_permissions(script.path(), fs::Permissions::from_mode(0o644))?;
+        let mut command = Command::new(match is_root() {
+            true => "setpriv",
+            false => "php",
+        });
+        if is_root() {
+            command.args([
+                "--reuid",
+                PHP_USER,
+                "--regid",
+                PHP_USER,
+                "--clear-groups",
+                "php",
+            ]);
+        }
+        command.args(["-d", "memory_limit=512M"]).arg(script.path());
+        let output = must(&mut command)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(said.trim().is_empty(), "PHP complains: {said}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+fn database(places: &Places) -> Result<Server> {
+    let program = find_program("TIDEGATE_MARIADBD", &["mariadbd"])
+        .unwrap_or_else(|| PathBuf::from("/usr/sbin/mariadbd"));
+    let data = places.dir.join("db");
+    let mut copy = Command::new("cp");
+    must(copy.arg("-r").arg(empty_database(&program)?).arg(&data))?;
+    let first = places.dir.join("first.sql");
+    fs::write(&first, texts::DATABASE)?;
+    let mut command = Command::new(program);
+    command.args(["--no-defaults", "--skip-networking", LOG_SIZE]);
+    command.arg(format!("--datadir={}", data.display()));
+    let socket = places.database_socket();
+    command.arg(format!("--socket={}", socket.display()));
+    let pid = places.dir.join("db.pid");
+    command.arg(format!("--pid-file={}", pid.display()));
+    command.arg(format!("--init-file={}", first.display()));
+    if is_root() {
+        command.arg("--user=root");
+    }
+    let ready = || UnixStream::connect(&socket).is_ok();
+    Server::start_when(command, &places.dir.join("db.log"), ready).context("mariadbd")
+}
+
+/// Data of a database with nothing in it. To make them takes some seconds: they are kept beside what
+/// `loadtest/setup` builds.
+fn empty_database(program: &Path) -> Result<PathBuf> {
+    let output = must(Command::new(program).arg("--version"));
+    let output = output.context("MariaDB is missing: apt-get install mariadb-server-core")?;
+    let said = String::from_utf8(output.stdout)?;
+    let version = said
+        .split_whitespace()
+        .skip_while(|word| *word != "Ver")
+        .nth(1);
+    let name = format!("mariadb-{}", version.context("no version")?);
+    let tools = tools_dir().context("no home directory")?;
+    let kept = tools.with_file_name(name);
+    if kept.is_dir() {
+        return Ok(kept);
+    }
+    let parent = kept.parent().context("it lies in a folder")?;
+    fs::create_dir_all(parent)?;
+    let scratch = tempfile::tempdir_in(parent)?;
+    let data = scratch.path().join("data");
+    let mut install = Command::new("mariadb-install-db");
+    install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
+    install.args(["--skip-test-db", LOG_SIZE]);
+    if is_root() {
+        install.arg("--user=root");
+    }
+    must(install.arg(format!("--datadir={}", data.display())))?;
+    match fs::rename(&data, &kept) {
+        // Another process was faster.
+        Err(_) if kept.is_dir() => {}
+        renamed => renamed?,
+    }
+    Ok(kept)
+}
+
+fn php(places: &Places) -> Result<Server> {
+    let file = places.dir.join("php-fpm.conf");
+    fs::write(&file, texts::php_fpm(places, is_root()))?;
+    let mut command = allowing_pdf(places, &fpm_program()?)?;
+    command.args(["--nodaemonize", "--fpm-config"]).arg(&file);
+    let socket = places.php_socket();
+    let ready = || UnixStream::connect(&socket).is_ok();
+    Server::start_when(command, &places.dir.join("php.log"), ready).context("php-fpm")
+}
+
+/// A program for which ImageMagick reads PDFs. Debian forbids it, and no configuration beside that in
+/// `/etc` allows it again: a site that wants previews changes that file, and this program sees another one
+/// in its place.
+fn allowing_pdf(places: &Places, program: &Path) -> Result<Command> {
+    let policy = Path::new(MAGICK_POLICY);
+    if !is_root() || !policy.is_file() {
+        return Ok(Command::new(program));
+    }
+    let own = places.dir.join("policy.xml");
+    let text = fs::read_to_string(policy)?;
+    let allowed = text
+        .lines()
+        .filter(|line| !line.contains("pattern=\"PDF\""));
+    fs::write(&own, allowed.collect::<Vec<_>>().join("\n"))?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "unchanged", "sh", "-c"]);
+    command.arg(r#"mount --bind "$0" "$1" && shift && exec "$@""#);
+    command.arg(own).arg(policy).arg(program);
+    Ok(command)
+}
+
+/// Debian names it after its version.
+fn fpm_program() -> Result<PathBuf> {
+    if let Some(found) = find_program("TIDEGATE_PHP_FPM", &["php-fpm"]) {
+        return Ok(found);
+    }
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("php-fpm")
+    };
+    let mut found: Vec<_> = fs::read_dir("/usr/sbin")?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(named)
+        .collect();
+    found.sort();
+    found
+        .pop()
+        .context("php-fpm is missing: apt-get install php-fpm")
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// If it does not start, or fails; with what it said.
+pub fn must(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().display().to_string();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {name}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} failed: {}", said.trim());
+    Ok(output)
+}
+
+/// Whether this process is root, and may become PHP's user.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Lets others pass through a folder and those above it, as far as they are temporary ones of ours.
+fn open_to_others(dir: &Path) -> Result<()> {
+    let temporary = std::env::temp_dir();
+    for folder in dir.ancestors().take_while(|folder| **folder != *temporary) {
+        let mode = fs::metadata(folder)?.permissions().mode();
+        if mode & 0o011 != 0o011 {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o011))?;
+        }
+    }
+    Ok(())
+}

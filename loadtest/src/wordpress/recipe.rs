@@ -1,0 +1,128 @@
+//! What is shipped in `config/`, with names, ports and passwords replaced and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::Places;
+use crate::peers::Origin;
+use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
+
+/// A shipped file.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn read(name: &str) -> Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../config")
+        .join(name);
+    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// Replaces every occurrence of each name.
+///
+/// # Errors
+/// If one does not occur: the recipe has changed, and what it says is not what would run.
+pub fn replaced(text: &str, names: &[(&str, String)]) -> Result<String> {
+    let mut text = text.to_owned();
+    for (name, by) in names {
+        ensure!(text.contains(name), "the recipe does not say `{name}`");
+        text = text.replace(name, by);
+    }
+    Ok(text)
+}
+
+/// Where a gateway of a recipe has what it keeps.
+#[derive(Debug, Clone)]
+pub struct Home {
+    /// A folder of its own.
+    pub dir: PathBuf,
+    /// The admin listener, where the recipe has one at 127.0.0.1:8081.
+    pub admin: std::net::SocketAddr,
+}
+
+impl Home {
+    /// Makes the folder and the files of secrets.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn make(dir: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&dir)?;
+        std::fs::write(dir.join("token"), TOKEN)?;
+        std::fs::write(dir.join("s3-secret"), SECRET_KEY)?;
+        Ok(Self {
+            dir,
+            admin: crate::child::free_addr()?,
+        })
+    }
+
+    /// The public socket of a recipe for nginx on the same machine.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("http.sock")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+}
+
+/// The token of the admin listener.
+pub const TOKEN: &str = "the-token-of-a-test-site";
+
+/// A gateway's configuration from `config/NAME`, for `origin`, with uploads where `places` has them.
+///
+/// # Errors
+/// As [`replaced`].
+pub fn gateway(name: &str, home: &Home, places: &Places, origin: &Origin) -> Result<String> {
+    let text = read(name)?;
+    let (secrets, unit) = match text.contains("[[mount]]") {
+        true => ("$CREDENTIALS_DIRECTORY", "tidegate-mount"),
+        false => ("/etc/tidegate", "tidegate"),
+    };
+    let own = [
+        (format!("{secrets}/token"), home.path("token")),
+        (format!("{secrets}/s3-secret"), home.path("s3-secret")),
+        (format!("/var/cache/{unit}"), home.path("cache")),
+        (format!("/var/lib/{unit}"), home.path("state")),
+    ];
+    let mut names = vec![
+        ("/run/tidegate/http.sock", home.path("http.sock")),
+        ("127.0.0.1:8081", home.admin.to_string()),
+        ("http://127.0.0.1:9000", format!("http://{}", origin.addr)),
+        (
+            "bucket = \"wordpress\"",
+            format!("bucket = \"{}\"", origin.bucket),
+        ),
+        (
+            "access_key_id = \"tidegate\"",
+            format!("access_key_id = \"{ACCESS_KEY}\""),
+        ),
+    ];
+    names.extend(own.iter().map(|(name, by)| (name.as_str(), by.clone())));
+    if text.contains("[[mount]]") {
+        names.push(("/var/www/wordpress", places.root.display().to_string()));
+    }
+    replaced(&text, &names)
+}
+
+/// nginx's `http` block from `config/nginx/NAME`.
+///
+/// # Errors
+/// As [`replaced`].
+pub fn nginx(name: &str, home: &Home, places: &Places) -> Result<String> {
+    let names = [
+        ("/run/tidegate/http.sock", home.path("http.sock")),
+        ("listen 80;", format!("listen {};", places.addr)),
+        ("/var/www/wordpress", places.root.display().to_string()),
+        (
+            "/run/php/php-fpm.sock",
+            places.php_socket().display().to_string(),
+        ),
+        (
+            "include fastcgi_params;",
+            "include /etc/nginx/fastcgi_params;".to_owned(),
+        ),
+    ];
+    replaced(&read(&format!("nginx/{name}"))?, &names)
+}
