@@ -26,6 +26,7 @@ pub mod ranges;
 pub mod seek;
 pub mod slow_clients;
 pub mod stalls;
+pub mod wordpress;
 pub mod zipf;
 
 /// A scenario by name.
@@ -254,6 +255,12 @@ pub const ALL: &[Scenario] = &[
         about: "bit flips and truncations in the cache's files: wrong bytes, failed requests",
         count: "damages (1,000)",
         run: |context| Box::pin(disk::flips::run(context)),
+    },
+    Scenario {
+        name: "wordpress",
+        about: "a real WordPress with its uploads on a mount, beside a local folder and rclone (root)",
+        count: "photos of each size (20)",
+        run: |context| Box::pin(wordpress::run(context)),
     },
     Scenario {
         name: "disk-faults",

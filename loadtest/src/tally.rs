@@ -33,6 +33,7 @@ struct Counts {
     get: AtomicU64,
     head: AtomicU64,
     list: AtomicU64,
+    put: AtomicU64,
     bucket: AtomicU64,
     other: AtomicU64,
     bytes: AtomicU64,
@@ -47,9 +48,11 @@ pub struct Asked {
     pub head: u64,
     /// Listings.
     pub list: u64,
+    /// Objects, parts and copies that were put.
+    pub put: u64,
     /// Other questions about the bucket as such (is it there, where is it).
     pub bucket: u64,
-    /// All else: writes, questions about the server.
+    /// All else: deletions, uploads begun and completed, questions about the server.
     pub other: u64,
     /// Bytes of object bodies handed to the peer.
     pub bytes: u64,
@@ -82,6 +85,7 @@ impl Tally {
             get: read(&self.counts.get),
             head: read(&self.counts.head),
             list: read(&self.counts.list),
+            put: read(&self.counts.put),
             bucket: read(&self.counts.bucket),
             other: read(&self.counts.other),
             bytes: read(&self.counts.bytes),
@@ -117,6 +121,7 @@ impl Asked {
             get: self.get - earlier.get,
             head: self.head - earlier.head,
             list: self.list - earlier.list,
+            put: self.put - earlier.put,
             bucket: self.bucket - earlier.bucket,
             other: self.other - earlier.other,
             bytes: self.bytes - earlier.bytes,
@@ -134,6 +139,7 @@ impl Counts {
             Kind::Get => &self.get,
             Kind::Head => &self.head,
             Kind::List => &self.list,
+            Kind::Put => &self.put,
             Kind::Bucket => &self.bucket,
             Kind::Other => &self.other,
         };
@@ -146,6 +152,7 @@ enum Kind {
     Get,
     Head,
     List,
+    Put,
     Bucket,
     Other,
 }
@@ -162,6 +169,7 @@ fn kind(method: &Method, path: &str, query: Option<&str>) -> Kind {
     match (method, bucket.is_empty(), key.is_empty()) {
         (&Method::GET, false, false) => Kind::Get,
         (&Method::HEAD, false, false) => Kind::Head,
+        (&Method::PUT, false, false) => Kind::Put,
         (&Method::GET, false, true) if asks("location") || asks("versioning") => Kind::Bucket,
         (&Method::GET, false, true) => Kind::List,
         (&Method::HEAD, false, true) => Kind::Bucket,
@@ -267,7 +275,8 @@ mod tests {
         assert_eq!(get("/media/", Some("location")), Kind::Bucket);
         assert_eq!(kind(&Method::HEAD, "/media/a", None), Kind::Head);
         assert_eq!(kind(&Method::HEAD, "/media/", None), Kind::Bucket);
-        assert_eq!(kind(&Method::PUT, "/media/a", None), Kind::Other);
+        assert_eq!(kind(&Method::PUT, "/media/a", None), Kind::Put);
+        assert_eq!(kind(&Method::PUT, "/media", None), Kind::Other);
         assert_eq!(get("/", None), Kind::Other);
     }
 }

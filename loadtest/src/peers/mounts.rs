@@ -74,13 +74,35 @@ impl Mount {
     /// # Errors
     /// If it is there and does not start, or there is none of this name.
     pub fn other(name: &str, access: Access, dir: &Path, origin: &Origin) -> Result<Option<Self>> {
+        Self::other_on(name, access, dir, dir.join("mount"), &[], origin)
+    }
+
+    /// The same to be written to, on the folder `path`, for PHP's user as well; rclone alone.
+    ///
+    /// # Errors
+    /// As [`Mount::other`].
+    pub fn other_at(name: &str, dir: &Path, path: &Path, origin: &Origin) -> Result<Option<Self>> {
+        const SHARED: [&str; 4] = ["--allow-other", "--uid=33", "--gid=33", "--umask=022"];
+        let path = path.to_owned();
+        Self::other_on(name, Access::Writing, dir, path, &SHARED, origin)
+    }
+
+    fn other_on(
+        name: &str,
+        access: Access,
+        dir: &Path,
+        path: PathBuf,
+        more: &[&str],
+        origin: &Origin,
+    ) -> Result<Option<Self>> {
         need_root("mounting")?;
-        let (path, cache) = (dir.join("mount"), dir.join("cache"));
+        let cache = dir.join("cache");
         std::fs::create_dir_all(&path)?;
         std::fs::create_dir_all(&cache)?;
         let Some(mut command) = other::command(name, access, &path, &cache, origin)? else {
             return Ok(None);
         };
+        command.args(more);
         let config = format!("{command:?}").replace('"', "");
         other::give_keys(&mut command, origin);
         let log = dir.join("mount.log");

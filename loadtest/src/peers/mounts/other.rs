@@ -103,6 +103,8 @@ pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
     command
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        .env("AWS_EC2_METADATA_DISABLED", "true");
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        // The endpoint speaks no TLS, and some versions of rclone fail over this.
+        .env_remove("AWS_CA_BUNDLE");
     rclone::give_keys(command, origin);
 }

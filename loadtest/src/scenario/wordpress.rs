@@ -1,0 +1,60 @@
+//! A real WordPress whose uploads are a mount: what an upload takes beside a local folder and an rclone
+//! mount, what it costs in requests, what visitors wait for, and how long all sizes of all photos take
+//! to be made anew. The bucket is the simulated cloud.
+
+use anyhow::{Context as _, Result};
+
+use crate::context::{Context, progress};
+use crate::peers::cloud;
+use crate::report::{Report, Target};
+
+mod pages;
+mod regenerate;
+mod sites;
+mod uploads;
+
+use sites::{Kind, Stage};
+
+/// Photos of each size that are uploaded to each site in a full run.
+const PHOTOS: u64 = 20;
+
+/// Uploads `--count` photos of 2 and of 12 megapixels, loads pages, and makes 25 times as many photos
+/// anew.
+///
+/// # Errors
+/// If it could not be carried out, or a picture is not what was written.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("wordpress");
+    report.peer("cloud", cloud::CONFIG);
+    let count = context.count(PHOTOS);
+    let mut stages = vec![];
+    for kind in Kind::ALL {
+        if !context.takes_part(kind.name()) {
+            continue;
+        }
+        progress(format!("a site: {}", kind.name()));
+        match Stage::start(context, kind).await {
+            Ok(stage) => {
+                report.peer(kind.name(), stage.config());
+                stages.push(stage);
+            }
+            Err(error) if kind == Kind::Rclone => {
+                report.notes.push(format!("rclone left out: {error:#}"));
+            }
+            Err(error) => return Err(error).context(kind.name()),
+        }
+    }
+    let photos = uploads::photos(context.dir(), count)?;
+    let uploaded = uploads::run(&stages, &photos).await?;
+    uploaded.judge(&mut report);
+    pages::run(&stages, &mut report).await?;
+    regenerate::run(&stages, &photos, count * 25, &mut report)?;
+    let complaints: Vec<_> = stages.iter().filter_map(Stage::complaint).collect();
+    report.must(
+        "gateways that complain",
+        complaints.len() as f64,
+        Target::AtMost(0.0),
+    );
+    report.notes.extend(complaints);
+    Ok(report)
+}

@@ -1,0 +1,198 @@
+//! What an upload takes, and what it asks of the bucket.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use super::sites::{Kind, Stage};
+use crate::context::progress;
+use crate::measure::{median, median_ratio, turns};
+use crate::report::terminal::figure;
+use crate::report::{Report, Target};
+use crate::tally::Asked;
+use crate::wordpress::photos::{self, LARGE, SMALL};
+
+/// The photos of one size, in the order of rounds.
+pub(super) struct Photos {
+    title: &'static str,
+    pub(super) files: Vec<PathBuf>,
+    /// The most that `background` and `close` may take, over a local folder.
+    targets: [f64; 2],
+}
+
+/// Makes `count` photos of each size.
+pub(super) fn photos(dir: &Path, count: u64) -> Result<[Photos; 2]> {
+    let make = |title: &'static str, size, targets| {
+        let seeds = 0..u32::try_from(count).unwrap_or(u32::MAX);
+        let files = seeds.map(|seed| {
+            let file = dir.join(format!("{}-{seed}.jpg", title.replace(' ', "-")));
+            photos::photo(&file, size, seed).map(|()| file)
+        });
+        Ok::<_, anyhow::Error>(Photos {
+            title,
+            files: files.collect::<Result<_>>()?,
+            targets,
+        })
+    };
+    Ok([
+        make("2 megapixels", SMALL, [1.10, 1.3])?,
+        make("12 megapixels", LARGE, [1.05, 1.15])?,
+    ])
+}
+
+/// What was found, of each size and each site.
+pub(super) struct Uploaded(Vec<Size>);
+
+struct Size {
+    title: &'static str,
+    targets: [f64; 2],
+    sites: Vec<(Kind, Found)>,
+}
+
+#[derive(Default)]
+struct Found {
+    seconds: Vec<f64>,
+    files: u64,
+    asked: Option<Asked>,
+}
+
+/// Uploads every photo to every site, in turns.
+pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Uploaded> {
+    // The folder of the month, and what PHP and the database have at hand afterwards.
+    for stage in stages {
+        stage.editor.upload(&photos[0].files[0])?;
+    }
+    let mut sizes = vec![];
+    for size in photos {
+        let mut found: Vec<Found> = stages.iter().map(|_| Found::default()).collect();
+        let mut before = vec![];
+        for stage in stages {
+            before.push(stage.asked().await);
+        }
+        for (round, file) in (0..).zip(&size.files) {
+            progress(format!(
+                "{}, round {}/{}",
+                size.title,
+                round + 1,
+                size.files.len()
+            ));
+            let order: Vec<usize> = (0..stages.len()).collect();
+            for at in turns(&order, round) {
+                let media = stages[at].editor.upload(file)?;
+                ensure!(media.paths.len() >= 6, "sizes: {:?}", media.paths);
+                found[at].seconds.push(media.took.as_secs_f64());
+                found[at].files += media.paths.len() as u64;
+            }
+        }
+        for ((stage, found), before) in stages.iter().zip(&mut found).zip(before) {
+            let after = stage.asked().await;
+            found.asked = after.zip(before).map(|(after, before)| after.since(before));
+        }
+        let kinds = stages.iter().map(|stage| stage.kind);
+        sizes.push(Size {
+            title: size.title,
+            targets: size.targets,
+            sites: kinds.zip(found).collect(),
+        });
+    }
+    Ok(Uploaded(sizes))
+}
+
+impl Uploaded {
+    pub(super) fn judge(&self, report: &mut Report) {
+        for size in &self.0 {
+            size.judge(report);
+        }
+    }
+}
+
+impl Size {
+    fn of(&self, kind: Kind) -> Option<&Found> {
+        self.sites
+            .iter()
+            .find(|(one, _)| *one == kind)
+            .map(|(_, found)| found)
+    }
+
+    fn judge(&self, report: &mut Report) {
+        let local = self
+            .of(Kind::Local)
+            .map(|found| found.seconds.clone())
+            .unwrap_or_default();
+        let mut rows = vec![];
+        for (kind, found) in &self.sites {
+            report.series(
+                kind.name(),
+                &format!("seconds a photo of {}", self.title),
+                &found.seconds,
+            );
+            let over = median_ratio(&found.seconds, &local).unwrap_or(f64::NAN);
+            let photos = found.seconds.len() as f64;
+            let asked = found.asked.map(|asked| {
+                let files = found.files as f64;
+                [
+                    asked.put as f64 / files,
+                    asked.head as f64 / photos,
+                    asked.list as f64 / photos,
+                    asked.get as f64 / photos,
+                    asked.bytes as f64 / 1e6 / photos,
+                ]
+            });
+            let mut row = vec![
+                kind.name().to_owned(),
+                figure(median(&found.seconds).unwrap_or(f64::NAN)),
+                figure(over),
+            ];
+            row.extend(match asked {
+                Some(asked) => asked.map(figure),
+                None => std::array::from_fn(|_| "–".to_owned()),
+            });
+            rows.push(row);
+        }
+        let columns = [
+            "uploads",
+            "s",
+            "over local",
+            "PUT a file",
+            "HEAD a photo",
+            "LIST",
+            "GET",
+            "MB read",
+        ];
+        report.table(
+            format!("a photo of {}, all its sizes", self.title),
+            &columns,
+            rows,
+        );
+        self.aim(report, &local);
+    }
+
+    /// Holds ours against its targets.
+    fn aim(&self, report: &mut Report, local: &[f64]) {
+        let kinds = [Kind::Background, Kind::Close];
+        for (kind, target) in kinds.into_iter().zip(self.targets) {
+            let Some(found) = self.of(kind) else { continue };
+            if let Some(ratio) = median_ratio(&found.seconds, local) {
+                let what = format!("{}, {}, over a local folder", self.title, kind.name());
+                report.aim(what, ratio, Target::AtMost(target));
+            }
+            let Some(asked) = found.asked else { continue };
+            let photos = found.seconds.len() as f64;
+            for (what, count, most) in [
+                ("HEAD", asked.head as f64, 0.0),
+                ("LIST", asked.list as f64, 1.0),
+                ("GET", asked.get as f64, 0.0),
+                ("MB read back", asked.bytes as f64 / 1e6, 0.0),
+            ] {
+                let what = format!("{}, {}: {what} a photo", self.title, kind.name());
+                report.aim(what, count / photos, Target::AtMost(most));
+            }
+        }
+        if let (Some(ours), Some(rclone)) = (self.of(Kind::Background), self.of(Kind::Rclone))
+            && let Some(ratio) = median_ratio(&ours.seconds, &rclone.seconds)
+        {
+            let what = format!("{}, background, over an rclone mount", self.title);
+            report.aim(what, ratio, Target::AtMost(1.0));
+        }
+    }
+}
