@@ -1,5 +1,7 @@
 //! What is written through the engine is in the bucket, whole or not at all, and is read at once.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How, Settings, Stage, left_in_spool};
 use tidegate::engine::{Error, WriteError, Writer, Writers};
@@ -40,6 +42,25 @@ async fn a_small_object_is_one_request_and_is_read_at_once() {
     desk.write("empty", &Bytes::new()).await;
     assert_eq!(desk.object("empty"), Some(Bytes::new()));
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
+}
+
+/// As ImageMagick writes a picture: it creates the file, closes it, and opens it again to fill it.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_created_before_it_is_filled_is_one_request() {
+    let desk = Desk::plain();
+    drop(desk.create(KEY).await);
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"picture".into()).await;
+    writer.commit(Commit::Close).await.expect("committed");
+    drop(writer);
+    until(|| desk.writers.pending().is_empty()).await;
+    assert_eq!(desk.bucket().writes(), ["put"]);
+    assert_eq!(desk.object(KEY), Some("picture".into()));
+    // One that is not filled is there in the end.
+    drop(desk.create("empty").await);
+    until(|| desk.object("empty").is_some()).await;
+    assert_eq!(desk.bucket().writes(), ["put", "put"]);
+    until(|| desk.writers.pending().is_empty()).await;
 }
 
 #[tokio::test]
@@ -345,6 +366,8 @@ async fn a_handle_that_leaves_has_nothing_published_twice() {
     let writer = desk.create(KEY).await;
     desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
     writer.publish_behind();
+    // For so long it would be waited for that it is filled.
+    tokio::time::sleep(Duration::from_millis(700)).await;
     settle().await;
     drop(writer);
     let writer = desk.open(KEY, How::Change).await.expect("opened");

@@ -27,6 +27,9 @@ const PAUSE: Backoff = Backoff {
 const HALF_WAY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long a new file that was closed with nothing in it waits for a writer before it is published.
+const BLANK: Duration = Duration::from_millis(500);
+
 /// An object that is being written, for people.
 #[derive(Debug, Clone)]
 pub struct Pending {
@@ -98,6 +101,12 @@ impl Writers {
 }
 
 impl State {
+    /// Whether it is a new object with nothing in it that was promised to no writer.
+    fn is_blank(&self) -> bool {
+        let is_new = self.base.is_none() && self.draft.size() == 0;
+        is_new && !self.promised && !self.is_half_way()
+    }
+
     /// What it waits for.
     pub(super) fn stage(&self) -> Stage {
         match (&self.trouble, self.queued) {
@@ -165,6 +174,7 @@ impl Writing {
 
     async fn work_off(self: Arc<Self>) {
         let stop = self.inner.core.stop.clone();
+        self.wait_while_blank().await;
         for failures in 0.. {
             let due = self.wait_for_close().await;
             if due == Due::Left {
@@ -225,6 +235,20 @@ impl Writing {
         if let Err(error) = self.sync_if(is_due).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
+        }
+    }
+
+    /// Waits a moment where a new file was closed with nothing in it. Programs that look whether they may
+    /// write a file, such as ImageMagick, open it again at once: what is published then is one object, and
+    /// the writer does not wait for an empty one first.
+    async fn wait_while_blank(&self) {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + BLANK;
+        while Instant::now() < until && self.state().is_blank() {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = stop.cancelled() => return,
+            }
         }
     }
 
