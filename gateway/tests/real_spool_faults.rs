@@ -101,11 +101,8 @@ async fn a_cut_at_any_call_loses_nothing_promised_and_publishes_nothing_else() {
     println!("{drawn} power cuts");
 }
 
-/// What became of an object of whose calls one failed.
-async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'static str)> {
-    let sick = SickFs::mount(&["spool"]);
-    let bucket = life::bucket();
-    let told = Arc::new(Mutex::new(Told::default()));
+/// Has one call fail, counted from 0 among those that may meet the fault. The result names it once it has.
+fn fail_call(sick: &SickFs, number: usize, fault: Fault) -> Arc<Mutex<Option<Row>>> {
     let (failed, mut calls) = (Arc::new(Mutex::new(None)), 0);
     let tell = failed.clone();
     sick.watch(Box::new(move |moment, call, _| {
@@ -117,6 +114,15 @@ async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'stat
         }
         fails.then_some(fault.fate())
     }));
+    failed
+}
+
+/// The outcome of an object of whose calls one failed.
+async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'static str)> {
+    let sick = SickFs::mount(&["spool"]);
+    let bucket = life::bucket();
+    let told = Arc::new(Mutex::new(Told::default()));
+    let failed = fail_call(&sick, number, fault);
     let lived = life.live(&sick.path("spool"), bucket.clone(), &told).await;
     let row = (*failed.lock().expect("sound"))?;
     let told = told.lock().expect("sound").clone();
@@ -182,17 +188,7 @@ async fn what_cannot_be_taken_up_is_left_until_it_can() {
         for fault in Fault::ALL {
             for number in 0.. {
                 let sick = SickFs::over(cut.disk.clone());
-                let (failed, mut calls) = (Arc::new(Mutex::new(None)), 0);
-                let tell = failed.clone();
-                sick.watch(Box::new(move |moment, call, _| {
-                    let counts = moment == Moment::Before && fault.can_meet(call);
-                    calls += usize::from(counts);
-                    let fails = counts && calls == number + 1;
-                    if fails {
-                        *tell.lock().expect("sound") = Some(label(call));
-                    }
-                    fails.then_some(fault.fate())
-                }));
+                let failed = fail_call(&sick, number, fault);
                 let bucket = cut.bucket.copied();
                 let found = taken_up(life, &sick.path("spool"), bucket.clone()).await;
                 let Some(row) = *failed.lock().expect("sound") else {
