@@ -56,14 +56,15 @@ impl EngineControl {
                 });
             all_durable(join_all(purges).await)
         } else {
-            let purges = self
-                .locate
-                .objects(&place)?
-                .into_iter()
-                .map(|object| async move {
-                    let done = self.engine.purge_key(&object.source, &object.key);
-                    done.await.map(|()| object.key.as_str().to_owned())
-                });
+            let objects = self.locate.objects(&place)?.into_iter();
+            let keys = objects.flat_map(|object| {
+                let all = std::iter::once(object.key).chain(object.siblings);
+                all.map(move |key| (object.source.clone(), key))
+            });
+            let purges = keys.map(|(source, key)| async move {
+                let done = self.engine.purge_key(&source, &key);
+                done.await.map(|()| key.as_str().to_owned())
+            });
             all_durable(join_all(purges).await)
         }
     }

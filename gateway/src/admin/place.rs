@@ -29,6 +29,8 @@ pub struct Located {
     pub source: Arc<Source>,
     /// The object.
     pub key: ObjectKey,
+    /// Objects that may be sent in its place, in another coding.
+    pub siblings: Vec<ObjectKey>,
 }
 
 /// What lies below a path.

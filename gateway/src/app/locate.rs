@@ -119,17 +119,21 @@ impl Locate for Locator {
         let mut all: Vec<Located> = Vec::new();
         for (index, below) in self.find(place)? {
             let route = &self.routes[index];
-            let one = Located {
-                host: route.settings.host.clone(),
-                origin: route.origin.clone(),
-                source: route.source.clone(),
-                key: route.settings.key(below).map_err(bad)?,
+            let key = route.settings.key(below).map_err(bad)?;
+            let codings = route.settings.precompressed.iter();
+            let siblings: Vec<_> = codings.filter_map(|coding| coding.sibling(&key)).collect();
+            let is_same = |other: &&mut Located| {
+                other.source.origin.id() == route.source.origin.id() && other.key == key
             };
-            let is_same = |other: &Located| {
-                other.source.origin.id() == one.source.origin.id() && other.key == one.key
-            };
-            if !all.iter().any(is_same) {
-                all.push(one);
+            match all.iter_mut().find(is_same) {
+                Some(other) => other.siblings.extend(siblings),
+                None => all.push(Located {
+                    host: route.settings.host.clone(),
+                    origin: route.origin.clone(),
+                    source: route.source.clone(),
+                    key,
+                    siblings,
+                }),
             }
         }
         Ok(all)
@@ -180,7 +184,8 @@ mod tests {
         let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
                     [[route]]\npath = \"/books/\"\norigin = \"o\"\nkey_prefix = \"p/\"\n\
                     [[route]]\npath = \"/books\"\nhost = \"A.example\"\norigin = \"o\"\n\
-                    [[route]]\npath = \"/\"\norigin = \"o\"\nindex = \"index.html\"\n";
+                    [[route]]\npath = \"/\"\norigin = \"o\"\nindex = \"index.html\"\n\
+                    [[route]]\npath = \"/\"\nhost = \"zipped\"\norigin = \"o\"\nindex = \"index.html\"\nprecompressed = [\"br\", \"gzip\"]\n";
         let loaded = parse("t.toml", text, &Environment::default());
         let config = loaded.expect("it is right").config;
         let origin: Arc<dyn Origin> = Arc::new(FakeOrigin::new());
@@ -210,6 +215,19 @@ mod tests {
         assert_eq!(keys("/x/", None), ["x/index.html"]);
         let dots = locator.objects(&place("/../x", None)).map(drop);
         assert!(matches!(dots, Err(PlaceError::BadPath(_))), "{dots:?}");
+    }
+
+    #[test]
+    fn an_object_has_the_siblings_of_all_its_routes() {
+        let locator = locator();
+        let siblings = |host: Option<&str>| {
+            let found = locator.objects(&place("/app.js", host)).expect("somewhere");
+            let keys = found.into_iter().flat_map(|one| one.siblings);
+            keys.map(|key| key.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(siblings(None), ["app.js.br", "app.js.gz"]);
+        assert_eq!(siblings(Some("zipped")), ["app.js.br", "app.js.gz"]);
+        assert!(siblings(Some("plain")).is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::reply::Reply;
 use super::status::Held;
 use crate::engine::{Known, Open, Variant};
 use crate::plan::precondition;
-use crate::plan::{Accepted, ByteRange, Coding, ETag, ObjectKey};
+use crate::plan::{Accepted, ByteRange, Coding, ETag};
 
 /// What the engine encodes, best first.
 pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
@@ -150,8 +150,7 @@ impl Frontend {
         opened: &Opened,
         coding: Coding,
     ) -> Option<Opened> {
-        let key = format!("{}{}", asked.key.as_str(), coding.suffix());
-        let key = ObjectKey::new(&key).ok()?;
+        let key = coding.sibling(&asked.key)?;
         let how = Open {
             certain: false,
             ..asked.how()

@@ -3,6 +3,8 @@
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
+use super::ObjectKey;
+
 /// A content coding (RFC 9110, 8.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
@@ -36,6 +38,12 @@ impl Coding {
             Self::Gzip => ".gz",
             Self::Zstd => ".zst",
         }
+    }
+
+    /// The key under which the object of `key` lies in this coding, if there can be one.
+    #[must_use]
+    pub fn sibling(self, key: &ObjectKey) -> Option<ObjectKey> {
+        ObjectKey::new(&format!("{}{}", key.as_str(), self.suffix())).ok()
     }
 
     fn is_named(self, name: &str) -> bool {

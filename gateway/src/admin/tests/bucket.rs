@@ -112,6 +112,7 @@ impl Locate for Bucket {
             origin: "media".to_owned(),
             source: self.source.clone(),
             key: key.map_err(|error| PlaceError::BadPath(error.to_string()))?,
+            siblings: Vec::new(),
         }])
     }
 
