@@ -75,6 +75,7 @@ impl Writing {
             state.touched(self.inner.core.now());
             (file, records, is_lost)
         };
+        self.chunks.clear();
         if is_lost {
             // No crash can go back to that.
             let _ = file.removed().await;
