@@ -159,3 +159,18 @@ async fn a_slow_disk_serves_the_version_that_is_open_after_it_has_changed() {
         same(&whole(&object).await.expect("it is cached"), &bytes);
     }
 }
+
+/// The stores are closed side by side, each with its share of the deadline: the metadata has its turn also where
+/// a disk does not come to its end, and the process ends in time.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_at_the_end_takes_no_time_from_the_metadata() {
+    let world = World::plain();
+    world.store.set(Faults {
+        hangs_at_close: true,
+        ..Faults::default()
+    });
+    let since = Instant::now();
+    world.engine.close(secs(30)).await;
+    assert_eq!(since.elapsed(), secs(15));
+    assert!(world.meta.lock().is_closed);
+}

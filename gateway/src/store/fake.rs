@@ -16,6 +16,8 @@ use crate::plan::meter::Estimate;
 pub struct Faults {
     /// The disk takes nothing, as when it is full or slow.
     pub refuse_disk: bool,
+    /// The disk never comes to the end of being closed.
+    pub hangs_at_close: bool,
     /// Memory takes nothing, as when it is too small.
     pub refuse_memory: bool,
     /// Every read of the disk takes this long (tokio's time).
@@ -276,7 +278,11 @@ impl ChunkStore for FakeStore {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.lock().closed = true;
-        Box::pin(std::future::ready(()))
+        let mut inner = self.lock();
+        inner.closed = true;
+        match inner.faults.hangs_at_close {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(())),
+        }
     }
 }

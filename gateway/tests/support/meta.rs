@@ -35,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) marked: Vec<String>,
     /// Changes under way.
     pub(crate) changing: usize,
+    /// It was closed in order.
+    pub(crate) is_closed: bool,
 }
 
 impl MapMeta {
@@ -162,6 +164,7 @@ impl MetaStore for MapMeta {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
+        self.lock().is_closed = true;
         Box::pin(std::future::ready(()))
     }
 }
