@@ -72,14 +72,13 @@ async fn start(world: &World) -> Whole {
     }
     let gateway = Whole::start(&text).await;
     let ready = async {
-        // A bucket that refuses what is unsigned refuses to say that it is there.
-        while gateway.look("/readyz").await.text() != "origin `public`: the origin refused access\n"
-        {
+        // A bucket that refuses to be looked at unsigned is there.
+        while gateway.look("/readyz").await.status != 200 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let ready = tokio::time::timeout(secs(60), ready).await;
-    ready.expect("all else is there");
+    ready.expect("it comes to be ready");
     gateway
 }
 
