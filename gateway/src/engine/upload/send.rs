@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::writing::{State, Writing};
 use super::{STREAMS, WriteError};
+use crate::engine::Error;
 use crate::engine::core::caught;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::file::SpoolFile;
@@ -95,6 +96,10 @@ impl Writing {
                 sums,
                 passing,
             }),
+            // Given up from here while this part was on its way: it is sent again, and nothing has failed.
+            Err(OriginError::NoSuchUpload) if self.state().upload.as_ref() != Some(&upload) => {
+                Err(WriteError::Origin(Error::Unavailable))
+            }
             Err(OriginError::NoSuchUpload) => {
                 self.lost(&upload);
                 Err(WriteError::Lost)
@@ -137,7 +142,7 @@ impl Writing {
         let failed = {
             let mut state = self.state();
             state.sending -= 1;
-            let failed = sent.as_ref().err().cloned();
+            let mut failed = None;
             let current = state.draft.is_current(job);
             match sent {
                 Ok(SentPart { etag, sums, .. }) => {
@@ -161,8 +166,9 @@ impl Writing {
                     if current || error == WriteError::Lost {
                         state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
-                        state.failure = Some(error);
+                        state.failure = Some(error.clone());
                         state.hold_no_memory();
+                        failed = Some(error);
                     }
                 }
             }
