@@ -74,7 +74,7 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     Ok(text)
 }
 
-/// What could be written, or was, beneath the mount points.
+/// Warns of mount points beneath which programs can write, or have written.
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 fn beneath(config: &Config) -> Vec<String> {
     use rustix::process::{getgid, getuid};

@@ -71,7 +71,7 @@ pub(super) struct Core {
     pub(super) listings: Listings,
     /// When versions were written here.
     pub(super) times: Arc<TimeTable>,
-    /// What is known from the answer to a write alone.
+    /// Versions that the answer to a write alone has told.
     pub(super) unconfirmed: Unconfirmed,
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,

@@ -206,7 +206,7 @@ pub(super) fn admission(
     let to_disk = match terms.disk {
         DiskUse::Off => false,
         DiskUse::First => true,
-        // What somebody pinned is wanted there.
+        // An operator who pins a chunk wants it there.
         DiskUse::Second if !pin.is_none() => true,
         DiskUse::Second => {
             let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));

@@ -57,7 +57,7 @@ impl Metrics {
         self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
-    /// A chunk was filed that nobody fetched.
+    /// A chunk was filed that a write brought.
     pub(super) fn filed(&self, cause: &'static str, bytes: u64) {
         self.filed.get_or_create(&[("cause", cause)]).inc_by(bytes);
     }

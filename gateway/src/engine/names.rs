@@ -112,7 +112,7 @@ impl Cause {
     }
 }
 
-/// What is left to find out of a name.
+/// The questions that a name leaves open.
 #[derive(Debug, Clone, Copy, Default)]
 struct Doubts {
     /// A listing has just told of the object, which the headers are wanted of.
@@ -168,7 +168,7 @@ impl Engine {
         let seen = self.core.names.get(&self.asked(source), path)?;
         let entry = match seen.meaning {
             Meaning::Folder => Entry::Folder,
-            // Whoever opened it since may have found another version.
+            // A reader that opened it since may have found another version.
             _ if let Some(found) = self.found_since(source, path, seen.since) => {
                 return Some(found);
             }
@@ -214,7 +214,7 @@ impl Engine {
         self.ask_by_name(source, &key, asked, doubts).await
     }
 
-    /// What is known of a name and fresh; else what is left to find out.
+    /// A fresh answer for a name; else the questions that are left open.
     async fn what_is_known(
         &self,
         source: &Arc<Source>,
@@ -335,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// What is no folder any more may be an object, unless that is `missing`.
+    /// A name that is no folder any more may be an object, unless that is `missing`.
     async fn ask_as_file(
         &self,
         source: &Arc<Source>,

@@ -418,22 +418,14 @@ async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), E
 }
 
 /// A record that a 304 has confirmed. `None`: a copy of the object onto itself keeps the ETag, and moves only
-/// `Last-Modified`; its headers may be others. What a write alone has told has no time yet, and takes the
-/// store's if that is the write's own.
+/// `Last-Modified`; its headers may be others.
 fn unmodified(core: &Core, record: &Record, time: Option<Timestamp>) -> Option<Record> {
-    let known = record.version.last_modified;
-    let Some(told) = time.filter(|_| known != time) else {
-        return Some(record.clone());
-    };
-    if known.is_some() || !core.unconfirmed.explains(record.id, told) {
-        return None;
-    }
-    let version = Version {
-        last_modified: time,
-        ..Version::clone(&record.version)
+    let version = match time {
+        Some(told) => core.unconfirmed.dated(record, told)?,
+        None => record.version.clone(),
     };
     Some(Record {
-        version: Arc::new(version),
+        version,
         ..record.clone()
     })
 }

@@ -146,11 +146,9 @@ impl Spool {
         })
     }
 
-    /// A new draft, which has no files yet; `before`: the edition that it replaces.
+    /// A new draft, which has no files yet; `before`: the edition that it replaces, as `begin` says.
     pub(super) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = super::upload::random();
-        let replaces = before.as_ref().map(|before| before.id());
-        let begin = Begin { replaces, ..begin };
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
     }

@@ -6,10 +6,11 @@
 //! headers were mended since, and that they must be asked for.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::plan::{Timestamp, VersionId};
+use crate::plan::{Timestamp, Version, VersionId};
+use crate::store::Record;
 
 /// The versions in a generation; there are two. Of one that is forgotten the first confirmation costs a HEAD.
 const GENERATION: usize = 1 << 14;
@@ -58,8 +59,22 @@ impl Unconfirmed {
         all.young.insert(id, written);
     }
 
+    /// The version of a record as a store tells it that says when it was modified: itself, or with that time where
+    /// a write alone had told it. `None`: its headers may have been mended since.
+    pub(super) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
+        let version = &record.version;
+        match version.last_modified {
+            Some(known) => (known == told).then(|| version.clone()),
+            None if self.explains(record.id, told) => Some(Arc::new(Version {
+                last_modified: Some(told),
+                ..Version::clone(version)
+            })),
+            None => None,
+        }
+    }
+
     /// Whether `time` is the version's own `Last-Modified`: its headers are those that were sent then.
-    pub(super) fn explains(&self, id: VersionId, time: Timestamp) -> bool {
+    fn explains(&self, id: VersionId, time: Timestamp) -> bool {
         let all = self.lock();
         let written = all.young.get(&id).or_else(|| all.old.get(&id));
         written.is_some_and(|written| written.covers(time))

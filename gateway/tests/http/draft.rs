@@ -48,7 +48,7 @@ async fn what_was_closed_is_served_before_it_is_in_the_bucket() {
     gateway.origin.set_faults([DOWN]);
     let bytes = Bytes::from(sample(700_001));
     let writer = written(&gateway, &writers, bytes.clone()).await;
-    // Nobody sees it before it is closed.
+    // No reader sees it before it is closed.
     assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
     close_behind(writer).await;
     let conditions = [("range", "bytes=1-2"), ("if-none-match", "\"a\"")];

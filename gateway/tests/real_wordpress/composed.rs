@@ -4,20 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use loadtest::bucket::Bucket;
 use loadtest::child::free_addr;
-use loadtest::peers::minio::{ACCESS_KEY, Minio};
+use loadtest::peers::minio::ACCESS_KEY;
 use loadtest::wordpress::Curl;
 use loadtest::wordpress::gateway::{Gateway, Listens};
 use loadtest::wordpress::recipe::{self, Home, TOKEN};
 
-use crate::world::PROGRAM;
+use crate::world::{PROGRAM, Store};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_of_the_compose_file_mounts_serves_and_takes_its_token() -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
-    let minio = Minio::start(dir.path())?;
-    let bucket = Bucket::create(minio.addr(), "wordpress").await?;
+    let Store { bucket, minio, dir } = Store::start().await?;
     let home = Home::make(dir.path().join("gateway"))?;
     let (public, above) = (free_addr()?, dir.path().join("above"));
     let mount = above.join("uploads");

@@ -4,14 +4,11 @@ use std::path::Path;
 
 use anyhow::Result;
 use bytes::Bytes;
-use loadtest::bucket::Bucket;
-use loadtest::peers::Origin;
-use loadtest::peers::minio::Minio;
 use loadtest::wordpress::gateway::Gateway;
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Places, Web};
 
-use crate::world::PROGRAM;
+use crate::world::{PROGRAM, Store};
 
 /// Where a plugin puts a photo, and what it writes into pages for it.
 struct Layout {
@@ -53,21 +50,17 @@ const LAYOUTS: [Layout; 5] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_plugins_keys_are_found_under_its_addresses() -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
-    let minio = Minio::start(dir.path())?;
-    let bucket = Bucket::create(minio.addr(), "wordpress").await?;
-    let origin = Origin {
-        addr: minio.addr(),
-        bucket: "wordpress".into(),
-    };
-    let places = Places::lay_out(&dir.path().join("site"))?;
-    let home = Home::make(dir.path().join("gateway"))?;
-    let toml = recipe::gateway("wordpress-offload.toml", &home, &places, &origin)?;
+    let store = Store::start().await?;
+    let dir = store.dir.path();
+    let places = Places::lay_out(&dir.join("site"))?;
+    let home = Home::make(dir.join("gateway"))?;
+    let toml = recipe::gateway("wordpress-offload.toml", &home, &places, &store.origin())?;
     let _gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, None)?;
     let http = recipe::nginx("wordpress-offload.conf", &home, &places)?;
     let web = Web::start(&places, &http)?;
     for layout in &LAYOUTS {
-        bucket
+        store
+            .bucket
             .put(layout.key, Bytes::from_static(layout.key.as_bytes()))
             .await?;
     }

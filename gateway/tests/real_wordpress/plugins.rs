@@ -78,7 +78,7 @@ async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
     for gone in ["builder/css/post-2.css", "builder/css/post-4.css"] {
         assert_eq!(text(gone).0, 404, "{gone}");
     }
-    // What was meant for PHP and Apache is nobody's to read.
+    // No visitor reads what was meant for PHP and Apache.
     for hidden in ["forms/index.php", "forms/.htaccess"] {
         assert!(world.file(&format!("{uploads}/{hidden}")).is_file());
         assert_eq!(text(hidden).0, 404, "{hidden}");

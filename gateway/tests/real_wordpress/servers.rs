@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use loadtest::bucket::Bucket;
 use loadtest::peers::Origin;
-use loadtest::peers::minio::Minio;
 use loadtest::wordpress::gateway::Gateway;
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Places, Web};
 
-use crate::world::{LONG, PROGRAM};
+use crate::world::{LONG, PROGRAM, Store};
 
 /// How long one server may show what another has replaced: the recipe's, made short.
 const BOUND: Duration = Duration::from_secs(1);
@@ -75,20 +73,15 @@ fn picture(seed: u8) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
-    let minio = Minio::start(dir.path())?;
-    let _bucket = Bucket::create(minio.addr(), "wordpress").await?;
-    let origin = Origin {
-        addr: minio.addr(),
-        bucket: "wordpress".into(),
-    };
-    let one = Server::start(dir.path(), "one", &origin)?;
-    let other = Server::start(dir.path(), "other", &origin)?;
+    let store = Store::start().await?;
+    let (origin, dir) = (store.origin(), store.dir.path());
+    let one = Server::start(dir, "one", &origin)?;
+    let other = Server::start(dir, "other", &origin)?;
     let versions: Vec<Vec<u8>> = (0..4).map(picture).collect();
     // What is not there is remembered, no longer than the bound.
     ensure!(other.visit("photo.jpg")?.is_none(), "there is none yet");
     for version in &versions {
-        // Whoever looks meanwhile sees one version, whole, or none.
+        // A visitor of the other sees meanwhile one version, whole, or none.
         let seen = std::thread::scope(|scope| {
             let looks = scope.spawn(|| -> Result<_> {
                 let since = Instant::now();
@@ -129,19 +122,14 @@ async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()
 /// Where nginx knows two gateways, none of its visitors sees one of them restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
-    let minio = Minio::start(dir.path())?;
-    let _bucket = Bucket::create(minio.addr(), "wordpress").await?;
-    let origin = Origin {
-        addr: minio.addr(),
-        bucket: "wordpress".into(),
-    };
-    let one = Server::start(dir.path(), "one", &origin)?;
-    let mut other = Server::start(dir.path(), "other", &origin)?;
+    let store = Store::start().await?;
+    let (origin, dir) = (store.origin(), store.dir.path());
+    let one = Server::start(dir, "one", &origin)?;
+    let mut other = Server::start(dir, "other", &origin)?;
     let photo = picture(1);
     one.write("photo.jpg", &photo)?;
     // A third nginx, of visitors, knows both.
-    let places = Places::lay_out(&dir.path().join("visitors"))?;
+    let places = Places::lay_out(&dir.join("visitors"))?;
     let both = format!(
         "server unix:{};\n    server unix:{};",
         one.home.socket().display(),
@@ -174,6 +162,6 @@ async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Re
             .map(|one| one.join().expect("no panic"));
         restarted.and(visits.sum::<Result<u32>>())
     })?;
-    ensure!(visited > 0, "nobody came");
+    ensure!(visited > 0, "no visitor came");
     Ok(())
 }

@@ -33,6 +33,33 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
+/// A MinIO of the test's own, with a bucket, and the folder that all of a test lies in. Fields are dropped in
+/// this order.
+pub(crate) struct Store {
+    pub(crate) bucket: Bucket,
+    pub(crate) minio: Minio,
+    pub(crate) dir: TempDir,
+}
+
+impl Store {
+    pub(crate) async fn start() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
+        let minio = Minio::start(dir.path())?;
+        let bucket = Bucket::create(minio.addr(), BUCKET).await?;
+        Ok(Self { bucket, minio, dir })
+    }
+
+    /// The bucket as a gateway is told of it.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            addr: self.minio.addr(),
+            bucket: BUCKET.into(),
+        }
+    }
+}
+
+const BUCKET: &str = "wordpress";
+
 /// A site, its gateway, and its bucket behind a door. Fields are dropped in this order.
 pub(crate) struct World {
     pub(crate) site: Site,
@@ -44,7 +71,7 @@ pub(crate) struct World {
     dir: TempDir,
 }
 
-/// The folder that is mounted on, as the recipe makes it: nobody can write to it, not even root.
+/// The folder that is mounted on, as the recipe makes it: no program can write to it, not even root's.
 struct Beneath(Places);
 
 impl Beneath {
@@ -79,13 +106,11 @@ impl World {
     }
 
     async fn make(change: impl FnOnce(String) -> String) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
-        let minio = Minio::start(dir.path())?;
-        let bucket = Bucket::create(minio.addr(), "wordpress").await?;
+        let Store { bucket, minio, dir } = Store::start().await?;
         let door = Door::to(minio.addr()).await;
         let origin = Origin {
             addr: door.address(),
-            bucket: "wordpress".into(),
+            bucket: BUCKET.into(),
         };
         let places = Places::lay_out(&dir.path().join("site"))?;
         let beneath = Beneath::made(places.clone())?;

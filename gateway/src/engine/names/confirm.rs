@@ -1,15 +1,15 @@
-//! What a listing says of versions that are known: the same one is confirmed by it, without a request.
+//! Versions that a listing confirms: it shows the one at hand, so no request has to.
 
 use std::sync::Arc;
 
 use super::{Answer, Engine, Entry, lasting};
 use crate::engine::{Source, resolve};
 use crate::plan::freshness::{Judgement, Policy};
-use crate::plan::{ObjectId, ObjectKey, Timestamp, Version};
+use crate::plan::{ObjectId, ObjectKey, Timestamp};
 use crate::store::{Entry as Known, Record};
 
 impl Engine {
-    /// An object that was found at that time or later, by whoever opened it, if that is fresh.
+    /// An object that a reader opened, and so found, at that time or later, if that is fresh.
     pub(super) fn found_since(
         &self,
         source: &Source,
@@ -20,7 +20,7 @@ impl Engine {
         let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
             return None;
         };
-        if record.confirmed < since {
+        if record.confirmed <= since {
             return None;
         }
         let age = self.core.now().since(record.confirmed);
@@ -43,25 +43,12 @@ impl Engine {
     ) -> Option<Arc<Record>> {
         let names = &self.core.names;
         let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
-        let version = &record.version;
-        let same = facts.etag.is_some_and(|etag| etag.strong_eq(&version.etag))
-            && facts.size == version.size
-            && match version.last_modified {
-                Some(known) => known == stored,
-                // Written here: a later time is that of other headers.
-                None => self.core.unconfirmed.explains(record.id, stored),
-            };
-        if !same || since <= record.confirmed {
+        let known = &record.version;
+        let same = facts.etag.is_some_and(|etag| etag.strong_eq(&known.etag));
+        if !same || facts.size != known.size || since <= record.confirmed {
             return None;
         }
-        let version = match version.last_modified {
-            Some(_) => version.clone(),
-            // What was written here is told its time.
-            None => Arc::new(Version {
-                last_modified: Some(stored),
-                ..Version::clone(version)
-            }),
-        };
+        let version = self.core.unconfirmed.dated(record, stored)?;
         let confirmed = Arc::new(Record {
             version,
             confirmed: since,

@@ -1,4 +1,4 @@
-//! Folders page by page: for readers of a folder, and for those who ask for several names in one.
+//! Folders page by page: for readers of a folder, and for programs that ask for several names in one.
 //!
 //! A page is asked for once, however many wait for it. What has come is in the table, and answers there until
 //! it is no longer fresh, for readers of the folder too. A reader that began before goes on from page to page.
@@ -26,7 +26,7 @@ type Asking = BoxFuture<'static, Result<Arc<Landed>, Error>>;
 /// Which page: of an origin, below a prefix, behind a place.
 type Question = (OriginId, String, Option<After>);
 
-/// Pages on their way, kept alive by those who wait for them.
+/// Pages on their way, kept alive by the callers that wait for them.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Listings(Mutex<HashMap<Question, UnderWay>>);
 
@@ -127,13 +127,13 @@ impl Engine {
         self.core.names.list_anew(source.origin.id(), folder);
     }
 
-    /// Whether somebody else has had more of a listing than this place of it.
+    /// Whether another reader has had more of a listing than this place of it.
     fn is_known_behind(&self, source: &Source, prefix: &str, cursor: &Cursor) -> bool {
         let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
     }
 
-    /// Names that a reader has not had, from the table, and from a listing that somebody else has begun;
+    /// Names that a reader has not had, from the table, and from a listing that another reader has begun;
     /// `None`: not all of the folder is known, or names that come in order are still far.
     async fn list_known(
         &self,
@@ -280,7 +280,7 @@ impl Engine {
     }
 }
 
-/// A page's turn in the table of those on their way; given up when it has come or nobody waits.
+/// A page's turn in the table of those on their way; given up when it has come or no caller waits.
 struct Turn {
     core: Arc<Core>,
     question: Question,
@@ -299,7 +299,7 @@ impl Drop for Turn {
     }
 }
 
-/// The listing of a folder from behind a name on; what it tells is nobody else's. `None`: from its beginning.
+/// The listing of a folder from behind a name on; no other caller is told it. `None`: from its beginning.
 fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
     (!had.up_to.is_empty()).then(|| Cursor {
         epoch: 0,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::writing::Writing;
-use crate::engine::written::{self, Cause, Chunks, Known};
+use crate::engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
 use crate::origin::CompletedPart;
 use crate::plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
@@ -24,6 +24,17 @@ pub(super) enum Sent {
     Parts(Vec<CompletedPart>),
     /// They are those of the version before.
     Copied,
+}
+
+impl Sent {
+    /// Files what this process has of them; `held`: the chunks of their parts.
+    pub(super) fn file(self, filing: &Filing, held: &PartChunks) {
+        match self {
+            Self::Whole(Some(chunks)) => filing.put_all(chunks),
+            Self::Parts(parts) => held.file(filing, &parts),
+            Self::Whole(None) | Self::Copied | Self::InDoubt => {}
+        }
+    }
 }
 
 impl Published {
@@ -50,11 +61,7 @@ impl Writing {
         let copied = self.copied(&bytes).await;
         let core = &self.inner.core;
         written::install(core, &profile, id, version, known, |filing| {
-            match bytes {
-                Sent::Whole(Some(chunks)) => filing.put_all(chunks),
-                Sent::Parts(parts) => self.chunks.file(filing, &parts),
-                Sent::Whole(None) | Sent::Copied | Sent::InDoubt => {}
-            }
+            bytes.file(filing, &self.chunks);
             if let Some((base, ranges)) = copied {
                 filing.put_of(base, &ranges, Cause::Base);
             }

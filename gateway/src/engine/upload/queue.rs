@@ -17,8 +17,8 @@ use crate::engine::spool::journal::Record;
 use crate::plan::ObjectId;
 use crate::plan::retry::Backoff;
 
-/// Between two tries of a background commit.
-const PAUSE: Backoff = Backoff {
+/// Between two tries of what is done behind a caller's back: to commit an object, or to give an upload up.
+pub(super) const PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };

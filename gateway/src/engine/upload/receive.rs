@@ -177,7 +177,7 @@ impl Engine {
         self.tell_of(id).await;
     }
 
-    /// Those who keep something of an object drop it.
+    /// Frontends that keep something of an object drop it.
     async fn tell_of(&self, id: &ObjectId) {
         let scope = Scope::Key(id.key.clone());
         let ids = self.core.everywhere(id);

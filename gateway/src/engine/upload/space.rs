@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::queue::PAUSE;
 use super::writing::{State, Writing};
 use super::{Inner, WriteError};
 use crate::engine::Error;
@@ -12,17 +13,12 @@ use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::{OriginError, Upload};
 use crate::plan::ByteRange;
-use crate::plan::retry::Backoff;
 use crate::plan::upload::When;
 
 /// How often who waits for room looks again whether something can go by now.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Between two tries to give an upload up, and how many follow the first.
-const PAUSE: Backoff = Backoff {
-    base: Duration::from_secs(1),
-    cap: Duration::from_secs(60),
-};
+/// How many tries to give an upload up follow the first.
 const ABORTS: u32 = 30;
 
 /// The most that is let go of at once, for one sync of the journal.

@@ -209,7 +209,7 @@ impl State {
         }
     }
 
-    /// Announces a write: whoever reads the draft as it was closed is told before a byte of it changes.
+    /// Announces a write: readers of the draft as it was closed are told before a byte of it changes.
     pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
         self.draft.begin_write(range)?;
         self.revision += 1;

@@ -387,7 +387,7 @@ impl Table {
         }
     }
 
-    /// The folder could not be listed: names in it are asked for by themselves for now.
+    /// The folder could not be listed: each name in it is asked for by itself.
     pub(in crate::engine::names) fn gives_up(&self, asked: &Asked, folder: &str) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
             folder.extent = Extent::Nothing;

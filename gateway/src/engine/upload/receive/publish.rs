@@ -91,10 +91,8 @@ impl Receiving {
         let (version, bytes) = (Arc::new(published.version), published.bytes);
         let etag = version.etag.clone();
         let known = published.known;
-        written::install(core, &profile, id, &version, known, |filing| match bytes {
-            Sent::Whole(Some(chunks)) => filing.put_all(chunks),
-            Sent::Parts(parts) => self.chunks.file(filing, &parts),
-            Sent::Whole(None) | Sent::Copied | Sent::InDoubt => {}
+        written::install(core, &profile, id, &version, known, |filing| {
+            bytes.file(filing, &self.chunks);
         })
         .await;
         etag

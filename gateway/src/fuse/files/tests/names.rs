@@ -180,7 +180,7 @@ async fn a_scan_lists_each_folder_once_and_asks_each_file_once() {
     assert_eq!(world.costs(), (0, 3, 10));
 }
 
-/// What is renamed is looked at by the bucket's copy of it, and by nobody else.
+/// The bucket's copy alone looks at an object that is renamed.
 #[tokio::test]
 async fn a_rename_asks_two_heads_and_nothing_of_the_folders() {
     let world = World::closing(Commit::Close);
