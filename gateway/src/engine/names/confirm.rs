@@ -20,7 +20,7 @@ impl Engine {
         let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
             return None;
         };
-        if record.confirmed <= since {
+        if record.confirmed < since {
             return None;
         }
         let age = self.core.now().since(record.confirmed);
