@@ -2,14 +2,16 @@
 //! validator, and not to be kept.
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use http::Method;
 use tempfile::TempDir;
+use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{Writer, Writers};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::ObjectKey;
+use tidegate::plan::digest::Digests;
+use tidegate::plan::{ByteRange, ObjectKey};
 
 use crate::gateway::{Gateway, LONG, sample, status};
 
@@ -121,7 +123,7 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     let key = ObjectKey::new("k.jpg").expect("a key");
     let draft = gateway.engine.closed_draft(&gateway.source, &key);
     let draft = draft.expect("closed");
-    let mut reader = draft.read_at(tidegate::plan::ByteRange::new(0, 1 << 20));
+    let mut reader = draft.read_at(ByteRange::new(0, 1 << 20));
     reader.prime().await.expect("its first bytes");
     let first = reader.take_primed().expect("primed");
     assert!(bytes.starts_with(&first));
@@ -135,5 +137,72 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     let rest = reader.next().await.expect("an end");
     assert!(rest.is_err(), "cut off");
     assert!(gateway.engine.closed_draft(&gateway.source, &key).is_none());
+    gateway.end().await;
+}
+
+/// Half of what replaces it is no answer, and there may be nothing in the bucket.
+#[tokio::test]
+async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
+    let (gateway, writers, _spool) = writing().await;
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    gateway.origin.set_faults([DOWN]);
+    let old = Bytes::from(sample(1 << 20));
+    close_behind(written(&gateway, &writers, old.clone()).await).await;
+    let key = ObjectKey::new("k.jpg").expect("a key");
+    let draft = gateway.engine.closed_draft(&gateway.source, &key);
+    let mut reader = draft.expect("closed").read_at(ByteRange::new(0, 1 << 20));
+    reader.prime().await.expect("its first bytes");
+
+    let new = Bytes::from(sample(400_000)).slice(7..);
+    let writer = written(&gateway, &writers, new.clone()).await;
+    for _ in 0..2 {
+        let got = gateway.get("/k.jpg", &[]).await;
+        assert_eq!((status(&got), got.header("etag").as_str()), (200, ""));
+        assert!(*got.bytes() == old);
+        assert_eq!(got.header("content-type"), "image/jpeg");
+        // Cut to nothing once more: the edition that was closed is the same.
+        writer.truncate(0).await.expect("cut");
+        writer.write_at(0, new.clone()).await.expect("room");
+    }
+    let mut read = Vec::from(reader.take_primed().expect("primed"));
+    while let Some(piece) = reader.next().await {
+        read.extend_from_slice(&piece.expect("an answer goes on with what it began with"));
+    }
+    assert!(read == old);
+    close_behind(writer).await;
+    assert!(*gateway.get("/k.jpg", &[]).await.bytes() == new);
+    gateway.end().await;
+}
+
+/// What is put or deleted over HTTP is newer than what was closed before it.
+#[tokio::test]
+async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted() {
+    let (gateway, writers, _spool) = writing().await;
+    gateway.origin.set_faults([DOWN]);
+    let old = Bytes::from(sample(50_000));
+    close_behind(written(&gateway, &writers, old.clone()).await).await;
+    let writer = written(&gateway, &writers, Bytes::from_static(b"half")).await;
+    assert!(*gateway.get("/k.jpg", &[]).await.bytes() == old);
+
+    gateway.origin.set_faults([]);
+    let key = ObjectKey::new("k.jpg").expect("a key");
+    let incoming = Incoming {
+        headers: Vec::new(),
+        wanted: Wanted::Anything,
+        length: Some(3),
+        digests: Digests::default(),
+    };
+    let body = stream::iter([Ok::<_, Left>(Bytes::from_static(b"put"))]);
+    let put = gateway
+        .engine
+        .receive(&gateway.source, &key, incoming, body);
+    put.await.expect("put");
+    assert_eq!(gateway.get("/k.jpg", &[]).await.bytes(), "put");
+    writers
+        .remove(&gateway.source, &key)
+        .await
+        .expect("deleted");
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    drop(writer);
     gateway.end().await;
 }

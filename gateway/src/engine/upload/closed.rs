@@ -1,7 +1,8 @@
 //! Reading a closed draft that is not in the bucket yet.
 //!
 //! Its writer was promised it, so readers of this process see it as it was closed. There is no version of
-//! it yet, and no tag: who reads it holds the draft itself, and notices when that was written to again.
+//! it yet, and no tag: who reads it holds the draft itself, and notices when that was written to again. Where a
+//! writer replaces it, the closed edition is read on until the next one is promised.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,6 +15,7 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
 use super::WriteError;
+use super::edition::ClosedEdition;
 use super::writing::{State, Writing};
 use crate::engine::{Engine, Error, Source};
 use crate::origin::write::Headers;
@@ -29,6 +31,8 @@ pub struct ClosedDraft {
     revision: u64,
     size: u64,
     headers: Headers,
+    /// A writer was replacing it already.
+    replaced: Option<Arc<ClosedEdition>>,
 }
 
 impl fmt::Debug for ClosedDraft {
@@ -51,22 +55,30 @@ impl Engine {
         let drafts = self.core.drafts.get().and_then(Weak::upgrade)?;
         let writing = drafts.writings().get(&source.object(key)).cloned()?;
         let state = writing.state();
-        if !state.is_closed_and_promised() || state.draft.has_gone() {
+        let replaced = state.replaced_edition();
+        let (revision, draft, headers) = match &replaced {
+            _ if state.is_closed_and_promised() => (state.revision, &state.draft, &state.headers),
+            Some(before) => (before.revision, &before.draft, &before.headers),
+            None => return None,
+        };
+        if draft.has_gone() {
             return None;
         }
-        let (revision, size, headers) = (state.revision, state.draft.size(), state.headers.clone());
+        let (size, headers) = (draft.size(), headers.clone());
+        let replaced = replaced.filter(|before| before.revision == revision);
         drop(state);
         Some(ClosedDraft {
             writing,
             revision,
             size,
             headers,
+            replaced,
         })
     }
 }
 
 impl State {
-    fn is_closed_and_promised(&self) -> bool {
+    pub(super) fn is_closed_and_promised(&self) -> bool {
         self.promised && self.dirty && !self.unclosed && !self.removed && !self.lost
     }
 }
@@ -99,20 +111,40 @@ impl ClosedDraft {
     async fn piece(self, range: ByteRange) -> Result<Bytes, Error> {
         let core = &self.writing.inner.core;
         let _charge = core.budget.demand(range.len()).await?;
-        let read = self.writing.gather(range).await;
+        let read = self.read(range).await;
         let bytes = read.map_err(|error| match error {
             WriteError::Origin(error) => error,
             _ => Error::Changed,
         })?;
-        let is_same = {
-            let state = self.writing.state();
-            state.revision == self.revision && !state.removed
-        };
-        if !is_same || bytes.len() as u64 != range.len() {
+        if bytes.len() as u64 != range.len() {
             return Err(Error::Changed);
         }
         core.metrics.delivered.inc_by(range.len());
         Ok(bytes)
+    }
+
+    async fn read(&self, range: ByteRange) -> Result<Bytes, WriteError> {
+        if let Some(replaced) = self.replaced() {
+            return self.writing.gather_replaced(&replaced, range).await;
+        }
+        let read = self.writing.gather(range).await;
+        let is_same = {
+            let state = self.writing.state();
+            state.revision == self.revision && !state.removed
+        };
+        match self.replaced() {
+            _ if is_same => read,
+            // A writer has begun to replace it meanwhile.
+            Some(replaced) => self.writing.gather_replaced(&replaced, range).await,
+            None => Err(WriteError::Changed),
+        }
+    }
+
+    /// The edition that it is, where a writer replaces it.
+    fn replaced(&self) -> Option<Arc<ClosedEdition>> {
+        let since = || self.writing.state().replaced_edition();
+        let found = self.replaced.clone().or_else(since);
+        found.filter(|edition| edition.revision == self.revision)
     }
 }
 

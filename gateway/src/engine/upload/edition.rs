@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use super::writing::{Pinned, State, Writing};
 use crate::engine::spool::FILES;
+use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::Upload;
+use crate::origin::write::Headers;
+use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, Extents};
 
 /// What is kept of an edition beside its files, which the files of the next one have (`SpoolFile`).
@@ -23,6 +26,20 @@ pub(super) struct Before {
     /// That upload may have been completed.
     completing: bool,
     base: Option<Pinned>,
+    /// The same for readers, where it was closed.
+    closed: Option<Arc<ClosedEdition>>,
+}
+
+/// A closed edition that a writer replaces. Nothing of it changes any more; its files can be read as long as this
+/// is held.
+#[derive(Debug)]
+pub(super) struct ClosedEdition {
+    /// The revision of the draft that was closed.
+    pub(super) revision: u64,
+    pub(super) draft: Draft,
+    pub(super) headers: Headers,
+    pub(super) file: Arc<SpoolFile>,
+    pub(super) base: Option<Pinned>,
 }
 
 impl Before {
@@ -36,6 +53,33 @@ impl State {
     /// Whether a `fsync` or `close` has promised this edition, or the one before.
     pub(super) fn is_promised(&self) -> bool {
         self.promised || self.edition_before.is_some()
+    }
+
+    /// The closed edition that a writer replaces, unless what replaces it is promised or in the bucket.
+    pub(super) fn replaced_edition(&self) -> Option<Arc<ClosedEdition>> {
+        let before = self.edition_before.as_ref().filter(|_| self.dirty)?;
+        before.closed.clone()
+    }
+
+    /// Readers are shown the edition before no longer: the object was changed another way since.
+    pub(super) fn hide_replaced_edition(&mut self) {
+        if let Some(before) = &mut self.edition_before {
+            before.closed = None;
+        }
+    }
+
+    /// This edition for readers, if it is as it was closed, and all of it is here.
+    fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
+        let is_whole = self.is_closed_and_promised() && !self.draft.has_gone();
+        is_whole.then(|| {
+            Arc::new(ClosedEdition {
+                revision: self.revision,
+                draft: self.draft.clone(),
+                headers: self.headers.clone(),
+                file: file.clone(),
+                base: self.base.clone(),
+            })
+        })
     }
 }
 
@@ -55,6 +99,7 @@ impl Writing {
             let Some(file) = state.file.clone().filter(|_| is_something) else {
                 return false;
             };
+            let closed = state.closed_edition(&file);
             let Ok(freed) = state.draft.truncate(0) else {
                 return false;
             };
@@ -67,6 +112,7 @@ impl Writing {
                 upload: state.upload.take(),
                 completing: state.completing.take().is_some(),
                 base: state.base.take(),
+                closed,
             });
             state.begin_anew();
             let spool = &self.inner.spool;

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use super::WriteError;
+use super::edition::ClosedEdition;
 use super::writing::{Pinned, Writing};
 use crate::engine::{Error, Object};
 use crate::plan::upload::{From, Gone};
@@ -51,10 +52,7 @@ impl Writing {
                 drop(page);
                 self.base_bytes(piece).await?
             }
-            (From::Zero, _) => {
-                let length = usize::try_from(piece.len()).unwrap_or(usize::MAX);
-                BytesMut::zeroed(length).freeze()
-            }
+            (From::Zero, _) => zeros(piece),
             (From::Gone, _) => {
                 let index = self.state().draft.sizes().index(piece.start);
                 return Err(Gone(index).into());
@@ -66,8 +64,12 @@ impl Writing {
     /// Bytes of the version that the draft is based on, from the cache where it has them.
     pub(super) async fn base_bytes(&self, range: ByteRange) -> Result<Bytes, WriteError> {
         let base = self.state().base.clone();
+        self.bytes_of(base.as_ref(), range).await
+    }
+
+    async fn bytes_of(&self, base: Option<&Pinned>, range: ByteRange) -> Result<Bytes, WriteError> {
         let base = base.ok_or(WriteError::Lost)?;
-        let mut reader = self.object(&base).await.read_at(range);
+        let mut reader = self.object(base).await.read_at(range);
         let mut bytes = BytesMut::new();
         while let Some(piece) = reader.next().await {
             match piece {
@@ -75,6 +77,25 @@ impl Writing {
                 Err(Error::Changed | Error::NotFound) => return Err(WriteError::Changed),
                 Err(error) => return Err(error.into()),
             }
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// Bytes of a closed edition that a writer replaces.
+    pub(super) async fn gather_replaced(
+        &self,
+        edition: &ClosedEdition,
+        range: ByteRange,
+    ) -> Result<Bytes, WriteError> {
+        let mut bytes = BytesMut::new();
+        for (piece, from) in edition.draft.sources(range) {
+            let found = match from {
+                From::Spool => edition.file.blocking(move |file| file.read(piece)).await?,
+                From::Base => self.bytes_of(edition.base.as_ref(), piece).await?,
+                From::Zero => zeros(piece),
+                From::Gone => return Err(WriteError::Lost),
+            };
+            bytes.extend_from_slice(&found);
         }
         Ok(bytes.freeze())
     }
@@ -94,4 +115,9 @@ impl Writing {
         let policy = Policy::new(&base.version, &self.source.profile.load(), now);
         engine.at_hand(&self.source, id, Arc::new(record), policy, now, Client::Own)
     }
+}
+
+fn zeros(range: ByteRange) -> Bytes {
+    let length = usize::try_from(range.len()).unwrap_or(usize::MAX);
+    BytesMut::zeroed(length).freeze()
 }

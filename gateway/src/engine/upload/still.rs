@@ -61,7 +61,10 @@ impl Still {
         let unused = {
             // Nobody may join it meanwhile.
             let mut writings = self.writing.inner.writings();
-            let unused = self.writing.state().handles == 0;
+            let mut state = self.writing.state();
+            let unused = state.handles == 0;
+            state.hide_replaced_edition();
+            drop(state);
             if unused {
                 self.writing.unlist(&mut writings, &self.id);
             }
