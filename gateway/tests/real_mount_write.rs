@@ -629,3 +629,40 @@ async fn what_is_appended_past_the_pages_keeps_its_order() {
     desk.is("log", &truth).await;
     desk.stop().await;
 }
+
+/// Two uploads make the folder of a month at once: one of each two makes it, and it is there for the other, to
+/// create files in.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_programs_that_make_a_folder_one_finds_it_made() {
+    let desk = Desk::start("").await;
+    let root = desk.mounted.folder.path();
+    blocking(move || {
+        for round in 0..20 {
+            let (year, barrier) = (root.join(format!("{round}")), std::sync::Barrier::new(2));
+            let make = |name: &str| {
+                barrier.wait();
+                let (mut made, month) = (0, year.join("11"));
+                for folder in [&year, &month] {
+                    match std::fs::create_dir(folder) {
+                        Ok(()) => made += 1,
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+                            assert!(folder.is_dir());
+                        }
+                    }
+                }
+                std::fs::write(month.join(name), name).expect("written");
+                made
+            };
+            let made = std::thread::scope(|scope| {
+                let other = scope.spawn(|| make("a.jpg"));
+                make("b.jpg") + other.join().expect("no panic")
+            });
+            assert_eq!(made, 2, "each once");
+            let names = std::fs::read_dir(year.join("11")).expect("a folder");
+            assert_eq!(names.count(), 2);
+        }
+    })
+    .await;
+    desk.stop().await;
+}

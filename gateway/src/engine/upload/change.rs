@@ -9,12 +9,13 @@ use super::queue::remove;
 use super::still::Still;
 use super::writing::{Pinned, Writing};
 use super::{Inner, STREAMS, WriteError, Writers};
+use crate::engine::names::Entry;
 use crate::engine::written::{self, Answered, Cause, Known};
 use crate::engine::{Error, Source, resolve};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
-use crate::store::Entry;
+use crate::store::Entry as Record;
 
 /// Bytes that one request copies of an object too large for one.
 const COPY: u64 = 1 << 30;
@@ -44,12 +45,20 @@ impl Writers {
     /// Makes a folder that has nothing in it: an empty object whose key ends in `/`.
     ///
     /// # Errors
-    /// The origin's.
+    /// [`WriteError::Exists`] where another caller in this process has made it first; the origin's.
     pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let id = source.object(key);
         let _hold = self.0.core.hold_key(&id).await;
+        // Both may have found nothing there before either of them had the key.
+        let known = self
+            .0
+            .engine
+            .known(source, key.as_str().trim_end_matches('/'));
+        if known.is_some_and(|known| known.entry != Entry::Missing) {
+            return Err(WriteError::Exists);
+        }
         let put = origin.put(key, Headers::new(), empty, Guard::None);
         let made = self.0.core.change_key(&id, put).await;
         supersede(&self.0, &id);
@@ -232,7 +241,7 @@ async fn gone(inner: &Inner, id: &ObjectId) {
     supersede(inner, id);
     inner.core.name_removed(id);
     let since = inner.core.now();
-    resolve::remember(&inner.core, id, Some(Entry::Missing { since }));
+    resolve::remember(&inner.core, id, Some(Record::Missing { since }));
 }
 
 /// Copies a version on the server; by parts where one request does not take it.

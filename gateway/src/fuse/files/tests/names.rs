@@ -198,3 +198,47 @@ async fn a_rename_asks_two_heads_and_nothing_of_the_folders() {
     let after = world.costs();
     assert_eq!(after, (before.0 + 2, before.1, before.2));
 }
+
+/// As on any file system: one of two makes it, and at that moment it is there for the other.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_a_folder_one_finds_it_made() {
+    let world = World::closing(Commit::Close);
+    let late = Fault::Latency(Duration::from_secs(5));
+    for n in 0..3 {
+        let name = format!("{n}");
+        world.bucket.fail_from("put", [late.clone()], []);
+        let make = async || {
+            let made = world.files.mkdir(ROOT, name.clone().into()).await;
+            if made.is_err() {
+                let folder = world.look(ROOT, &name).await.expect("it is there");
+                assert_eq!(folder.kind, FileType::Directory);
+                world.put(folder.ino.0, "file").await;
+            }
+            made.map(drop)
+        };
+        // A third asks for the name while nothing is there yet: that is not kept beyond it.
+        let look = async {
+            let found = world.look(ROOT, &name).await.map(drop);
+            assert_eq!(found, Err(Errno::ENOENT));
+        };
+        let (one, other, ()) = tokio::join!(make(), make(), look);
+        assert_eq!((one, other), (Ok(()), Err(Errno::EEXIST)));
+        let folder = world.look(ROOT, &name).await.expect("made").ino.0;
+        assert_eq!(world.scan(folder).await, ["file"]);
+    }
+    let puts = world.bucket.writes().into_iter();
+    assert_eq!(puts.filter(|kind| *kind == "put").count(), 6);
+}
+
+/// A folder that could not be made is not there, and can be made.
+#[tokio::test]
+async fn a_folder_that_could_not_be_made_can_be_made_by_the_next() {
+    let world = World::closing(Commit::Close);
+    let down = Fault::Refuse(OriginError::Unavailable("down"));
+    world.bucket.fail_from("put", [down], []);
+    let make = || world.files.mkdir(ROOT, "new".into());
+    let (one, other) = tokio::join!(make(), make());
+    assert_eq!(one.map(drop), Err(Errno::EIO));
+    assert_eq!(other.map(drop), Ok(()));
+    assert_eq!(make().await.map(drop), Err(Errno::EEXIST));
+}
