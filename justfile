@@ -92,6 +92,12 @@ long-power:
         TIDEGATE_CUTS=200 TIDEGATE_SEED="${TIDEGATE_SEED:-1}" \
         cargo test -p tidegate --features real-parts --test real_power_cut -- --nocapture
 
+# WordPress in full: a film of 1 GB, 500 photos made anew (as root; needs what `ci` installs)
+long-wordpress:
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH:/usr/sbin" \
+        TIDEGATE_FILM=1024 TIDEGATE_PHOTOS=500 \
+        cargo test -p tidegate --features real-parts --test real_wordpress -- --nocapture films regenerated
+
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
 long-mounts: release
     {{ loadtest }} run mount-read mount-scan mount-write mount-small --report report

@@ -38,6 +38,7 @@ use crate::config::{self, Config, Environment, Loaded};
 use crate::demo;
 use crate::doctor;
 use crate::origin;
+use crate::socket::Inherited;
 use crate::telemetry::logging::{Format, Logging};
 
 #[cfg(feature = "demo")]
@@ -55,7 +56,8 @@ impl Actions for App {
             tracing::warn!("{warning}");
         }
         raise_descriptor_limit();
-        run(serve(&loaded.config, env))
+        let inherited = Inherited::from_env().context("a socket that was handed over")?;
+        run(serve(&loaded.config, env, inherited))
     }
 
     fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
@@ -149,9 +151,12 @@ fn raise_descriptor_limit() {
     }
 }
 
-async fn serve(config: &Config, env: &Environment) -> anyhow::Result<()> {
+async fn serve(config: &Config, env: &Environment, inherited: Inherited) -> anyhow::Result<()> {
     let mut told = Told::new()?;
-    let start = async { Gateway::start(config, env, Sockets::bind(config).await?).await };
+    let start = async {
+        let sockets = Sockets::bind_beside(config, inherited).await?;
+        Gateway::start(config, env, sockets).await
+    };
     let gateway = tokio::select! {
         gateway = start => gateway?,
         () = told.again() => return Ok(()),

@@ -1,6 +1,7 @@
 //! Where connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
-//! Both listeners of the gateway accept from here; what they do with a connection is their own.
+//! Both listeners of the gateway accept from here; what they do with a connection is their own. A socket is bound
+//! here, or [`Inherited`] from a supervisor.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +15,11 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::plan::Listen;
 
-/// A socket that accepts connections. A Unix socket's file is removed when it is dropped.
+mod inherited;
+
+pub use inherited::Inherited;
+
+/// A socket that accepts connections. The file of a Unix socket that was bound here is removed when it is dropped.
 #[derive(Debug)]
 pub struct Listener(Kind);
 
@@ -22,6 +27,8 @@ pub struct Listener(Kind);
 enum Kind {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
+    /// A Unix socket whose file is the supervisor's.
+    Inherited(UnixListener, Listen),
 }
 
 #[derive(Debug)]
@@ -69,6 +76,7 @@ impl Listener {
         Ok(match &self.0 {
             Kind::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
             Kind::Unix(_, file) => Listen::Unix(file.0.clone()),
+            Kind::Inherited(_, address) => address.clone(),
         })
     }
 
@@ -84,7 +92,7 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
-            Kind::Unix(listener, _) => {
+            Kind::Unix(listener, _) | Kind::Inherited(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 Ok((Stream::Unix(stream), None))
             }

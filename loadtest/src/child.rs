@@ -37,14 +37,23 @@ impl Server {
     ///
     /// # Errors
     /// If it cannot be started, ends at once, or is not ready in time; with the end of its log.
-    pub fn start_when(
+    pub fn start_when(command: Command, log: &Path, ready: impl FnMut() -> bool) -> Result<Self> {
+        Self::start_with(command, Stdio::null(), log, ready)
+    }
+
+    /// The same with `input` as its standard input.
+    ///
+    /// # Errors
+    /// As [`Server::start_when`].
+    pub fn start_with(
         mut command: Command,
+        input: Stdio,
         log: &Path,
         ready: impl FnMut() -> bool,
     ) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(out.try_clone()?)
             .stderr(out)
             .spawn()

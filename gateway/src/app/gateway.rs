@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
 use crate::plan::{ByteSize, Listen, Timestamp, Token};
-use crate::socket::Listener;
+use crate::socket::{Inherited, Listener};
 use crate::store::Stores;
 use crate::telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
@@ -48,8 +48,20 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be had.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        let bind = async |address: &Listen, mode| {
-            let listener = Listener::bind(address, mode).await;
+        Self::bind_beside(config, Inherited::default()).await
+    }
+
+    /// Takes what the configuration names from a supervisor's sockets, and binds the others.
+    ///
+    /// # Errors
+    /// Names the address that cannot be had, or a supervisor's that the configuration does not name: its clients
+    /// would wait for ever.
+    pub async fn bind_beside(config: &Config, mut inherited: Inherited) -> anyhow::Result<Self> {
+        let mut bind = async |address: &Listen, mode| {
+            let listener = match inherited.take(address).transpose() {
+                Some(taken) => taken,
+                None => Listener::bind(address, mode).await,
+            };
             listener.with_context(|| format!("cannot listen on {address}"))
         };
         let mut http = Vec::new();
@@ -57,6 +69,11 @@ impl Sockets {
             http.push(bind(address, PUBLIC_SOCKET_MODE).await?);
         }
         let admin = bind(&config.admin.listen, ADMIN_SOCKET_MODE).await?;
+        if let Some(address) = inherited.left() {
+            bail!(
+                "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
+            );
+        }
         Ok(Self { http, admin })
     }
 }

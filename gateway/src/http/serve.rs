@@ -57,7 +57,8 @@ impl<H: Handler> Server<H> {
             loops.spawn(stop.clone().run_until_cancelled_owned(accept));
         }
         stop.cancelled().await;
-        // With the loops go the sockets: who comes now is refused rather than left waiting.
+        // With the loops go the sockets: a client that comes now is refused rather than left waiting. Where a
+        // supervisor holds the socket too, the client waits for the next process.
         while loops.join_next().await.is_some() {}
         ending.drain.cancel();
         connections.close();

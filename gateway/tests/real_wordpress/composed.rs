@@ -14,7 +14,9 @@ use crate::world::{PROGRAM, Store};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_of_the_compose_file_mounts_serves_and_takes_its_token() -> Result<()> {
-    let Store { bucket, minio, dir } = Store::start().await?;
+    let Store {
+        bucket, cloud, dir, ..
+    } = &Store::start().await?;
     let home = Home::make(dir.path().join("gateway"))?;
     let (public, above) = (free_addr()?, dir.path().join("above"));
     let mount = above.join("uploads");
@@ -27,7 +29,7 @@ async fn the_gateway_of_the_compose_file_mounts_serves_and_takes_its_token() -> 
         ("/run/bucket/secret", path("s3-secret")),
         ("/var/cache/tidegate", path("cache")),
         ("/var/lib/tidegate", path("state")),
-        ("http://minio:9000", format!("http://{}", minio.addr())),
+        ("http://minio:9000", format!("http://{}", cloud.addr())),
         (
             "access_key_id = \"tidegate\"",
             format!("access_key_id = \"{ACCESS_KEY}\""),

@@ -9,10 +9,14 @@ mod door;
 #[expect(dead_code, reason = "the load test's parts find ports of their own")]
 mod ports;
 
+mod balanced;
 mod composed;
 mod down;
+mod films;
 mod mounted;
 mod offloaded;
 mod plugins;
+mod regenerated;
+mod restarted;
 mod servers;
 mod world;

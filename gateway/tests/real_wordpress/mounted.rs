@@ -10,7 +10,7 @@ use crate::world::World;
 const SIZES: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_documents_and_films_are_uploaded_and_seen() -> Result<()> {
+async fn pictures_and_documents_are_uploaded_and_seen() -> Result<()> {
     let world = World::start().await;
     let editor = world.site.log_in()?;
     let photo = world.photo("photo.jpg", 1);
@@ -26,9 +26,6 @@ async fn pictures_documents_and_films_are_uploaded_and_seen() -> Result<()> {
     let document = world.source("document.pdf");
     photos::document(&document)?;
     world.is_well(&editor.upload(&document)?, 3).await?;
-    let film = world.source("film.mp4");
-    photos::film(&film, 100 << 20)?;
-    world.is_well(&editor.upload(&film)?, 1).await?;
     Ok(())
 }
 

@@ -13,10 +13,10 @@ use loadtest::wordpress::{Places, Web};
 
 use crate::world::{LONG, PROGRAM, Store};
 
-/// How long one server may show what another has replaced: the recipe's, made short.
+/// How long one server may show what another has replaced: the recipe's, made short. `balanced` has the recipe's own.
 const BOUND: Duration = Duration::from_secs(1);
 
-struct Server {
+pub(crate) struct Server {
     web: Web,
     home: Home,
     gateway: Gateway,
@@ -25,18 +25,17 @@ struct Server {
 }
 
 impl Server {
-    fn start(dir: &Path, name: &str, origin: &Origin) -> Result<Self> {
+    /// `change`: what is another option than the recipe's.
+    pub(crate) fn start(
+        dir: &Path,
+        name: &str,
+        origin: &Origin,
+        change: impl FnOnce(String) -> Result<String>,
+    ) -> Result<Self> {
         let places = Places::lay_out(&dir.join(name))?;
         let home = Home::make(dir.join(format!("{name}-gateway")))?;
-        let toml = recipe::gateway("wordpress-mount.toml", &home, &places, origin)?;
-        let changes = [
-            ("commit = \"background\"", "commit = \"close\"".to_owned()),
-            (
-                "ttl = \"10m\"",
-                "ttl = \"1s\"\nstale_while_revalidate = \"0s\"\nnegative_ttl = \"1s\"".to_owned(),
-            ),
-        ];
-        let toml = recipe::replaced(&toml, &changes)?;
+        let toml = recipe::gateway("wordpress-servers.toml", &home, &places, origin)?;
+        let toml = change(toml)?;
         let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, Some(places.uploads()))?;
         let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
         Ok(Self {
@@ -47,16 +46,24 @@ impl Server {
         })
     }
 
+    /// With a bound of one second.
+    fn quick(dir: &Path, name: &str, origin: &Origin) -> Result<Self> {
+        let short = [("ttl = \"10s\"", "ttl = \"1s\"".to_owned())];
+        Self::start(dir, name, origin, |toml| recipe::replaced(&toml, &short))
+    }
+
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         Ok(fs::write(self.places.uploads().join(name), bytes)?)
     }
 
     /// What a visitor of this server gets.
     fn visit(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let answer = self
-            .web
-            .curl()
-            .get(&format!("/wp-content/uploads/{name}"))?;
+        self.see(&format!("/wp-content/uploads/{name}"))
+    }
+
+    /// The same by its whole path.
+    pub(crate) fn see(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let answer = self.web.curl().get(name)?;
         match answer.status {
             200 => Ok(Some(answer.body)),
             404 => Ok(None),
@@ -75,8 +82,8 @@ fn picture(seed: u8) -> Vec<u8> {
 async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()> {
     let store = Store::start().await?;
     let (origin, dir) = (store.origin(), store.dir.path());
-    let one = Server::start(dir, "one", &origin)?;
-    let other = Server::start(dir, "other", &origin)?;
+    let one = Server::quick(dir, "one", &origin)?;
+    let other = Server::quick(dir, "other", &origin)?;
     let versions: Vec<Vec<u8>> = (0..4).map(picture).collect();
     // What is not there is remembered, no longer than the bound.
     ensure!(other.visit("photo.jpg")?.is_none(), "there is none yet");
@@ -124,8 +131,8 @@ async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()
 async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Result<()> {
     let store = Store::start().await?;
     let (origin, dir) = (store.origin(), store.dir.path());
-    let one = Server::start(dir, "one", &origin)?;
-    let mut other = Server::start(dir, "other", &origin)?;
+    let one = Server::quick(dir, "one", &origin)?;
+    let mut other = Server::quick(dir, "other", &origin)?;
     let photo = picture(1);
     one.write("photo.jpg", &photo)?;
     // A third nginx, of visitors, knows both.

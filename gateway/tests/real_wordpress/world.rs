@@ -1,6 +1,7 @@
 //! A site on recipe 1: its uploads are a mount of a gateway, which answers nginx too.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use loadtest::bucket::Bucket;
 use loadtest::peers::Origin;
+use loadtest::peers::cloud::Cloud;
 use loadtest::peers::minio::Minio;
-use loadtest::wordpress::gateway::Gateway;
+use loadtest::wordpress::gateway::{Gateway, Listens};
 use loadtest::wordpress::photos::{self, SMALL};
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Answer, Media, Places, Site, must};
@@ -33,10 +35,11 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// A MinIO of the test's own, with a bucket, and the folder that all of a test lies in. Fields are dropped in
-/// this order.
+/// A MinIO of the test's own with a bucket, the simulated cloud before it (20 ms, 20 MB/s a connection), and the
+/// folder that all of a test lies in. Fields are dropped in this order.
 pub(crate) struct Store {
     pub(crate) bucket: Bucket,
+    pub(crate) cloud: Cloud,
     pub(crate) minio: Minio,
     pub(crate) dir: TempDir,
 }
@@ -46,13 +49,19 @@ impl Store {
         let dir = tempfile::Builder::new().prefix("tidegate-wp-").tempdir()?;
         let minio = Minio::start(dir.path())?;
         let bucket = Bucket::create(minio.addr(), BUCKET).await?;
-        Ok(Self { bucket, minio, dir })
+        let cloud = Cloud::start(dir.path(), minio.addr()).await?;
+        Ok(Self {
+            bucket,
+            cloud,
+            minio,
+            dir,
+        })
     }
 
     /// The bucket as a gateway is told of it.
     pub(crate) fn origin(&self) -> Origin {
         Origin {
-            addr: self.minio.addr(),
+            addr: self.cloud.addr(),
             bucket: BUCKET.into(),
         }
     }
@@ -64,9 +73,11 @@ const BUCKET: &str = "wordpress";
 pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) gateway: Gateway,
+    pub(crate) home: Home,
     pub(crate) bucket: Bucket,
     pub(crate) door: Door,
     _beneath: Beneath,
+    _cloud: Cloud,
     _minio: Minio,
     dir: TempDir,
 }
@@ -101,13 +112,45 @@ impl World {
 
     /// `change`: what is another option than the recipe's.
     pub(crate) async fn with(change: impl FnOnce(String) -> String) -> Self {
-        let made = Self::make(change).await;
+        let store = Store::start().await.expect("MinIO and toxiproxy");
+        Self::on(store, "wordpress-mount.toml", change).await
+    }
+
+    /// On that store, by that recipe.
+    pub(crate) async fn on(
+        store: Store,
+        recipe: &str,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
+        let listens = |home: &Home| Ok(Listens::Unix(home.socket()));
+        let made = Self::make(store, recipe, change, listens).await;
         made.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    async fn make(change: impl FnOnce(String) -> String) -> Result<Self> {
-        let Store { bucket, minio, dir } = Store::start().await?;
-        let door = Door::to(minio.addr()).await;
+    /// With the recipe's socket unit: the public socket is there whether the gateway runs or not.
+    pub(crate) async fn with_socket_unit() -> Self {
+        let listens = |home: &Home| {
+            let listener = UnixListener::bind(home.socket())?;
+            Ok(Listens::Passed(listener))
+        };
+        let store = Store::start().await.expect("MinIO and toxiproxy");
+        let made = Self::make(store, "wordpress-mount.toml", |toml| toml, listens).await;
+        made.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    async fn make(
+        store: Store,
+        recipe: &str,
+        change: impl FnOnce(String) -> String,
+        listens: impl FnOnce(&Home) -> Result<Listens>,
+    ) -> Result<Self> {
+        let Store {
+            bucket,
+            cloud,
+            minio,
+            dir,
+        } = store;
+        let door = Door::to(cloud.addr()).await;
         let origin = Origin {
             addr: door.address(),
             bucket: BUCKET.into(),
@@ -115,21 +158,19 @@ impl World {
         let places = Places::lay_out(&dir.path().join("site"))?;
         let beneath = Beneath::made(places.clone())?;
         let home = Home::make(dir.path().join("gateway"))?;
-        let toml = change(recipe::gateway(
-            "wordpress-mount.toml",
-            &home,
-            &places,
-            &origin,
-        )?);
+        let toml = change(recipe::gateway(recipe, &home, &places, &origin)?);
         let mount = Some(places.uploads());
-        let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, mount)?;
+        let listens = listens(&home)?;
+        let gateway = Gateway::start_on(Path::new(PROGRAM), &home, &toml, mount, listens)?;
         let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
         Ok(Self {
             site: Site::start(places, &http)?,
             gateway,
+            home,
             bucket,
             door,
             _beneath: beneath,
+            _cloud: cloud,
             _minio: minio,
             dir,
         })

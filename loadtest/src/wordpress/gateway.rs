@@ -2,22 +2,29 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
 use super::recipe::Home;
 use crate::child::Server;
 
+/// Hands the socket that is standard input over as systemd does: descriptor 3, named by the environment.
+const HAND_OVER: &str =
+    "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
+
 /// Where a gateway's public listener is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Listens {
     /// At a Unix socket.
     Unix(PathBuf),
     /// At an address.
     Tcp(SocketAddr),
+    /// At a socket that is handed to it and stays open without it, as by a systemd socket unit.
+    Passed(UnixListener),
 }
 
 impl Listens {
@@ -25,7 +32,19 @@ impl Listens {
         match self {
             Self::Unix(path) => UnixStream::connect(path).is_ok(),
             Self::Tcp(addr) => TcpStream::connect(addr).is_ok(),
+            // Whether anything accepts cannot be seen from outside: connections wait.
+            Self::Passed(_) => true,
         }
+    }
+
+    /// The command that runs `program`, and its standard input.
+    fn command(&self, program: &Path) -> Result<(Command, Stdio)> {
+        let Self::Passed(listener) = self else {
+            return Ok((Command::new(program), Stdio::null()));
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", HAND_OVER]).arg(program);
+        Ok((command, OwnedFd::from(listener.try_clone()?).into()))
     }
 }
 
@@ -78,7 +97,7 @@ impl Gateway {
     /// If it does not start.
     pub fn restart(&mut self) -> Result<()> {
         self.stop();
-        let mut command = Command::new(&self.program);
+        let (mut command, input) = self.listens.command(&self.program)?;
         command
             .arg("serve")
             .arg("--config")
@@ -86,7 +105,7 @@ impl Gateway {
         let mount = self.mount.as_deref();
         let ready = || self.listens.answers() && mount.is_none_or(answers);
         let log = self.dir.join("tidegate.log");
-        self.server = Some(Server::start_when(command, &log, ready)?);
+        self.server = Some(Server::start_with(command, input, &log, ready)?);
         Ok(())
     }
 
@@ -101,6 +120,12 @@ impl Gateway {
     /// Ends it in order.
     pub fn stop(&mut self) {
         self.server = None;
+    }
+
+    /// Its process id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::pid)
     }
 
     /// The end of its log.

@@ -1,0 +1,105 @@
+//! Listening sockets that a supervisor hands over (`sd_listen_fds(3)`). The supervisor keeps them open, so
+//! connections that come while the gateway restarts wait in the kernel's queue: none is refused.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use listenfd::ListenFd;
+
+use super::{Kind, Listener};
+use crate::plan::Listen;
+
+/// The first descriptor that is handed over.
+const FIRST: usize = 3;
+
+/// Sockets that were handed over and that nothing has taken yet, each with its address.
+#[derive(Debug, Default)]
+pub struct Inherited(Vec<(Listen, Socket)>);
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Inherited {
+    /// Takes the sockets that the environment names (`LISTEN_FDS`, `LISTEN_PID`) out of it. Programs that this
+    /// process starts get none of them. To be called once, before there are other threads.
+    ///
+    /// # Errors
+    /// Names a descriptor that is no listening socket with an address.
+    pub fn from_env() -> io::Result<Self> {
+        let mut passed = ListenFd::from_env();
+        let sockets = (0..passed.len()).map(|at| {
+            let socket = match passed.take_unix_listener(at) {
+                Ok(Some(listener)) => Socket::Unix(listener),
+                _ => match passed.take_tcp_listener(at)? {
+                    Some(listener) => Socket::Tcp(listener),
+                    None => return Err(io::ErrorKind::NotFound.into()),
+                },
+            };
+            let address = socket.address();
+            let named = address.map_err(|error| {
+                let message = format!("descriptor {}: {error}", FIRST + at);
+                io::Error::new(error.kind(), message)
+            });
+            Ok((named?, socket))
+        });
+        sockets.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The socket that listens on `address`, if it was handed over.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn take(&mut self, address: &Listen) -> io::Result<Option<Listener>> {
+        let Some(at) = self.0.iter().position(|(own, _)| own == address) else {
+            return Ok(None);
+        };
+        let kind = match self.0.swap_remove(at) {
+            (_, Socket::Tcp(listener)) => {
+                listener.set_nonblocking(true)?;
+                Kind::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            (address, Socket::Unix(listener)) => {
+                listener.set_nonblocking(true)?;
+                let listener = tokio::net::UnixListener::from_std(listener)?;
+                Kind::Inherited(listener, address)
+            }
+        };
+        Ok(Some(Listener(kind)))
+    }
+
+    /// The address of a socket that nothing has taken.
+    #[must_use]
+    pub fn left(&self) -> Option<&Listen> {
+        self.0.first().map(|(address, _)| address)
+    }
+}
+
+impl Socket {
+    /// Where it listens.
+    fn address(&self) -> io::Result<Listen> {
+        let (address, is_connected) = match self {
+            Self::Tcp(listener) => {
+                let stream = TcpStream::from(OwnedFd::from(listener.try_clone()?));
+                let address = Listen::Tcp(listener.local_addr()?);
+                (Some(address), stream.peer_addr().is_ok())
+            }
+            Self::Unix(listener) => {
+                let stream = UnixStream::from(OwnedFd::from(listener.try_clone()?));
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().map(|path| Listen::Unix(path.into()));
+                (path, stream.peer_addr().is_ok())
+            }
+        };
+        let refused = match (address, is_connected) {
+            (Some(address), false) => return Ok(address),
+            (_, true) => "a connection, not a socket that listens (systemd: Accept=no)",
+            (None, false) => "a Unix socket without a path",
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, refused))
+    }
+}

@@ -1,0 +1,133 @@
+//! Recipe 1 with its socket unit: the gateway is restarted under load.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use loadtest::wordpress::{Browser, Curl, Media};
+
+use crate::world::{LONG, World};
+
+/// Visitors at once.
+const VISITORS: u64 = 4;
+/// The largest size that a visitor asks for. It fits into a socket's buffer, so a kill cuts no answer in two: one
+/// that has begun cannot be repeated by nginx.
+const SMALL: usize = 100 << 10;
+
+/// What visitors have asked for, and have been given.
+#[derive(Default)]
+struct Visits {
+    begun: AtomicU64,
+    done: AtomicU64,
+    /// Answered with 502.
+    failed: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Visits {
+    /// A visitor who asks for one image after the other, until told to stop.
+    fn go_on(&self, curl: &Curl, images: &[(String, Vec<u8>)]) -> Result<()> {
+        for (path, bytes) in images.iter().cycle() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.begun.fetch_add(1, Ordering::Relaxed);
+            let answer = curl.get(path)?;
+            match answer.status {
+                502 => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+                status => ensure!(status == 200 && answer.body == *bytes, "{path}: {status}"),
+            }
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn until(&self, holds: impl Fn(u64, u64) -> bool) -> Result<()> {
+        let since = Instant::now();
+        while !holds(
+            self.begun.load(Ordering::Relaxed),
+            self.done.load(Ordering::Relaxed),
+        ) {
+            ensure!(since.elapsed() < LONG, "visits do not go on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Ends the gateway in the midst of visits, and starts it again when every visitor waits. What nginx can repeat
+    /// does not fail: nothing where it ends in order, and where it is killed all but what was under way.
+    fn restart(&self, world: &mut World, killed: bool) -> Result<()> {
+        let before = self.done.load(Ordering::Relaxed);
+        self.until(|_, done| done >= before + 10 * VISITORS)?;
+        match killed {
+            true => world.gateway.kill()?,
+            false => world.gateway.stop(),
+        }
+        self.until(|begun, done| begun == done + VISITORS)?;
+        world.gateway.restart()?;
+        let before = self.done.load(Ordering::Relaxed);
+        self.until(|_, done| done >= before + VISITORS)?;
+        let (failed, under_way) = (self.failed.swap(0, Ordering::Relaxed), VISITORS);
+        let most = if killed { under_way } else { 0 };
+        ensure!(failed <= most, "{failed} visits failed, killed: {killed}");
+        Ok(())
+    }
+}
+
+/// Uploads every photo; one that meets the gateway down fails, and is uploaded again.
+fn upload_all(editor: &Browser, photos: &[PathBuf]) -> Vec<Media> {
+    let since = Instant::now();
+    let upload = |photo: &PathBuf| {
+        loop {
+            match editor.upload(photo) {
+                Ok(media) => return media,
+                Err(error) => assert!(since.elapsed() < LONG, "{error:#}"),
+            }
+        }
+    };
+    photos.iter().map(upload).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_under_load_fails_no_visitor_and_loses_no_write() -> Result<()> {
+    let mut world = World::with_socket_unit().await;
+    let editor = world.site.log_in()?;
+    let first = editor.upload(&world.photo("first.jpg", 1))?;
+    let seen = first.paths.iter().map(|path| {
+        let answer = world.visit(path);
+        assert_eq!(answer.status, 200, "{path}");
+        (path.clone(), answer.body)
+    });
+    let small: Vec<_> = seen.filter(|(_, body)| body.len() <= SMALL).collect();
+    assert!(small.len() >= 2, "few small sizes: {:?}", first.paths);
+    let photos: Vec<_> = (2..6)
+        .map(|n| world.photo(&format!("{n}.jpg"), n))
+        .collect();
+    let (curl, visits) = (world.site.curl(), Visits::default());
+    let uploaded = thread::scope(|scope| {
+        let visitors: Vec<_> = (0..VISITORS)
+            .map(|_| scope.spawn(|| visits.go_on(&curl, &small)))
+            .collect();
+        let uploads = scope.spawn(|| upload_all(&editor, &photos));
+        let restarts = [true, false, true, false];
+        let restarted = restarts
+            .into_iter()
+            .try_for_each(|killed| visits.restart(&mut world, killed));
+        let uploaded = uploads.join().expect("no panic");
+        visits.stop.store(true, Ordering::Relaxed);
+        let visited = visitors
+            .into_iter()
+            .try_for_each(|visitor| visitor.join().expect("no panic"));
+        visited.and(restarted).map(|()| uploaded)
+    })?;
+    world.shows(&first.paths)?;
+    // What WordPress knows of a photo is there; a size that could not be made then, it knows not.
+    for media in &uploaded {
+        world.is_well(media, 1).await?;
+    }
+    Ok(())
+}
