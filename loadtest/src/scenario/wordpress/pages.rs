@@ -1,11 +1,14 @@
 //! The images of a page, as a browser loads them through each site's nginx: 100 pages by 20 users.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::try_join_all;
 
+use super::served::{self, Served};
 use super::sites::{Kind, Stage};
 use crate::bucket::Bucket;
 use crate::client::Connection;
@@ -19,32 +22,64 @@ use crate::scenario::page::{FOURTEEN, THREE};
 /// Users at once, and how many pages each loads.
 const USERS: u64 = 20;
 const LOADS: u64 = 5;
+/// Connections of a browser to one server.
+const BROWSER: usize = 6;
 /// A user reads before the next page: far below what two cores can serve.
 const READS: Duration = Duration::from_millis(500);
 
 type Images = [(&'static str, u64)];
 
-/// Loads both pages, cold and warm, from each site.
-pub(super) async fn run(stages: &[Stage], report: &mut Report) -> Result<()> {
+/// A server of the images.
+struct Place {
+    name: &'static str,
+    kind: Option<Kind>,
+    addr: SocketAddr,
+}
+
+/// How a page is loaded in turn: the row's name, and the connections of a user.
+const WAYS: [(&str, usize); 3] = [
+    ("cold", BROWSER),
+    ("warm", BROWSER),
+    ("warm, one connection", 1),
+];
+
+/// Loads both pages, cold and warm, from each site, and from rclone behind nginx.
+pub(super) async fn run(
+    stages: &[Stage],
+    served: Option<&Served>,
+    report: &mut Report,
+) -> Result<()> {
+    let others = stages.iter().filter(|stage| stage.kind != Kind::Close);
+    let mut places: Vec<_> = others
+        .map(|stage| Place {
+            name: stage.kind.name(),
+            kind: Some(stage.kind),
+            addr: stage.site.places.addr,
+        })
+        .collect();
+    if let Some(served) = served {
+        report.peer(served::NAME, &served.config);
+        places.push(Place {
+            name: served::NAME,
+            kind: None,
+            addr: served.addr,
+        });
+    }
     for images in [THREE, FOURTEEN] {
         let mut rows = vec![];
         let mut warm = vec![];
-        for stage in stages.iter().filter(|stage| stage.kind != Kind::Close) {
-            progress(format!(
-                "pages of {} images, {}",
-                images.len(),
-                stage.kind.name()
-            ));
-            for again in [false, true] {
-                let loads = load(stage, images).await?;
-                let found = loads.percentiles();
-                let how = if again { "warm" } else { "cold" };
+        for place in &places {
+            progress(format!("pages of {} images, {}", images.len(), place.name));
+            for (how, connections) in WAYS {
+                let loads = load(place.addr, images, connections).await;
+                let found = loads.context(place.name)?.percentiles();
                 let figures = [found.avg, found.p50, found.p90, found.p99, found.p100];
-                let mut row = vec![stage.kind.name().to_owned(), how.to_owned()];
+                let mut row = vec![place.name.to_owned(), how.to_owned()];
                 row.extend(figures.map(figure));
                 rows.push(row);
-                if again {
-                    warm.push((stage.kind, found));
+                // The last way is the one that the targets are about: no image waits for another of its page.
+                if connections == 1 {
+                    warm.push((place.kind, found));
                 }
             }
         }
@@ -57,7 +92,7 @@ pub(super) async fn run(stages: &[Stage], report: &mut Report) -> Result<()> {
         report.table(title, &columns, rows);
         let of = |kind| {
             warm.iter()
-                .find(|(one, _)| *one == kind)
+                .find(|(one, _)| *one == Some(kind))
                 .map(|(_, found)| found)
         };
         if let (Some(ours), Some(local)) = (of(Kind::Background), of(Kind::Local)) {
@@ -106,19 +141,20 @@ fn all() -> impl Iterator<Item = (String, Pattern)> {
         .flat_map(|images| (0..images.len()).map(move |image| object(image, images)))
 }
 
-async fn load(stage: &Stage, images: &'static Images) -> Result<Latency> {
-    let addr = stage.site.places.addr;
+/// Latencies of the images. Each connection of a user takes the next image of the page that none has taken.
+async fn load(addr: SocketAddr, images: &'static Images, connections: usize) -> Result<Latency> {
     let users = (0..USERS).map(|user| async move {
         let mut latency = Latency::default();
-        let mut connection = Connection::open(addr).await?;
+        let opened = (0..connections).map(|_| Connection::open(addr));
+        let mut browser = try_join_all(opened).await?;
         tokio::time::sleep(READS * u32::try_from(user)? / u32::try_from(USERS)?).await;
         for _ in 0..LOADS {
-            connection.revive().await?;
-            for image in 0..images.len() {
-                let (key, pattern) = object(image, images);
-                let path = format!("/wp-content/uploads/{key}");
-                let timing = connection.verify(&path, pattern).await?;
-                latency.record(timing.total);
+            let next = AtomicUsize::new(0);
+            let loading = browser
+                .iter_mut()
+                .map(|connection| fetch(connection, &next, images));
+            for took in try_join_all(loading).await?.into_iter().flatten() {
+                latency.record(took);
             }
             tokio::time::sleep(READS).await;
         }
@@ -130,4 +166,22 @@ async fn load(stage: &Stage, images: &'static Images) -> Result<Latency> {
     }
     ensure!(all.percentiles().count > 0, "nothing was loaded");
     Ok(all)
+}
+
+async fn fetch(
+    connection: &mut Connection,
+    next: &AtomicUsize,
+    images: &Images,
+) -> Result<Vec<Duration>> {
+    connection.revive().await?;
+    let mut took = vec![];
+    loop {
+        let image = next.fetch_add(1, Ordering::Relaxed);
+        if image >= images.len() {
+            return Ok(took);
+        }
+        let (key, pattern) = object(image, images);
+        let path = format!("/wp-content/uploads/{key}");
+        took.push(connection.verify(&path, pattern).await?.total);
+    }
 }
