@@ -23,6 +23,7 @@ pub mod mount_small;
 pub mod mount_write;
 pub mod page;
 pub mod ranges;
+pub mod requests;
 pub mod seek;
 pub mod slow_clients;
 pub mod stalls;
@@ -261,6 +262,12 @@ pub const ALL: &[Scenario] = &[
         about: "a real WordPress with its uploads on a mount, beside a local folder and rclone (root)",
         count: "photos of each size (20)",
         run: |context| Box::pin(wordpress::run(context)),
+    },
+    Scenario {
+        name: "requests",
+        about: "what the bucket is asked for uploads, a library's day and a scan, by kind, beside other mounts (root)",
+        count: "photos (20); 20 times as many files are scanned",
+        run: |context| Box::pin(requests::run(context)),
     },
     Scenario {
         name: "disk-faults",

@@ -34,9 +34,15 @@ struct Counts {
     head: AtomicU64,
     list: AtomicU64,
     put: AtomicU64,
+    copy: AtomicU64,
+    delete: AtomicU64,
+    multipart: AtomicU64,
     bucket: AtomicU64,
     other: AtomicU64,
     bytes: AtomicU64,
+    sent: AtomicU64,
+    /// Bytes of all other answers.
+    told: AtomicU64,
 }
 
 /// What was asked so far, or between two looks.
@@ -48,14 +54,22 @@ pub struct Asked {
     pub head: u64,
     /// Listings.
     pub list: u64,
-    /// Objects, parts and copies that were put.
+    /// Objects and parts that were put.
     pub put: u64,
+    /// Objects and parts that the server was to copy.
+    pub copy: u64,
+    /// Deletions, of one object or of many.
+    pub delete: u64,
+    /// Uploads by parts that were begun, completed or given up.
+    pub multipart: u64,
     /// Other questions about the bucket as such (is it there, where is it).
     pub bucket: u64,
-    /// All else: deletions, uploads begun and completed, questions about the server.
+    /// All else: questions about the server.
     pub other: u64,
     /// Bytes of object bodies handed to the peer.
     pub bytes: u64,
+    /// Bytes of bodies that the peer sent.
+    pub sent: u64,
 }
 
 impl Tally {
@@ -86,18 +100,27 @@ impl Tally {
             head: read(&self.counts.head),
             list: read(&self.counts.list),
             put: read(&self.counts.put),
+            copy: read(&self.counts.copy),
+            delete: read(&self.counts.delete),
+            multipart: read(&self.counts.multipart),
             bucket: read(&self.counts.bucket),
             other: read(&self.counts.other),
             bytes: read(&self.counts.bytes),
+            sent: read(&self.counts.sent),
         }
     }
 
     /// What was asked so far, once nothing has come for a second: what goes on behind the readers'
     /// backs is counted too.
     pub async fn settled(&self) -> Asked {
+        self.quiet_for(Duration::from_secs(1)).await
+    }
+
+    /// The same, once nothing has come for so long.
+    pub async fn quiet_for(&self, time: Duration) -> Asked {
         let mut last = self.asked();
         loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(time).await;
             let now = self.asked();
             if now == last {
                 return now;
@@ -122,43 +145,63 @@ impl Asked {
             head: self.head - earlier.head,
             list: self.list - earlier.list,
             put: self.put - earlier.put,
+            copy: self.copy - earlier.copy,
+            delete: self.delete - earlier.delete,
+            multipart: self.multipart - earlier.multipart,
             bucket: self.bucket - earlier.bucket,
             other: self.other - earlier.other,
             bytes: self.bytes - earlier.bytes,
+            sent: self.sent - earlier.sent,
         }
+    }
+
+    /// How many requests that is.
+    #[must_use]
+    pub const fn requests(self) -> u64 {
+        let writing = self.put + self.copy + self.delete + self.multipart;
+        self.get + self.head + self.list + writing + self.bucket + self.other
     }
 }
 
 impl Counts {
-    fn count(&self, request: &Request<Incoming>) {
-        let counter = match kind(
+    fn count(&self, request: &Request<Incoming>) -> Kind {
+        let kind = kind(
             request.method(),
             request.uri().path(),
             request.uri().query(),
-        ) {
+            request.headers().contains_key("x-amz-copy-source"),
+        );
+        let counter = match kind {
             Kind::Get => &self.get,
             Kind::Head => &self.head,
             Kind::List => &self.list,
             Kind::Put => &self.put,
+            Kind::Copy => &self.copy,
+            Kind::Delete => &self.delete,
+            Kind::Multipart => &self.multipart,
             Kind::Bucket => &self.bucket,
             Kind::Other => &self.other,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        kind
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Get,
     Head,
     List,
     Put,
+    Copy,
+    Delete,
+    Multipart,
     Bucket,
     Other,
 }
 
 /// Path-style S3: `/bucket/key` is an object, `/bucket` or `/bucket/` the bucket itself.
-fn kind(method: &Method, path: &str, query: Option<&str>) -> Kind {
+fn kind(method: &Method, path: &str, query: Option<&str>, copies: bool) -> Kind {
     let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     let query = query.unwrap_or("");
     let asks = |name: &str| {
@@ -169,7 +212,12 @@ fn kind(method: &Method, path: &str, query: Option<&str>) -> Kind {
     match (method, bucket.is_empty(), key.is_empty()) {
         (&Method::GET, false, false) => Kind::Get,
         (&Method::HEAD, false, false) => Kind::Head,
+        (&Method::PUT, false, false) if copies => Kind::Copy,
         (&Method::PUT, false, false) => Kind::Put,
+        (&Method::DELETE, false, false) if asks("uploadId") => Kind::Multipart,
+        (&Method::DELETE, false, false) => Kind::Delete,
+        (&Method::POST, false, false) if asks("uploads") || asks("uploadId") => Kind::Multipart,
+        (&Method::POST, false, true) if asks("delete") => Kind::Delete,
         (&Method::GET, false, true) if asks("location") || asks("versioning") => Kind::Bucket,
         (&Method::GET, false, true) => Kind::List,
         (&Method::HEAD, false, true) => Kind::Bucket,
@@ -180,7 +228,7 @@ fn kind(method: &Method, path: &str, query: Option<&str>) -> Kind {
 async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>) {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    let client: Client<_, Incoming> = Client::builder(TokioExecutor::new()).build(connector);
+    let client: Client<_, Counted> = Client::builder(TokioExecutor::new()).build(connector);
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let (client, counts) = (client.clone(), Arc::clone(&counts));
@@ -198,12 +246,17 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
 
 /// Passes a request on as it is: its `Host` is part of its signature.
 async fn pass_on(
-    client: Client<HttpConnector, Incoming>,
+    client: Client<HttpConnector, Counted>,
     upstream: SocketAddr,
     counts: Arc<Counts>,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, hyper::Error>>, Infallible> {
-    counts.count(&request);
+    let kind = counts.count(&request);
+    let mut request = request.map(|inner| Counted {
+        inner,
+        counts: Arc::clone(&counts),
+        bytes: |counts| &counts.sent,
+    });
     let path = request
         .uri()
         .path_and_query()
@@ -217,7 +270,16 @@ async fn pass_on(
         Err(_) => None,
     };
     Ok(match answer {
-        Some(answer) => answer.map(|inner| BoxBody::new(Counted { inner, counts })),
+        Some(answer) => answer.map(|inner| {
+            BoxBody::new(Counted {
+                inner,
+                counts,
+                bytes: match kind {
+                    Kind::Get => |counts| &counts.bytes,
+                    _ => |counts| &counts.told,
+                },
+            })
+        }),
         None => {
             let mut gone = Response::new(Empty::new().map_err(|never| match never {}).boxed());
             *gone.status_mut() = StatusCode::BAD_GATEWAY;
@@ -231,6 +293,7 @@ async fn pass_on(
 struct Counted {
     inner: Incoming,
     counts: Arc<Counts>,
+    bytes: fn(&Counts) -> &AtomicU64,
 }
 
 impl Body for Counted {
@@ -245,9 +308,7 @@ impl Body for Counted {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            self.counts
-                .bytes
-                .fetch_add(data.len() as u64, Ordering::Relaxed);
+            (self.bytes)(&self.counts).fetch_add(data.len() as u64, Ordering::Relaxed);
         }
         Poll::Ready(frame)
     }
@@ -267,6 +328,7 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart_by_method_path_and_query() {
+        let kind = |method: &Method, path, query| super::kind(method, path, query, false);
         let get = |path, query| kind(&Method::GET, path, query);
         assert_eq!(get("/media/a/b.jpg", None), Kind::Get);
         assert_eq!(get("/media/a/b.jpg", Some("x-id=GetObject")), Kind::Get);
@@ -277,6 +339,17 @@ mod tests {
         assert_eq!(kind(&Method::HEAD, "/media/", None), Kind::Bucket);
         assert_eq!(kind(&Method::PUT, "/media/a", None), Kind::Put);
         assert_eq!(kind(&Method::PUT, "/media", None), Kind::Other);
+        let put = |copies| super::kind(&Method::PUT, "/media/a", Some("partNumber=1"), copies);
+        assert_eq!((put(false), put(true)), (Kind::Put, Kind::Copy));
+        for (method, query, expected) in [
+            (Method::POST, "uploads", Kind::Multipart),
+            (Method::POST, "uploadId=x", Kind::Multipart),
+            (Method::DELETE, "uploadId=x", Kind::Multipart),
+            (Method::DELETE, "x-id=DeleteObject", Kind::Delete),
+        ] {
+            assert_eq!(kind(&method, "/media/a", Some(query)), expected, "{query}");
+        }
+        assert_eq!(kind(&Method::POST, "/media", Some("delete")), Kind::Delete);
         assert_eq!(get("/", None), Kind::Other);
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
         ];
         for (case, seed, most) in cases {
             let asked = open(&tally, mount.file(&object(seed).0)).await?;
-            let sum = asked.get + asked.head + asked.list + asked.bucket + asked.put + asked.other;
+            let sum = asked.requests();
             if name == OURS {
                 let figure = format!("requests to open a file ten folders deep, {case}");
                 report.must(figure, sum as f64, Target::AtMost(most));

@@ -1,0 +1,114 @@
+//! What the bucket is asked, by kind, with bytes both ways and the price: a photo uploaded as WordPress does, a
+//! day of an audiobook library, the same library already in the bucket, and a scan of a tree. Tidegate runs on
+//! the shipped recipes; beside it run the mounts that are used today.
+
+use anyhow::Result;
+
+use crate::context::{Context, progress};
+use crate::pattern::Pattern;
+use crate::report::{Report, Target};
+
+mod files;
+mod library;
+mod photos;
+mod places;
+mod price;
+mod run;
+mod tree;
+
+use files::Folder;
+use places::{Kind, Recipe};
+use run::Run;
+
+/// Photos that are uploaded in a full run.
+const PHOTOS: u64 = 20;
+
+/// One thing that a program does with a mount, told apart in the report.
+struct Step {
+    name: &'static str,
+    /// Done on the mount's folder; the number is the run's count.
+    act: fn(&Folder, u64) -> Result<()>,
+}
+
+/// A sequence of steps that is played on each mount, from an empty cache.
+struct Play {
+    title: &'static str,
+    recipe: Recipe,
+    /// What is in the bucket before.
+    before: fn(u64) -> Vec<(String, Pattern)>,
+    steps: &'static [Step],
+    /// What is in the bucket afterwards.
+    after: fn(u64) -> Vec<(String, Pattern)>,
+    targets: &'static [Most],
+}
+
+/// The most that Tidegate may ask of one kind.
+struct Most {
+    what: &'static str,
+    of: fn(&Run) -> f64,
+    most: f64,
+}
+
+const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
+    Most { what, of, most }
+}
+
+const PLAYS: [&Play; 4] = [&photos::UPLOAD, &library::DAY, &library::COLD, &tree::SCAN];
+
+/// Plays everything on each mount; `--count` photos, and 20 times as many files of a tree.
+///
+/// # Errors
+/// If it could not be carried out, or Tidegate fails at a step.
+pub async fn run(context: &Context) -> Result<Report> {
+    let mut report = Report::new("requests");
+    let count = context.count(PHOTOS);
+    for play in PLAYS {
+        let mut runs = vec![];
+        for kind in Kind::ALL {
+            if !context.takes_part(kind.name()) {
+                continue;
+            }
+            progress(format!("{}: {}", play.title, kind.name()));
+            let found = run::play(context, play, kind, count, &mut report).await;
+            match found {
+                Ok(Some(run)) => runs.push(run),
+                Ok(None) => leave_out(&mut report, kind, "it is not installed"),
+                Err(error) if !kind.is_ours() => {
+                    leave_out(&mut report, kind, &format!("{error:#}"));
+                }
+                Err(error) => return Err(error.context(kind.name())),
+            }
+        }
+        run::tables(play, &runs, &mut report);
+        judge(play, &runs, &mut report);
+    }
+    report.notes.push(price::SOURCE.to_owned());
+    report.notes.push(
+        "causes are Tidegate's own count (tidegate_name_requests_total, tidegate_origin_requests_total); the other \
+         mounts tell none"
+            .to_owned(),
+    );
+    Ok(report)
+}
+
+fn leave_out(report: &mut Report, kind: Kind, why: &str) {
+    let note = format!("{} left out: {why}", kind.name());
+    if !report.notes.contains(&note) {
+        report.notes.push(note);
+    }
+}
+
+/// Holds Tidegate against the targets; what is wrong in the bucket afterwards is wrong on any mount.
+fn judge(play: &Play, runs: &[Run], report: &mut Report) {
+    for run in runs.iter().filter(|run| run.kind.is_ours()) {
+        let place = format!("{}, {}", play.title, run.kind.name());
+        report.must(
+            format!("{place}: objects that are not what was written"),
+            run.wrong as f64,
+            Target::AtMost(0.0),
+        );
+        for Most { what, of, most } in play.targets {
+            report.aim(format!("{place}: {what}"), of(run), Target::AtMost(*most));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Photos, uploaded as WordPress does: the original is moved in and looked at, nine sizes are made of it, and
+//! plugins look for names that are not there.
+
+use anyhow::Result;
+
+use super::files::Folder;
+use super::places::Recipe;
+use super::{Play, Step, most};
+use crate::pattern::Pattern;
+
+/// The folder of the month. It is there, with the photos of others.
+const MONTH: &str = "2026/11";
+/// The original of 2 megapixels, and what WordPress makes of it.
+const ORIGINAL: u64 = 2_100_000;
+const SIZES: [(&str, u64); 9] = [
+    ("-scaled", 900_000),
+    ("-300x225", 28_000),
+    ("-1024x768", 210_000),
+    ("-150x150", 11_000),
+    ("-768x576", 120_000),
+    ("-1536x1152", 430_000),
+    ("-2048x1536", 700_000),
+    ("-600x400", 70_000),
+    ("-100x100", 6_000),
+];
+/// What is held against the targets: the folder was looked into once since the mount was started.
+const UPLOADING: &str = "upload";
+/// Those of others.
+const THERE: u64 = 40;
+
+pub(super) const UPLOAD: Play = Play {
+    title: "photos uploaded to WordPress, 10 files each",
+    recipe: Recipe::Uploads,
+    before: there,
+    steps: &[
+        Step {
+            name: "first look",
+            act: |mount, _| mount.walk(MONTH).map(drop),
+        },
+        Step {
+            name: UPLOADING,
+            act: upload,
+        },
+    ],
+    after: |count| there(count).into_iter().chain(made(count)).collect(),
+    targets: &[
+        most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0),
+        most("GET", |run| run.of(UPLOADING).get as f64, 0.0),
+        most(
+            "MB fetched",
+            |run| run.of(UPLOADING).bytes as f64 / 1e6,
+            0.0,
+        ),
+        most(
+            "LIST a photo",
+            |run| run.of(UPLOADING).list as f64 / run.count as f64,
+            1.0,
+        ),
+        most(
+            "PUT a file",
+            |run| run.of(UPLOADING).put as f64 / (run.count * 10) as f64,
+            1.0,
+        ),
+    ],
+};
+
+fn there(_: u64) -> Vec<(String, Pattern)> {
+    let one = |seed| {
+        let pattern = Pattern { seed, len: 30_000 };
+        (format!("uploads/{MONTH}/other-{seed:03}.jpg"), pattern)
+    };
+    (0..THERE).map(one).collect()
+}
+
+/// A photo's files: name and content.
+fn files(photo: u64) -> impl Iterator<Item = (String, Pattern)> {
+    let sizes = SIZES.iter().map(|(suffix, len)| (*suffix, *len));
+    (0..)
+        .zip([("", ORIGINAL)].into_iter().chain(sizes))
+        .map(move |(at, (suffix, len))| {
+            let pattern = Pattern {
+                seed: 1000 + photo * 100 + at,
+                len,
+            };
+            (format!("{MONTH}/photo-{photo:03}{suffix}.jpg"), pattern)
+        })
+}
+
+fn made(count: u64) -> impl Iterator<Item = (String, Pattern)> {
+    let all = (0..count).flat_map(files);
+    all.map(|(name, pattern)| (format!("uploads/{name}"), pattern))
+}
+
+fn upload(mount: &Folder, count: u64) -> Result<()> {
+    for photo in 0..count {
+        let mut files = files(photo);
+        let (original, pattern) = files.next().expect("the original is the first");
+        // wp_upload_dir, wp_unique_filename.
+        mount.mkdir(MONTH)?;
+        mount.is_missing(&original)?;
+        mount.walk(MONTH)?;
+        for suffix in ["webp", "avif"] {
+            mount.is_missing(&format!("{MONTH}/photo-{photo:03}.{suffix}"))?;
+        }
+        // move_uploaded_file, chmod, getimagesize and exif, then the editor.
+        mount.write(&original, pattern)?;
+        mount.chmod(&original)?;
+        mount.part(&original, pattern, 0, 64 << 10)?;
+        mount.read(&original, pattern)?;
+        for (name, pattern) in files {
+            mount.is_missing(&name)?;
+            mount.write(&name, pattern)?;
+            mount.stat(&name)?;
+            mount.chmod(&name)?;
+        }
+        mount.read(&original, pattern)?;
+    }
+    for (name, _) in (0..count).flat_map(files) {
+        mount.stat(&name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! The mounts that are compared, each with a bucket of its own behind a proxy that counts.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::files::Folder;
+use crate::bucket::Bucket;
+use crate::child::free_addr;
+use crate::client::Connection;
+use crate::context::Context;
+use crate::peers::minio::ACCESS_KEY;
+use crate::peers::mounts::{Access, Mount};
+use crate::peers::{Origin, tidegate};
+use crate::tally::Tally;
+use crate::wordpress::gateway::{Gateway, Listens};
+use crate::wordpress::recipe::{Home, read, replaced};
+
+/// Which mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Tidegate by its recipe, published behind the writer's back.
+    Background,
+    /// Tidegate by its recipe, published before a close returns.
+    Close,
+    /// Another, by the name that it has among the mounts.
+    Other(&'static str),
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Background,
+        Self::Close,
+        Self::Other("rclone-writes"),
+        Self::Other("rclone-full"),
+        Self::Other("mountpoint-s3"),
+        Self::Other("geesefs"),
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Background => "background",
+            Self::Close => "close",
+            Self::Other(name) => name,
+        }
+    }
+
+    pub(super) const fn is_ours(self) -> bool {
+        !matches!(self, Self::Other(_))
+    }
+}
+
+/// Which of the shipped recipes Tidegate runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recipe {
+    /// `wordpress-mount.toml`; its mount shows what lies below `uploads/`.
+    Uploads,
+    /// `audiobookshelf-mount.toml`.
+    Library,
+}
+
+/// A mount with all that is behind it; dropped in this order.
+pub(super) struct Place {
+    /// What the programs see as their folder.
+    pub(super) folder: Folder,
+    pub(super) tally: Tally,
+    pub(super) bucket: Bucket,
+    pub(super) config: String,
+    gateway: Option<Gateway>,
+    _mount: Option<Mount>,
+    admin: Option<std::net::SocketAddr>,
+}
+
+impl Place {
+    /// Mounts a bucket of this name; `None` where the program is not installed.
+    pub(super) async fn start(
+        context: &Context,
+        kind: Kind,
+        recipe: Recipe,
+        bucket: Bucket,
+    ) -> Result<Option<Self>> {
+        let dir = context.dir().join(bucket.name());
+        std::fs::create_dir_all(&dir)?;
+        let tally = Tally::start(context.origin().addr).await?;
+        let origin = Origin {
+            addr: tally.addr(),
+            bucket: bucket.name().to_owned(),
+        };
+        if let Kind::Other(name) = kind {
+            let Some(mount) = Mount::other(name, Access::Writing, &dir, &origin)? else {
+                return Ok(None);
+            };
+            let below = match recipe {
+                Recipe::Uploads => "uploads",
+                Recipe::Library => "",
+            };
+            return Ok(Some(Self {
+                folder: Folder(mount.file(below)),
+                tally,
+                bucket,
+                config: mount.config().to_owned(),
+                gateway: None,
+                _mount: Some(mount),
+                admin: None,
+            }));
+        }
+        let home = Home::make(dir.join("gateway"))?;
+        let path = dir.join("mount");
+        std::fs::create_dir_all(&path)?;
+        let (toml, listens) = match recipe {
+            Recipe::Uploads => uploads(&home, &path, &origin)?,
+            Recipe::Library => library(&home, &path, &origin)?,
+        };
+        let toml = match kind {
+            Kind::Close => {
+                let commit = [("commit = \"background\"", "commit = \"close\"".to_owned())];
+                replaced(&toml, &commit)?
+            }
+            _ => toml,
+        };
+        let program = tidegate::binary()?;
+        let gateway = Gateway::start_on(&program, &home, &toml, Some(path.clone()), listens)?;
+        Ok(Some(Self {
+            folder: Folder(path),
+            tally,
+            bucket,
+            config: toml,
+            gateway: Some(gateway),
+            _mount: None,
+            admin: Some(home.admin),
+        }))
+    }
+
+    /// What Tidegate says it asked the bucket for: by cause, and by kind.
+    pub(super) async fn causes(&self) -> Result<Option<String>> {
+        let Some(admin) = self.admin else {
+            return Ok(None);
+        };
+        let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
+        let text = String::from_utf8_lossy(&answer.body);
+        let told = |metric: &str, label: &str| {
+            let lines = text.lines().filter(|line| line.starts_with(metric));
+            let each = lines.filter_map(|line| {
+                let value = line.rsplit(' ').next()?;
+                let name = line
+                    .split_once(&format!("{label}=\""))?
+                    .1
+                    .split('"')
+                    .next()?;
+                (value != "0").then(|| format!("{name} {value}"))
+            });
+            each.collect::<Vec<_>>().join(", ")
+        };
+        Ok(Some(format!(
+            "names: {}; kinds: {}",
+            told("tidegate_name_requests_total", "cause"),
+            told("tidegate_origin_requests_total", "kind"),
+        )))
+    }
+
+    /// What the gateway's log says that it should not.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let log = self.gateway.as_ref()?.log_tail();
+        let bad = log.lines().find(|line| line.contains("ERROR"))?;
+        Some(bad.to_owned())
+    }
+}
+
+/// What both recipes say of the origin.
+fn origin_of(origin: &Origin) -> [(&'static str, String); 2] {
+    [
+        ("http://127.0.0.1:9000", format!("http://{}", origin.addr)),
+        (
+            "access_key_id = \"tidegate\"",
+            format!("access_key_id = \"{ACCESS_KEY}\""),
+        ),
+    ]
+}
+
+fn below(home: &Home, name: &str) -> String {
+    home.dir.join(name).display().to_string()
+}
+
+fn uploads(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(String, Listens)> {
+    let mut names = vec![
+        ("/run/tidegate/http.sock", below(home, "http.sock")),
+        ("127.0.0.1:8081", home.admin.to_string()),
+        ("$CREDENTIALS_DIRECTORY/token", below(home, "token")),
+        ("$CREDENTIALS_DIRECTORY/s3-secret", below(home, "s3-secret")),
+        ("/var/cache/tidegate-mount", below(home, "cache")),
+        ("/var/lib/tidegate-mount", below(home, "state")),
+        ("\"wordpress\"", format!("\"{}\"", origin.bucket)),
+        (
+            "/var/www/wordpress/wp-content/uploads",
+            path.display().to_string(),
+        ),
+    ];
+    names.extend(origin_of(origin));
+    let toml = replaced(&read("wordpress-mount.toml")?, &names)?;
+    Ok((toml, Listens::Unix(home.socket())))
+}
+
+/// With what the recipe has as comments for a library that is written to, and a listener that tells metrics.
+fn library(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(String, Listens)> {
+    let public = free_addr()?;
+    let mut names = vec![
+        ("127.0.0.1:8080", public.to_string()),
+        ("/etc/tidegate/s3-secret", below(home, "s3-secret")),
+        ("/var/cache/tidegate", below(home, "cache")),
+        ("/var/lib/tidegate", below(home, "state")),
+        (
+            "\"audiobooks\"\nendpoint",
+            format!("\"{}\"\nendpoint", origin.bucket),
+        ),
+        ("/mnt/audiobooks", path.display().to_string()),
+        ("# writable = true", "writable = true".to_owned()),
+        ("# commit = ", "commit = ".to_owned()),
+        ("# [spool]\n# path", "[spool]\npath".to_owned()),
+        ("# size = ", "size = ".to_owned()),
+    ];
+    names.extend(origin_of(origin));
+    let toml = replaced(&read("audiobookshelf-mount.toml")?, &names)?;
+    let admin = format!("\n[admin]\nlisten = \"{}\"\n", home.admin);
+    Ok((toml + &admin, Listens::Tcp(public)))
+}
+
+/// A bucket of its own for each play and mount.
+pub(super) fn bucket_name(title: &str, kind: Kind) -> String {
+    let first: String = title.chars().filter(char::is_ascii_alphanumeric).collect();
+    let place: PathBuf = kind.name().into();
+    format!(
+        "{}-{}",
+        &first[..first.len().min(30)].to_lowercase(),
+        place.display()
+    )
+}

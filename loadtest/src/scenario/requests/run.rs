@@ -1,0 +1,182 @@
+//! A play on one mount, and what came of it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::places::{Kind, Place, bucket_name};
+use super::{Play, price};
+use crate::bucket::Bucket;
+use crate::context::Context;
+use crate::pattern::Pattern;
+use crate::report::Report;
+use crate::report::terminal::figure;
+use crate::tally::Asked;
+
+/// How long nothing is asked before a mount counts as done: ours begins to upload at once, others after a
+/// while.
+const OURS: Duration = Duration::from_secs(1);
+const OTHERS: Duration = Duration::from_secs(7);
+
+/// What a play cost on a mount.
+pub(super) struct Run {
+    pub(super) kind: Kind,
+    pub(super) count: u64,
+    pub(super) asked: Asked,
+    /// Objects that are missing, too many or other than what was written.
+    pub(super) wrong: usize,
+    seconds: f64,
+    steps: Vec<(&'static str, f64, Asked)>,
+    failed: Option<String>,
+    causes: Option<String>,
+}
+
+/// `None` where the mount is not installed.
+pub(super) async fn play(
+    context: &Context,
+    play: &Play,
+    kind: Kind,
+    count: u64,
+    report: &mut Report,
+) -> Result<Option<Run>> {
+    let name = bucket_name(play.title, kind);
+    let bucket = Bucket::create(context.origin().addr, &name).await?;
+    bucket.put_all((play.before)(count)).await?;
+    let Some(place) = Place::start(context, kind, play.recipe, bucket).await? else {
+        return Ok(None);
+    };
+    report.peer(
+        &format!("{}, {:?}", kind.name(), play.recipe),
+        &place.config,
+    );
+    let quiet = if kind.is_ours() { OURS } else { OTHERS };
+    let start = place.tally.settled().await;
+    let (mut steps, mut failed, mut before) = (vec![], None, start);
+    for step in play.steps {
+        let (folder, act, begun) = (place.folder.clone(), step.act, Instant::now());
+        let done = tokio::task::spawn_blocking(move || act(&folder, count)).await?;
+        let took = begun.elapsed().as_secs_f64();
+        let now = match kind.is_ours() {
+            true => place.tally.quiet_for(quiet).await,
+            false => place.tally.asked(),
+        };
+        steps.push((step.name, took, now.since(before)));
+        before = now;
+        if let Err(error) = done {
+            let error = error.context(step.name);
+            if kind.is_ours() {
+                return Err(error);
+            }
+            failed = Some(format!("{error:#}"));
+            break;
+        }
+    }
+    let asked = place.tally.quiet_for(quiet).await.since(start);
+    let wrong = wrong(&place.bucket, &(play.after)(count)).await?;
+    if let Some(complaint) = place.complaint() {
+        report.notes.push(format!("{}: {complaint}", kind.name()));
+    }
+    Ok(Some(Run {
+        kind,
+        count,
+        asked,
+        wrong,
+        seconds: steps.iter().map(|(_, took, _)| took).sum(),
+        steps,
+        failed,
+        causes: place.causes().await?,
+    }))
+}
+
+/// How many objects are not as they should be.
+async fn wrong(bucket: &Bucket, expected: &[(String, Pattern)]) -> Result<usize> {
+    // Markers of folders are nothing that was written.
+    let found = bucket.list("").await?.into_iter();
+    let found: HashMap<_, _> = found.filter(|(key, _)| !key.ends_with('/')).collect();
+    let mut wrong = 0;
+    for (key, pattern) in expected {
+        let is_right = match found.get(key) {
+            Some(size) if *size == pattern.len => pattern.matches(0, &bucket.get(key).await?),
+            _ => false,
+        };
+        wrong += usize::from(!is_right);
+    }
+    let keys: std::collections::HashSet<_> = expected.iter().map(|(key, _)| key).collect();
+    Ok(wrong + found.keys().filter(|key| !keys.contains(key)).count())
+}
+
+impl Run {
+    /// What one of the steps asked for.
+    pub(super) fn of(&self, name: &str) -> Asked {
+        let step = self.steps.iter().find(|(one, ..)| *one == name);
+        step.map(|(_, _, asked)| *asked).unwrap_or_default()
+    }
+}
+
+const COLUMNS: [&str; 12] = [
+    "mount",
+    "s",
+    "PUT",
+    "multipart",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LIST",
+    "MB sent",
+    "MB fetched",
+    "$ for 1,000",
+];
+
+fn row(name: &str, seconds: f64, asked: &Asked) -> Vec<String> {
+    let counts = [
+        asked.put,
+        asked.multipart,
+        asked.copy,
+        asked.delete,
+        asked.get,
+        asked.head,
+        asked.list,
+    ];
+    let mut row = vec![name.to_owned(), figure(seconds)];
+    row.extend(counts.map(|count| count.to_string()));
+    row.extend([asked.sent, asked.bytes].map(|bytes| figure(bytes as f64 / 1e6)));
+    row.push(format!("{:.4}", price::of_a_thousand(asked)));
+    row
+}
+
+/// A row for each mount, and one for each step of ours.
+pub(super) fn tables(play: &Play, runs: &[Run], report: &mut Report) {
+    let rows = runs
+        .iter()
+        .map(|run| row(run.kind.name(), run.seconds, &run.asked));
+    report.table(play.title, &COLUMNS, rows.collect());
+    if let Some(ours) = runs.iter().find(|run| run.kind == Kind::Background) {
+        let steps = ours
+            .steps
+            .iter()
+            .map(|(name, took, asked)| row(name, *took, asked));
+        let mut columns = COLUMNS;
+        columns[0] = "step";
+        report.table(
+            format!("{}: background, by step", play.title),
+            &columns,
+            steps.collect(),
+        );
+    }
+    for run in runs {
+        let place = format!("{}, {}", play.title, run.kind.name());
+        if let Some(failed) = &run.failed {
+            report.notes.push(format!("{place}: failed at {failed}"));
+        } else if run.wrong > 0 {
+            let wrong = run.wrong;
+            report
+                .notes
+                .push(format!("{place}: {wrong} objects are not what was written"));
+        }
+        if let Some(causes) = &run.causes {
+            report.notes.push(format!("{place}: {causes}"));
+        }
+    }
+}
