@@ -365,3 +365,66 @@ async fn a_kernels_reads_are_as_fast_as_one_reader() {
         assert!(slower < 1.15, "{depth} of {step}: {slower}");
     }
 }
+
+/// A track of five megabytes, played through a mount: its first chunk, and parts that grow with what was read.
+#[tokio::test(start_paused = true)]
+async fn a_track_read_in_small_pieces_takes_few_requests() {
+    let step = 128 * KIB;
+    let size = 5 * MIB + 100 * KIB;
+    let (world, bytes) = far(size, 20 * MIB, |_| {});
+    let mut got = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let end = (at + step).min(size);
+        let spec = RangeSpec::Bounded {
+            first: at,
+            last: end - 1,
+        };
+        got.extend_from_slice(&world.range(KEY, spec).await.expect("read"));
+        at = end;
+    }
+    same(&got.into(), &bytes);
+    let gets = world.bucket.gets();
+    assert!(gets <= 7, "{gets} requests");
+    assert_eq!(world.bucket.bytes(), size, "amplification 1");
+}
+
+/// As ffprobe looks for the index of an MP4: into the last chunk but one, and on to the end.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_object_is_one_request() {
+    for (size, back) in [(27 * MIB + 100 * KIB, 150 * KIB), (20 * MIB, 60 * KIB)] {
+        let (world, bytes) = far(size, 20 * MIB, |_| {});
+        let head = RangeSpec::Bounded { first: 0, last: 99 };
+        world.range(KEY, head).await.expect("read");
+        let before = world.bucket.gets();
+        for first in [size - back, size - back + 32 * KIB, size - 10 * KIB] {
+            let spec = RangeSpec::Bounded {
+                first,
+                last: size - 1,
+            };
+            let got = world.range(KEY, spec).await.expect("read");
+            same(&got, &slice(&bytes, ByteRange::new(first, size)));
+        }
+        pass(secs(1)).await;
+        assert_eq!(world.bucket.gets() - before, 1, "{size} bytes");
+    }
+}
+
+/// A kernel's read has what it wants, and the next one comes a moment later.
+#[tokio::test(start_paused = true)]
+async fn a_chunk_that_has_nearly_come_is_not_asked_for_again() {
+    let (world, bytes) = far(4 * MIB, 20 * MIB, |_| {});
+    world.bucket.put("measured", sample(2, MIB));
+    world.read("measured").await.expect("read");
+    let before = world.bucket.gets();
+    let object = world.get(KEY).await.expect("open");
+    let first = collect(object.read_at(ByteRange::new(0, 128 * KIB))).await;
+    same(&first.expect("read"), &bytes.slice(..128 << 10));
+    drop(object);
+    pass(Duration::from_millis(100)).await;
+    assert_eq!(world.bucket.running(), 0, "the rest of the object is not");
+    let object = world.get(KEY).await.expect("open");
+    let next = collect(object.read_at(ByteRange::new(128 * KIB, 256 * KIB))).await;
+    same(&next.expect("read"), &bytes.slice(128 << 10..256 << 10));
+    assert_eq!(world.bucket.gets() - before, 1);
+}
