@@ -639,6 +639,7 @@ route = "/books"
 threads = 0
 deadline = "0s"
 umask = "99"
+rename_limit = 100_001
 [[mount]]
 path = "/mnt/a"
 shared = true
@@ -650,9 +651,10 @@ size = "1MiB""#,
                 "t.toml:9:11: `mount[1].threads`: must be from 1 to 64",
                 "t.toml:10:12: `mount[1].deadline`: must not be zero",
                 "t.toml:11:9: `mount[1].umask`: `99` is no umask; write octal digits, such as \"022\"",
-                "t.toml:13:8: `mount[2].path`: the same folder as `mount[1]`",
-                "t.toml:14:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `probe`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
-                "t.toml:16:8: `spool.size`: must be from 64MiB to 1024TiB",
+                "t.toml:12:16: `mount[1].rename_limit`: must be at most 100000",
+                "t.toml:14:8: `mount[2].path`: the same folder as `mount[1]`",
+                "t.toml:15:1: `mount[2].shared`: there is no such key; there are `path`, `route`, `host`, `writable`, `commit`, `probe`, `rename_limit`, `uid`, `gid`, `umask`, `allow_other`, `mtime`, `threads`, `deadline`",
+                "t.toml:17:8: `spool.size`: must be from 64MiB to 1024TiB",
             ],
         ),
         (

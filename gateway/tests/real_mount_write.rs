@@ -281,7 +281,7 @@ async fn what_was_changed_stays_in_the_kernels_pages_and_what_was_filled_does_no
 
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_and_names() {
-    let desk = Desk::start("").await;
+    let desk = Desk::start("rename_limit = 0\n").await;
     desk.bucket.put("old/file", "old").await;
     let root = desk.mounted.folder.path();
     desk.mounted.says(&["mkdir", "-p", "a/b/c"]).await;
@@ -336,7 +336,7 @@ async fn folders_and_names() {
     );
     assert_eq!(kept, Err(rustix::io::Errno::EXIST));
 
-    // A folder is copied, file by file.
+    // A folder that may not be renamed is copied, file by file.
     let (from, to) = (desk.path("a"), desk.path("z"));
     let refused = blocking(move || std::fs::rename(from, to)).await;
     let refused = refused.expect_err("a bucket has no folders");
@@ -664,5 +664,69 @@ async fn of_two_programs_that_make_a_folder_one_finds_it_made() {
         }
     })
     .await;
+    desk.stop().await;
+}
+
+/// What `rename` of a folder does for programs that copy nothing by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_renamed_with_its_files() {
+    let desk = Desk::start("rename_limit = 60\n").await;
+    let root = desk.mounted.folder.path();
+    let fill = "mkdir -p old/deep/er && for n in $(seq 50); do echo $n > old/deep/$n; done && echo x > old/deep/er/x";
+    desk.mounted.says(&["sh", "-c", fill]).await;
+    let numbers = desk
+        .mounted
+        .says(&["stat", "-c", "%i %Y", "old", "old/deep/7"])
+        .await;
+    let there = root.clone();
+    let (mut reader, mut writer) = blocking(move || {
+        let reader = File::open(there.join("old/deep/7")).expect("it opens");
+        (reader, edit(&there.join("old/deep/8")))
+    })
+    .await;
+    let rename = ["perl", "-e", "rename($ARGV[0], $ARGV[1]) or die $!"];
+    let renamed = async |from, to| {
+        let line: Vec<_> = rename.into_iter().chain([from, to]).collect();
+        desk.mounted.says(&line).await;
+    };
+    renamed("old", "new").await;
+    assert!(!root.join("old").exists());
+    let now = desk
+        .mounted
+        .says(&["stat", "-c", "%i %Y", "new", "new/deep/7"])
+        .await;
+    assert_eq!(now.lines().next_back(), numbers.lines().next_back());
+    let (reader, writer) = blocking(move || {
+        assert_eq!(read_all(&mut reader), b"7\n");
+        writer.write_all(b"eight\n").expect("written");
+        drop(writer);
+        (reader, ())
+    })
+    .await;
+    let () = writer;
+    desk.is("new/deep/8", b"eight\n").await;
+    desk.is("new/deep/7", b"7\n").await;
+    assert_eq!(desk.stored("old/deep/7").await, None);
+    assert_eq!(
+        desk.mounted.gateway.get("/old/deep/7", &[]).await.status,
+        404
+    );
+    // Into another folder, over an empty one, by `mv`.
+    desk.mounted.says(&["mkdir", "-p", "box/new"]).await;
+    desk.mounted.says(&["mv", "-T", "new", "box/new"]).await;
+    let files = desk
+        .mounted
+        .says(&["sh", "-c", "find box -type f | wc -l"])
+        .await;
+    assert_eq!(files.trim(), "51");
+    blocking(move || {
+        let mut reader = reader;
+        assert_eq!(read_all(&mut reader), b"7\n");
+    })
+    .await;
+    // Too large a folder is copied by `mv`, as between disks.
+    let more = "for n in $(seq 20); do echo $n > box/$n; done; mv box large && cat large/new/deep/8 large/20";
+    assert_eq!(desk.mounted.says(&["sh", "-c", more]).await, "eight\n20\n");
+    assert!(!root.join("box").exists());
     desk.stop().await;
 }

@@ -53,6 +53,7 @@ pub(super) async fn start(
                     CommitName::Background => Commit::Background,
                 },
                 probe: mount.probe.map(Into::into),
+                rename_limit: usize::try_from(mount.rename_limit).unwrap_or(usize::MAX),
             }),
         };
         match fuse::mount(settings, engine, source, access, metrics.clone()).await {

@@ -39,6 +39,10 @@ pub struct Mount {
     /// `commit = "close"`. Left out: it is not asked.
     #[schemars(extend("examples" = ["1s"]))]
     pub probe: Option<Period>,
+    /// Most objects of a folder that can be renamed; a larger one is EXDEV, and `mv` copies it. 0: none can.
+    ///
+    /// Each is copied on the server and then deleted.
+    pub rename_limit: u32,
     /// Who owns the files; left out: the user that tidegate runs as.
     #[schemars(extend("examples" = [1000]))]
     pub uid: Option<u32>,
@@ -72,6 +76,7 @@ impl Default for Mount {
             writable: false,
             commit: CommitName::default(),
             probe: None,
+            rename_limit: 1000,
             uid: None,
             gid: None,
             umask: Umask(0o022),

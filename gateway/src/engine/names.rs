@@ -447,7 +447,7 @@ fn file(object: &Object) -> Answer {
 }
 
 /// No listing is missing.
-fn of_listing(error: OriginError) -> Error {
+pub(super) fn of_listing(error: OriginError) -> Error {
     match error {
         OriginError::NotFound => Error::BadOrigin("a listing that does not exist"),
         error => error.into(),

@@ -57,6 +57,8 @@ mod commit;
 mod complete;
 mod edition;
 mod error;
+mod folder;
+mod folder_locks;
 mod gather;
 mod hidden;
 mod look;
@@ -78,10 +80,13 @@ mod writing;
 
 pub use closed::{ClosedDraft, ClosedDraftReader};
 pub use error::WriteError;
+pub use folder::{CopiedFolder, FolderRename, MovedObject};
+pub use folder_locks::{FolderLock, PathLock};
 pub use look::Drafted;
 pub use queue::{Pending, Stage};
 pub use writer::Writer;
 
+use folder_locks::FolderLocks;
 use metrics::Metrics;
 use writing::Writing;
 
@@ -166,6 +171,7 @@ pub(super) struct Inner {
     writings: Mutex<HashMap<ObjectId, Arc<Writing>>>,
     streams: Arc<Semaphore>,
     commits: Arc<Semaphore>,
+    folders: FolderLocks,
     metrics: Metrics,
 }
 
@@ -237,6 +243,7 @@ impl Writers {
             writings: Mutex::default(),
             streams: Arc::new(Semaphore::new(ALL_STREAMS)),
             commits: Arc::new(Semaphore::new(COMMITS)),
+            folders: FolderLocks::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

@@ -25,6 +25,7 @@ use crate::plan::{ObjectKey, OriginId};
 
 mod change;
 mod draft;
+mod folders;
 mod open;
 mod write;
 

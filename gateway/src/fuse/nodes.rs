@@ -241,15 +241,24 @@ impl Nodes {
     /// Waits for those who are about to write to the files of these keys, and keeps others from it until
     /// what is returned is dropped.
     pub(super) async fn hold_names(&self, keys: &[&str]) -> Vec<OwnedRwLockWriteGuard<()>> {
+        Self::hold(|| self.having(keys)).await
+    }
+
+    /// The same for a folder and all that lies in it.
+    pub(super) async fn hold_folder(&self, folder: &str) -> Vec<OwnedRwLockWriteGuard<()>> {
+        Self::hold(|| self.within(folder)).await
+    }
+
+    async fn hold(find: impl Fn() -> BTreeMap<u64, Arc<Node>>) -> Vec<OwnedRwLockWriteGuard<()>> {
         loop {
-            let nodes = self.having(keys);
+            let nodes = find();
             let mut held = Vec::new();
             // In one order, or two that rename to and fro would wait for each other.
             for node in nodes.values() {
                 held.push(node.naming.clone().write_owned().await);
             }
             // Another may have a name by now.
-            if self.having(keys).keys().eq(nodes.keys()) {
+            if find().keys().eq(nodes.keys()) {
                 return held;
             }
         }
@@ -285,6 +294,35 @@ impl Nodes {
             known.elsewhere.insert(key, node.ino);
         }
         Some(node)
+    }
+
+    /// A folder has another key, in this folder, and so has all that lies in it. What was there is gone.
+    pub(super) fn rename_folder(&self, from: &str, to: &str, parent: u64) {
+        let all = self.within(from);
+        let mut known = self.known();
+        for node in all.values() {
+            let old = node.key();
+            let new = format!("{to}{}", &old[from.len()..]);
+            known.unlink(&new, self.number(&new));
+            if known.elsewhere.get(&old) == Some(&node.ino) {
+                known.elsewhere.remove(&old);
+            }
+            let key: Arc<str> = new.into();
+            if self.number(&key) != node.ino {
+                known.elsewhere.insert(key.clone(), node.ino);
+            }
+            let mut place = node.place();
+            if *place.key == *from {
+                place.parent = parent;
+            }
+            place.key = key;
+        }
+    }
+
+    /// A folder and all that lies in it, in the order of their numbers.
+    pub(super) fn within(&self, folder: &str) -> BTreeMap<u64, Arc<Node>> {
+        let all = self.covered(|key| key.starts_with(folder));
+        all.into_iter().map(|node| (node.ino, node)).collect()
     }
 
     /// Those whose keys are covered.
@@ -372,6 +410,36 @@ mod tests {
         assert_eq!(nodes.number_of("p/old"), again.ino, "it has its number now");
         nodes.forget(over.ino, 1);
         assert_eq!(nodes.number_of("p/new"), nodes.number("p/new"));
+    }
+
+    #[test]
+    fn nodes_keep_their_numbers_when_their_folder_is_renamed() {
+        let nodes = nodes();
+        let old = nodes.tell(ROOT, "p/old/", true);
+        let file = nodes.tell(old.ino, "p/old/file", false);
+        let deep = nodes.tell(old.ino, "p/old/deep/", true);
+        let beside = nodes.tell(ROOT, "p/old-file", false);
+        let over = nodes.tell(ROOT, "p/new/", true);
+        assert_eq!(nodes.within("p/old/").len(), 3);
+        nodes.rename_folder("p/old/", "p/new/", 9);
+        assert_eq!((&*old.key(), old.parent()), ("p/new/", 9));
+        assert_eq!((&*file.key(), file.parent()), ("p/new/file", old.ino));
+        assert_eq!(&*beside.key(), "p/old-file");
+        assert!(!over.is_linked() && nodes.within("p/old/").is_empty());
+        for (key, node) in [
+            ("p/new/", &old),
+            ("p/new/file", &file),
+            ("p/new/deep/", &deep),
+        ] {
+            assert_eq!(nodes.number_of(key), node.ino, "{key}");
+        }
+        // And once more, back.
+        nodes.rename_folder("p/new/", "p/old/", ROOT);
+        assert_eq!(nodes.number_of("p/old/file"), file.ino);
+        for (node, told) in [(&old, 1), (&file, 1), (&deep, 1), (&over, 1)] {
+            nodes.forget(node.ino, told);
+        }
+        assert!(nodes.known().elsewhere.is_empty());
     }
 
     #[test]

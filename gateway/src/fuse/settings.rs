@@ -57,4 +57,6 @@ pub struct Writable {
     pub commit: Commit,
     /// The bucket must have answered within this time for a file to be opened to be written; it is asked.
     pub probe: Option<Duration>,
+    /// The most objects of a folder that is renamed; 0: none is.
+    pub rename_limit: usize,
 }

@@ -8,6 +8,9 @@ use super::Check;
 use crate::plan::ByteSize;
 use crate::plan::admission::LEAST_PLAIN;
 
+/// What is renamed is held in memory, and none of it can be written meanwhile.
+const MOST_RENAMED: u32 = 100_000;
+
 /// More threads than this wait for each other.
 const MOST_THREADS: u32 = 64;
 
@@ -32,6 +35,10 @@ impl Check<'_, '_> {
             let commit = path.key("commit");
             if self.document.has(&commit) && !mount.writable {
                 self.warn(&commit, "without `writable = true` nothing is committed");
+            }
+            if mount.rename_limit > MOST_RENAMED {
+                let message = format!("must be at most {MOST_RENAMED}");
+                self.error(&path.key("rename_limit"), message);
             }
             if mount.threads == 0 || mount.threads > MOST_THREADS {
                 let message = format!("must be from 1 to {MOST_THREADS}");

@@ -4,7 +4,7 @@ use super::table::Meaning;
 use super::{Cause, Engine, Facts, List};
 use crate::engine::core::Core;
 use crate::engine::{Error, Source};
-use crate::plan::{ObjectId, ObjectKey};
+use crate::plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
     /// There is such an object since just now.
@@ -21,6 +21,16 @@ impl Core {
     pub(in crate::engine) fn folder_made(&self, id: &ObjectId) {
         let path = id.key.as_str().trim_end_matches('/');
         self.names.note_made(id.origin, path, self.now());
+    }
+
+    /// There is such a folder since just now.
+    pub(in crate::engine) fn folder_written(&self, id: &ObjectId) {
+        self.name(id, Meaning::Folder);
+    }
+
+    /// There is no such folder, nor anything in it, since just now.
+    pub(in crate::engine) fn folder_removed(&self, origin: OriginId, path: &str) {
+        self.names.note(origin, path, Meaning::Missing, self.now());
     }
 
     fn name(&self, id: &ObjectId, meaning: Meaning) {

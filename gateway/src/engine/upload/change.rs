@@ -166,7 +166,7 @@ impl Inner {
     }
 
     /// There is a new version of the key, which the store has made of a version of another object.
-    async fn appeared(
+    pub(super) async fn appeared(
         &self,
         source: &Source,
         id: &ObjectId,
@@ -186,7 +186,7 @@ impl Inner {
     }
 
     /// Handles go on under the new key.
-    fn move_writing(
+    pub(super) fn move_writing(
         &self,
         writing: &Arc<Writing>,
         old: &ObjectId,
@@ -221,7 +221,11 @@ impl Inner {
 
 /// Deletes an object. From then on everybody here knows that it is missing; or after an error, that
 /// nothing is known.
-async fn deleted(inner: &Inner, source: &Source, id: &ObjectId) -> Result<(), WriteError> {
+pub(super) async fn deleted(
+    inner: &Inner,
+    source: &Source,
+    id: &ObjectId,
+) -> Result<(), WriteError> {
     let delete = source.origin.writing().delete(&id.key);
     let deleted = inner.core.change_key(id, delete).await;
     match &deleted {
@@ -245,7 +249,7 @@ async fn gone(inner: &Inner, id: &ObjectId) {
 }
 
 /// Copies a version on the server; by parts where one request does not take it.
-async fn copy(
+pub(super) async fn copy(
     inner: &Inner,
     source: &Source,
     version: &Version,

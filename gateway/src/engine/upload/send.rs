@@ -346,13 +346,23 @@ impl State {
     }
 }
 
+/// What the names of hidden keys begin with; 32 hexadecimal digits follow.
+const HIDDEN: &str = ".tidegate-";
+
+/// Whether a key is one that [`hidden_key`] makes.
+pub(super) fn is_hidden(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let digits = name.strip_prefix(HIDDEN).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// A key beside the object's own, which nobody lists by chance and which tells whose it is.
 fn hidden_key(key: &ObjectKey) -> ObjectKey {
     let folder = key
         .as_str()
         .rfind('/')
         .map_or("", |at| &key.as_str()[..=at]);
-    let name = format!(".tidegate-{:016x}{:016x}", super::random(), super::random());
+    let name = format!("{HIDDEN}{:016x}{:016x}", super::random(), super::random());
     let full = ObjectKey::new(&format!("{folder}{name}"));
     // A folder so long that the name does not fit below it: the top has room.
     full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))

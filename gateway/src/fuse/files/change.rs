@@ -11,11 +11,12 @@ use futures_util::FutureExt as _;
 use super::super::errno;
 use super::{Files, Shown, path_of};
 use crate::engine::names::Entry;
+use crate::engine::upload::PathLock;
 use crate::engine::{Object, Open, Scope, Writers};
 use crate::plan::ObjectKey;
 
 impl Files {
-    fn writers(&self) -> Result<Writers, Errno> {
+    pub(super) fn writers(&self) -> Result<Writers, Errno> {
         let writable = self.writable.as_ref();
         writable
             .map(|writable| writable.writers.clone())
@@ -23,7 +24,7 @@ impl Files {
     }
 
     /// A name in a folder, and its path.
-    fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
+    pub(super) fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
         let folder = self.folder_node(folder)?;
         Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
     }
@@ -34,22 +35,21 @@ impl Files {
         folder: u64,
         name: OsString,
     ) -> Result<(), Errno> {
-        let writers = self.writers()?;
-        let (_, path) = self.place(folder, &name)?;
-        self.remove(writers, path).await
+        let (_, path, used) = self.use_name(&(folder, name)).await?;
+        self.remove(path, used).await
     }
 
     /// Removes an object, the marker of a folder included, and its node. Who gives up while something is
     /// being published of it has removed nothing.
-    async fn remove(self: &Arc<Self>, writers: Writers, path: String) -> Result<(), Errno> {
-        let key = key(&path)?;
+    async fn remove(self: &Arc<Self>, path: String, used: PathLock) -> Result<(), Errno> {
+        let (writers, key) = (self.writers()?, key(&path)?);
         if let Some(writer) = writers.find(&self.source, &key) {
             writer.unheld().await;
         }
         let named = self.nodes.hold_names(&[&path]).await;
         let files = self.clone();
         let work = async move {
-            let _named = named;
+            let _held = (named, used);
             let removed = writers.remove(&files.source, &key).await;
             removed.map_err(|error| errno::written(&error, &path))?;
             files.tell_others(key);
@@ -62,12 +62,13 @@ impl Files {
     /// Makes a folder.
     pub(in crate::fuse) async fn mkdir(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
         let (writers, source) = (self.writers()?, self.source.clone());
-        let (folder, path) = self.place(folder, &name)?;
+        let (folder, path, used) = self.use_name(&(folder, name)).await?;
         if self.meaning(&path).await?.entry != Entry::Missing {
             return Err(Errno::EEXIST);
         }
         let key = key(&format!("{path}/"))?;
         let work = async move {
+            let _used = used;
             let made = writers.make_folder(&source, &key).await;
             made.map_err(|error| errno::written(&error, key.as_str()))
         };
@@ -84,7 +85,7 @@ impl Files {
         name: OsString,
     ) -> Result<(), Errno> {
         let writers = self.writers()?;
-        let (_, path) = self.place(folder, &name)?;
+        let (_, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");
         if !writers.below(&self.source, &prefix).is_empty() {
             return Err(Errno::ENOTEMPTY);
@@ -93,31 +94,41 @@ impl Files {
         if !empty.map_err(|error| errno::logged(&error, &prefix))? {
             return Err(Errno::ENOTEMPTY);
         }
-        self.remove(writers, prefix).await
+        self.remove(prefix, used).await
     }
 
-    /// Renames a file. `keep`: not over another one.
+    /// Renames a file or a folder. `keep`: not over another one.
     pub(in crate::fuse) async fn rename(
         self: &Arc<Self>,
         from: (u64, OsString),
         to: (u64, OsString),
         keep: bool,
     ) -> Result<(), Errno> {
-        let writers = self.writers()?;
-        let (_, from) = self.place(from.0, &from.1)?;
-        let (folder, to) = self.place(to.0, &to.1)?;
-        match self.bounded(self.meaning(&from)).await?.entry {
-            Entry::Missing => return Err(Errno::ENOENT),
-            // A bucket has no folders: it would be as many copies as there are files.
-            Entry::Folder => return Err(Errno::EXDEV),
-            Entry::File(_) => {}
+        self.writers()?;
+        let (_, old) = self.place(from.0, &from.1)?;
+        match self.bounded(self.meaning(&old)).await?.entry {
+            Entry::Missing => Err(Errno::ENOENT),
+            Entry::Folder => self.rename_folder(from, to, keep).await,
+            Entry::File(_) => {
+                // That may last, and keeps nobody from opening the file.
+                self.published(&key(&old)?).await?;
+                self.rename_file(from, to, keep).await
+            }
         }
+    }
+
+    async fn rename_file(
+        self: &Arc<Self>,
+        from: (u64, OsString),
+        to: (u64, OsString),
+        keep: bool,
+    ) -> Result<(), Errno> {
+        let writers = self.writers()?;
+        let ([(_, from), (folder, to)], used) = self.use_names([&from, &to]).await?;
         if keep && self.bounded(self.meaning(&to)).await?.entry != Entry::Missing {
             return Err(Errno::EEXIST);
         }
         let (old, new) = (key(&from)?, key(&to)?);
-        // That may last, and keeps nobody from opening the file.
-        self.published(&old).await?;
         if let Some(over) = writers.find(&self.source, &new) {
             self.progressing(&over, over.unheld().map(Ok)).await?;
         }
@@ -128,7 +139,7 @@ impl Files {
         let before = self.at_hand(&old, is_open).await;
         let files = self.clone();
         let work = async move {
-            let _named = named;
+            let _held = (named, used);
             let renamed = writers.rename(&files.source, &old, &new).await;
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
             // What was known here may be older than what was moved, and has other bytes.
@@ -143,7 +154,7 @@ impl Files {
     }
 
     /// Publishes what was written of a file, if something was.
-    async fn published(&self, key: &ObjectKey) -> Result<(), Errno> {
+    pub(super) async fn published(&self, key: &ObjectKey) -> Result<(), Errno> {
         match self.writers()?.find(&self.source, key) {
             Some(writer) => self.progressing(&writer, writer.publish()).await,
             None => Ok(()),
@@ -177,7 +188,7 @@ impl Files {
 
     /// The version that a key has. Where the file `is_open` it is confirmed if it is not fresh any more: a reader
     /// that holds it open for longer than that must find its bytes under the new key. Else nothing is asked.
-    async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
+    pub(super) async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
         let how = Open {
             only_if_cached: !is_open,
             ..Open::default()
@@ -193,7 +204,7 @@ pub(super) fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }
 
-async fn to_its_end<T: Send + 'static>(
+pub(super) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Errno>> + Send + 'static,
 ) -> Result<T, Errno> {
     tokio::spawn(work).await.unwrap_or(Err(Errno::EIO))

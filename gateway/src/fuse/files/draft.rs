@@ -143,7 +143,7 @@ impl Files {
     }
 
     /// A draft of a file, for a handle that writes; `may_pass`: it can do without the kernel's pages.
-    /// To be ended with [`Files::leave`]. Within the deadline; where the file is on its way into the bucket
+    /// The path is used. To be ended with [`Files::leave`]. Within the deadline; where the file is on its way into the bucket
     /// just then, as long as that makes progress.
     pub(super) async fn enter(
         &self,

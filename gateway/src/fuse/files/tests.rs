@@ -17,6 +17,7 @@ use crate::origin::{FakeOrigin, OriginError};
 use crate::plan::{Geometry, Profile, Timestamp};
 use crate::store;
 
+mod folders;
 mod names;
 mod passthrough;
 mod writing;
@@ -81,6 +82,7 @@ impl World {
                 writers: Writers::start(engine, terms, sources).expect("a spool"),
                 commit: Commit::Close,
                 probe: None,
+                rename_limit: 20,
             })
         })
     }

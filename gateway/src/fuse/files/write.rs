@@ -17,7 +17,7 @@ use super::super::settings::Modified;
 use super::change::key;
 use super::draft::Writing;
 use super::open::Handle;
-use super::{Files, Shown, path_of};
+use super::{Files, Shown};
 use crate::engine::Writer;
 use crate::engine::names::Entry;
 use crate::engine::upload::How;
@@ -73,8 +73,7 @@ impl Files {
         if !self.is_writable() {
             return Err(Errno::EROFS);
         }
-        let folder = self.folder_node(folder)?;
-        let path = path_of(&folder, &name, Errno::EINVAL)?;
+        let (folder, path, _used) = self.use_name(&(folder, name)).await?;
         key(&path)?;
         let exclusive = has(flags, OFlags::EXCL);
         let meaning = self.bounded(self.meaning(&path)).await?;
@@ -85,7 +84,7 @@ impl Files {
             Entry::Missing if exclusive => How::CreateNew,
             Entry::File(_) | Entry::Missing => How::Create,
         };
-        let node = self.nodes.tell(folder.ino, &path, false);
+        let node = self.nodes.tell(folder, &path, false);
         let idle = how == How::Change && self.is_unfinished(&node);
         match self.enter(&node, how, self.may_pass(flags)).await {
             Ok(writing) => {
@@ -111,6 +110,7 @@ impl Files {
             true => How::Create,
             false => How::Change,
         };
+        let _used = self.use_node(node).await?;
         let idle = how == How::Change && self.is_unfinished(node);
         let writing = self.enter(node, how, self.may_pass(flags.0)).await?;
         Ok(self.open_writing(writing, thread, idle))
@@ -267,8 +267,10 @@ impl Files {
             return self.cut(&pen.writer, size).await;
         }
         let how = if size == 0 { How::Create } else { How::Change };
+        let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, how, false).await?;
+        drop(used);
         let mut done = self.cut(&writing.writer, size).await;
         if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;
@@ -297,8 +299,10 @@ impl Files {
         if self.settings.modified == Modified::Written && self.draft_of(node).is_none() {
             return Ok(());
         }
+        let used = self.use_node(node).await?;
         let unfinished = self.is_unfinished(node);
         let writing = self.enter(node, How::Change, false).await?;
+        drop(used);
         let mut done = self.set_kept(node, &writing.writer, value).await;
         if done.is_ok() && !unfinished {
             done = self.commit(&writing.writer).await;

@@ -30,6 +30,7 @@ impl World {
                     writers: Writers::start(engine, terms, sources).expect("a spool"),
                     commit,
                     probe: None,
+                    rename_limit: 20,
                 })
             },
         )
@@ -40,7 +41,7 @@ impl World {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
 
-    async fn scan(&self, folder: u64) -> Vec<String> {
+    pub(super) async fn scan(&self, folder: u64) -> Vec<String> {
         let handle = self.files.open_folder(folder).expect("a folder");
         let read = self.files.folder(handle).expect("open");
         read.begin(self.files.drafts_in(&read.node.key())).await;

@@ -1,0 +1,201 @@
+//! Names that are used keep their folders, and folders that are renamed.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use fuser::Errno;
+
+use super::super::errno;
+use super::super::nodes::Node;
+use super::change::to_its_end;
+use super::{Files, key_of};
+use crate::engine::names::Entry;
+use crate::engine::upload::{CopiedFolder, FolderLock, FolderRename, PathLock};
+use crate::engine::{Object, Scope, Watch as _};
+
+/// A name in a folder.
+pub(super) type Name = (u64, OsString);
+
+impl Files {
+    /// Waits while the folder of a name is renamed, and keeps it from that; gives the folder's number and the path
+    /// that the name has then.
+    pub(super) async fn use_name(&self, name: &Name) -> Result<(u64, String, PathLock), Errno> {
+        let ([(folder, path)], lock) = self.use_names([name]).await?;
+        Ok((folder, path, lock))
+    }
+
+    /// The same of several.
+    pub(super) async fn use_names<const N: usize>(
+        &self,
+        names: [&Name; N],
+    ) -> Result<([(u64, String); N], PathLock), Errno> {
+        let writers = self.writers()?;
+        loop {
+            let places = self.places(names)?;
+            let paths = places.each_ref().map(|(_, path)| path.as_str());
+            let lock = async { Ok(writers.use_paths(&self.source, &paths).await) };
+            let lock = self.bounded(lock).await?;
+            // The folder may have another name by now.
+            if self.places(names)? == places {
+                return Ok((places, lock));
+            }
+        }
+    }
+
+    /// The same of a file that has a node.
+    pub(super) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
+        let writers = self.writers()?;
+        loop {
+            let key = key_of(node)?;
+            let lock = async { Ok(writers.use_paths(&self.source, &[key.as_str()]).await) };
+            let lock = self.bounded(lock).await?;
+            if key_of(node)? == key {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn places<const N: usize>(&self, names: [&Name; N]) -> Result<[(u64, String); N], Errno> {
+        let mut places = std::array::from_fn(|_| (0, String::new()));
+        for (place, (folder, name)) in places.iter_mut().zip(names) {
+            *place = self.place(*folder, name)?;
+        }
+        Ok(places)
+    }
+
+    /// Renames a folder and all that lies in it, as far as the mount's limit allows. `keep`: not over another one,
+    /// which must be empty.
+    pub(super) async fn rename_folder(
+        self: &Arc<Self>,
+        from: Name,
+        to: Name,
+        keep: bool,
+    ) -> Result<(), Errno> {
+        let most = self.writable.as_ref().map_or(0, |it| it.rename_limit);
+        if most == 0 {
+            return Err(Errno::EXDEV);
+        }
+        let writers = self.writers()?;
+        let [(_, old), _] = self.places([&from, &to])?;
+        // That may last, and keeps no program from opening files.
+        for (key, _) in writers.below(&self.source, &format!("{old}/")) {
+            self.published(&key).await?;
+        }
+        let (parent, [old, new], lock) = self.lock_folders(&from, &to).await?;
+        if new.starts_with(&old) {
+            return Err(Errno::EINVAL);
+        }
+        let target = self
+            .bounded(self.meaning(new.trim_end_matches('/')))
+            .await?;
+        match target.entry {
+            Entry::Missing => {}
+            Entry::File(_) => return Err(Errno::ENOTDIR),
+            Entry::Folder if keep => return Err(Errno::EEXIST),
+            Entry::Folder if writers.below(&self.source, &new).is_empty() => {}
+            Entry::Folder => return Err(Errno::ENOTEMPTY),
+        }
+        let named = async { Ok(self.nodes.hold_folder(&old).await) };
+        let named = self.bounded(named).await?;
+        let open = self.open_below(&old).await;
+        let files = self.clone();
+        let work = async move {
+            let (_named, lock) = (named, lock);
+            let keys = (old.as_str(), new.as_str());
+            let renamed = writers
+                .rename_folder(&files.source, keys, most, &lock)
+                .await;
+            let copied = match renamed.map_err(|error| errno::written(&error, &old))? {
+                FolderRename::TooMany => return Err(Errno::EXDEV),
+                FolderRename::NotEmpty => return Err(Errno::ENOTEMPTY),
+                FolderRename::Copied(copied) => copied,
+            };
+            files
+                .folder_moved(&old, (parent, &new), open, &copied)
+                .await;
+            match copied.left {
+                Some(error) => Err(errno::written(&error, &old)),
+                None => Ok(()),
+            }
+        };
+        to_its_end(work).await
+    }
+
+    /// Waits until no name in both folders is used; gives the folder that the new one lies in, and what keys in them
+    /// begin with.
+    async fn lock_folders(
+        &self,
+        from: &Name,
+        to: &Name,
+    ) -> Result<(u64, [String; 2], FolderLock), Errno> {
+        let writers = self.writers()?;
+        loop {
+            let places = self.places([from, to])?;
+            let folders = places.each_ref().map(|(_, path)| format!("{path}/"));
+            let paths = folders.each_ref().map(String::as_str);
+            let lock = async { Ok(writers.lock_folders(&self.source, paths).await) };
+            let lock = self.bounded(lock).await?;
+            if self.places([from, to])? == places {
+                return Ok((places[1].0, folders, lock));
+            }
+        }
+    }
+
+    /// Files below a folder that are open, each with the version that it is on.
+    async fn open_below(&self, folder: &str) -> Vec<(Arc<Node>, Object)> {
+        let mut open = Vec::new();
+        for node in self.nodes.within(folder).into_values() {
+            let is_open = !node.is_folder && node.pages().is_open();
+            if let (true, Ok(key)) = (is_open, key_of(&node))
+                && let Some(version) = self.at_hand(&key, true).await
+            {
+                open.push((node, version));
+            }
+        }
+        open
+    }
+
+    /// What lies in a folder has other keys, and the versions that are open other identities.
+    async fn folder_moved(
+        self: &Arc<Self>,
+        from: &str,
+        (parent, to): (u64, &str),
+        open: Vec<(Arc<Node>, Object)>,
+        copied: &CopiedFolder,
+    ) {
+        let origin = self.source.origin.id();
+        let old = Scope::Prefix(from.into());
+        self.engine.changed(&**self, origin, old.clone());
+        self.engine
+            .changed(&**self, origin, Scope::Prefix(to.into()));
+        let mut successors = Vec::new();
+        for (node, before) in open {
+            let key = node.key();
+            let moved = copied.moved.iter().find(|it| it.from.as_str() == &*key);
+            if let Some(moved) = moved.filter(|it| it.etag == before.version().etag)
+                && let Some(after) = self.at_hand(&moved.to, true).await
+            {
+                successors.push((node, before, after));
+            }
+        }
+        let nodes = self.nodes.within(from);
+        let mut turns = Vec::new();
+        for node in nodes.values() {
+            turns.push(node.turn.lock().await);
+        }
+        if copied.left.is_none() {
+            self.nodes.rename_folder(from, to, parent);
+        } else {
+            for moved in &copied.moved {
+                self.nodes.unlink(moved.from.as_str());
+            }
+            // Later: the kernel holds the folder until it is answered.
+            let files = self.clone();
+            tokio::spawn(async move { files.purged(origin, &old).await });
+        }
+        for (node, before, after) in successors {
+            node.pages().moved(before.id(), after.id());
+            node.slot().moved(before.id(), after);
+        }
+    }
+}

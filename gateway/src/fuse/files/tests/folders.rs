@@ -1,0 +1,321 @@
+//! Folders that are renamed: with all that is in them, or not at all.
+
+use super::*;
+
+const DOWN: Fault = Fault::Refuse(OriginError::Unavailable("down"));
+const FILES: [&str; 5] = ["a", "b", "deep/c", "deep/er/d", "e"];
+const WRITE: OpenFlags = OpenFlags(1);
+
+fn name(folder: u64, name: &str) -> (u64, OsString) {
+    (folder, name.into())
+}
+
+impl World {
+    /// A folder `old` with files, and one beside it.
+    fn with_a_folder() -> Self {
+        let world = Self::writable();
+        world.bucket.put("p/old/", "");
+        for file in FILES {
+            world.bucket.put(&format!("p/old/{file}"), file);
+        }
+        world.bucket.put("p/older", "beside");
+        world
+    }
+
+    async fn rename_top(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let (from, to) = (name(ROOT, from), name(ROOT, to));
+        self.files.rename(from, to, false).await
+    }
+
+    /// Which of the files are in the bucket below a folder, each with its bytes.
+    fn there(&self, folder: &str) -> Vec<&'static str> {
+        let is_there = |file: &&str| {
+            let object = self.bucket.object(&format!("p/{folder}/{file}"));
+            object.is_some_and(|(_, bytes)| {
+                assert_eq!(bytes, *file);
+                true
+            })
+        };
+        FILES.into_iter().filter(is_there).collect()
+    }
+
+    /// Everything that was asked of the bucket so far.
+    fn asked(&self) -> usize {
+        let bucket = &self.bucket;
+        let reads = bucket.gets() + bucket.heads() + bucket.lists();
+        usize::try_from(reads).expect("few") + bucket.writes().len()
+    }
+
+    async fn fill(&self, handle: u64, offset: u64, text: &'static str) {
+        let bytes = Bytes::from_static(text.as_bytes());
+        let written = self.files.write((handle, 0), offset, bytes, false).await;
+        written.expect("written");
+    }
+
+    async fn text_of(&self, handle: u64) -> String {
+        String::from_utf8(self.read(handle).await.expect("read")).expect("text")
+    }
+}
+
+#[tokio::test]
+async fn a_folder_is_renamed_with_all_that_is_in_it() {
+    let world = World::with_a_folder();
+    let old = world.walk("old").await.ino.0;
+    let (a, c) = (world.walk("old/a").await, world.walk("old/deep/c").await);
+    let (reader, _) = world.open(c.ino.0).await;
+    let (a_reader, _) = world.open(a.ino.0).await;
+    assert_eq!(world.text_of(a_reader).await, "a");
+    // One is being written, one was never closed and is in no bucket.
+    let (writer, _) = world
+        .files
+        .open(world.walk("old/b").await.ino.0, WRITE, 0)
+        .await
+        .expect("open");
+    world.fill(writer, 1, "bb").await;
+    let ((_, _), fresh, _) = world
+        .files
+        .create(old, "fresh".into(), 0, 0)
+        .await
+        .expect("created");
+    world.fill(fresh, 0, "new").await;
+
+    assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+    let before = (
+        world.bucket.heads(),
+        world.bucket.lists(),
+        world.bucket.gets(),
+    );
+    assert_eq!(world.rename_top("old", "new").await, Ok(()));
+    // What is written into `b` goes into the bucket with the byte before it.
+    let after = (
+        world.bucket.heads(),
+        world.bucket.lists(),
+        world.bucket.gets(),
+    );
+    assert_eq!(after, (before.0, before.1 + 3, before.2 + 1));
+    assert_eq!(world.look(ROOT, "old").await, Err(Errno::ENOENT));
+    assert!(
+        !world
+            .bucket
+            .keys()
+            .iter()
+            .any(|key| key.starts_with("p/old/"))
+    );
+    assert_eq!(world.stored_text("p/older"), "beside");
+    // The nodes are the same, and handles go on.
+    assert_eq!(world.walk("new").await.ino.0, old);
+    assert_eq!(world.walk("new/deep/c").await.ino, c.ino);
+    assert_eq!(world.text_of(reader).await, "deep/c");
+    world.fill(writer, 3, "bbb").await;
+    for handle in [writer, fresh] {
+        assert_eq!(world.files.flush(handle, 0).await, Ok(()));
+        world.files.close(handle).await;
+    }
+    assert_eq!(world.stored_text("p/new/b"), "bbbbbb");
+    assert_eq!(world.stored_text("p/new/fresh"), "new");
+    let mut names = world.scan(old).await;
+    names.sort();
+    assert_eq!(names, ["a", "b", "deep", "e", "fresh"]);
+    // What was cached is so under its new key.
+    let before = world.bucket.gets();
+    world.files.close(a_reader).await;
+    let (again, _) = world.open(world.walk("new/a").await.ino.0).await;
+    assert_eq!(world.text_of(again).await, "a");
+    assert_eq!(world.bucket.gets(), before);
+    // And back, with a reader that has been there all the time.
+    assert_eq!(world.rename_top("new", "old").await, Ok(()));
+    assert_eq!(world.text_of(reader).await, "deep/c");
+    assert_eq!(world.stored_text("p/old/b"), "bbbbbb");
+}
+
+impl World {
+    fn stored_text(&self, key: &str) -> String {
+        let (_, bytes) = self.bucket.object(key).expect(key);
+        String::from_utf8(bytes.to_vec()).expect("text")
+    }
+}
+
+#[tokio::test]
+async fn what_posix_refuses_is_refused() {
+    let world = World::with_a_folder();
+    let old = world.walk("old").await.ino.0;
+    world.bucket.put("p/full/x", "x");
+    world.bucket.put("p/empty/", "");
+    let keys = world.bucket.keys();
+    assert_eq!(world.rename_top("old", "full").await, Err(Errno::ENOTEMPTY));
+    assert_eq!(world.rename_top("old", "older").await, Err(Errno::ENOTDIR));
+    assert_eq!(world.rename_top("none", "new").await, Err(Errno::ENOENT));
+    let into = world
+        .files
+        .rename(name(ROOT, "old"), name(old, "sub"), false)
+        .await;
+    assert_eq!(into, Err(Errno::EINVAL));
+    let kept = world
+        .files
+        .rename(name(ROOT, "old"), name(ROOT, "empty"), true)
+        .await;
+    assert_eq!(kept, Err(Errno::EEXIST));
+    // A file that is in no bucket yet fills a folder as well.
+    let empty = world.walk("empty").await.ino.0;
+    let (_, handle, _) = world
+        .files
+        .create(empty, "draft".into(), 0, 0)
+        .await
+        .expect("created");
+    assert_eq!(
+        world.rename_top("old", "empty").await,
+        Err(Errno::ENOTEMPTY)
+    );
+    assert_eq!(world.bucket.keys(), keys, "nothing was changed");
+    world.files.close(handle).await;
+    assert_eq!(world.files.unlink(empty, "draft".into()).await, Ok(()));
+    // An empty one is replaced.
+    assert_eq!(world.rename_top("old", "empty").await, Ok(()));
+    assert_eq!(world.there("empty"), FILES);
+    assert_eq!(world.walk("empty").await.ino.0, old);
+    assert!(world.bucket.object("p/empty/").is_some());
+}
+
+#[tokio::test]
+async fn a_folder_with_more_than_the_limit_is_for_the_program_to_copy() {
+    let world = World::writable();
+    for n in 0..21 {
+        world.bucket.put(&format!("p/old/{n}"), "x");
+    }
+    assert_eq!(world.rename_top("old", "new").await, Err(Errno::EXDEV));
+    assert!(world.bucket.writes().is_empty());
+    world.bucket.delete("p/old/20");
+    assert_eq!(world.rename_top("old", "new").await, Ok(()));
+    assert_eq!(world.bucket.keys().len(), 20);
+}
+
+/// Whichever request fails, or is carried out and not answered, alone or from then on: no object is lost, and what
+/// is said of the names is so.
+#[tokio::test]
+async fn a_rename_that_fails_loses_nothing() {
+    let mut failed = 0;
+    for (fault, lasts) in [(DOWN, false), (Fault::LoseAnswer, false), (DOWN, true)] {
+        for n in 0.. {
+            let world = World::with_a_folder();
+            world.walk("old").await;
+            assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+            let before = world.asked();
+            for _ in 0..n {
+                world.bucket.fail_next([]);
+            }
+            match lasts {
+                true => world.bucket.set_faults([fault.clone()]),
+                false => world.bucket.fail_next([fault.clone()]),
+            }
+            let renamed = world.rename_top("old", "new").await;
+            let asked = world.asked() - before;
+            world.bucket.forgive();
+            world.bucket.set_faults([]);
+            let (old, new) = (world.there("old"), world.there("new"));
+            let case = format!("{fault:?} at {n}, lasts {lasts}: {renamed:?}, {old:?} {new:?}");
+            assert!(old == FILES || new == FILES, "{case}");
+            match renamed {
+                Ok(()) => assert!(old.is_empty() && new == FILES, "{case}"),
+                Err(_) if lasts => {}
+                // Taken back, or all of it is there and some of it twice.
+                Err(_) => assert!(new.is_empty() || new == FILES, "{case}"),
+            }
+            failed += usize::from(renamed.is_err());
+            // What the mount says of both is so.
+            for (folder, files) in [("old", &old), ("new", &new)] {
+                for file in FILES.into_iter().filter(|file| !file.contains('/')) {
+                    let key = ObjectKey::new(&format!("p/{folder}/{file}")).expect("a key");
+                    let found = world
+                        .engine
+                        .look_up(&world.source, key.as_str(), false)
+                        .await;
+                    let is_there = found.expect("found").entry != Entry::Missing;
+                    assert_eq!(is_there, files.contains(&file), "{case}: {folder}/{file}");
+                }
+            }
+            if new.is_empty() {
+                assert_eq!(world.rename_top("old", "new").await, Ok(()), "{case}");
+                assert_eq!((world.there("old").len(), world.there("new").len()), (0, 5));
+            }
+            if asked <= n {
+                break;
+            }
+        }
+    }
+    assert!(failed > 25, "{failed}");
+}
+
+/// What another process adds or changes meanwhile was not copied: it is not deleted, and nothing is.
+#[tokio::test(start_paused = true)]
+async fn what_another_process_changes_meanwhile_stays() {
+    for (key, bytes) in [("p/old/late", "late"), ("p/old/deep/c", "other")] {
+        let world = World::with_a_folder();
+        world.walk("old").await;
+        let late = Fault::Latency(Duration::from_secs(5));
+        world.bucket.fail_from("copy", [late], []);
+        let change = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.bucket.put(key, bytes);
+        };
+        let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), change);
+        assert_eq!(renamed, Err(Errno::ESTALE), "{key}");
+        assert_eq!(world.stored_text(key), bytes);
+        assert!(
+            !world
+                .bucket
+                .keys()
+                .iter()
+                .any(|key| key.starts_with("p/new"))
+        );
+        assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
+    }
+}
+
+/// Names that are used while their folder is renamed are names in the folder that it becomes.
+#[tokio::test(start_paused = true)]
+async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {
+    let world = World::with_a_folder();
+    let old = world.walk("old").await.ino.0;
+    let b = world.walk("old/b").await.ino.0;
+    let late = Fault::Latency(Duration::from_secs(5));
+    world.bucket.fail_from("copy", [late], []);
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let create = async {
+            let created = world.files.create(old, "late".into(), 0, 0).await;
+            let (_, handle, _) = created.expect("created");
+            world.files.close(handle).await;
+        };
+        let write = async {
+            let opened = world.files.open(b, WRITE, 0).await;
+            let (handle, _) = opened.expect("opened");
+            let bytes = Bytes::from_static(b"changed");
+            world
+                .files
+                .write((handle, 0), 0, bytes, false)
+                .await
+                .expect("written");
+            assert_eq!(world.files.flush(handle, 0).await, Ok(()));
+            world.files.close(handle).await;
+        };
+        let make = world.files.mkdir(old, "sub".into());
+        let remove = world.files.unlink(old, "e".into());
+        let (made, removed, ..) = tokio::join!(make, remove, create, write);
+        assert_eq!((made.map(drop), removed), (Ok(()), Ok(())));
+    };
+    let (renamed, ()) = tokio::join!(world.rename_top("old", "new"), begin);
+    assert_eq!(renamed, Ok(()));
+    while world.bucket.object("p/new/late").is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(world.stored_text("p/new/b"), "changed");
+    assert!(world.bucket.object("p/new/sub/").is_some());
+    assert!(world.bucket.object("p/new/e").is_none());
+    assert!(
+        !world
+            .bucket
+            .keys()
+            .iter()
+            .any(|key| key.starts_with("p/old/"))
+    );
+}
