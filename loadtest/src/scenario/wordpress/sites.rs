@@ -1,5 +1,7 @@
 //! The sites that are compared.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 
 use super::pages;
@@ -13,6 +15,10 @@ use crate::tally::{Asked, Tally};
 use crate::wordpress::gateway::Gateway;
 use crate::wordpress::recipe::{self, Home};
 use crate::wordpress::{Browser, Places, Site};
+
+/// The longest that files may take to arrive in the bucket, and how often that is looked at.
+const ARRIVAL: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where a site's uploads are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +129,29 @@ impl Stage {
             Some(tally) => Some(tally.settled().await),
             None => None,
         }
+    }
+
+    /// Waits until the bucket has been sent so many files more than `before`: the next site has the machine to
+    /// itself.
+    ///
+    /// # Errors
+    /// If they do not arrive.
+    pub(super) async fn arrived(&self, before: Option<Asked>, files: usize) -> Result<()> {
+        let (Some(tally), Some(before)) = (&self.tally, before) else {
+            return Ok(());
+        };
+        let arrived = async {
+            while tally.asked().since(before).put < files as u64 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let arrived = tokio::time::timeout(ARRIVAL, arrived).await;
+        arrived.with_context(|| format!("{}: {files} files do not arrive", self.kind.name()))
+    }
+
+    /// What was asked of the bucket until now.
+    pub(super) fn asked_now(&self) -> Option<Asked> {
+        self.tally.as_ref().map(Tally::asked)
     }
 
     /// What the gateway's log says that it should not.

@@ -56,7 +56,7 @@ struct Found {
     asked: Option<Asked>,
 }
 
-/// Uploads every photo to every site, in turns.
+/// Uploads every photo to every site, in turns. Each turn begins once the files of the one before are in the bucket.
 pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Uploaded> {
     // The folder of the month, and what PHP and the database have at hand afterwards.
     for stage in stages {
@@ -78,8 +78,10 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
             ));
             let order: Vec<usize> = (0..stages.len()).collect();
             for at in turns(&order, round) {
+                let sent = stages[at].asked_now();
                 let media = stages[at].editor.upload(file)?;
                 ensure!(media.paths.len() >= 6, "sizes: {:?}", media.paths);
+                stages[at].arrived(sent, media.paths.len()).await?;
                 found[at].seconds.push(media.took.as_secs_f64());
                 found[at].files += media.paths.len() as u64;
             }
