@@ -25,11 +25,6 @@ pub(super) const PART: u64 = 8 << 20;
 /// chunk's head fetched behind it: the second request costs less than the wait for these bytes.
 const WORTH_SKIPPING: usize = 32 << 10;
 
-/// So much at the end of an object is one request, whole: what programs look for there is an index, and more
-/// requests for each file of a library cost more than the wait. A last piece of half of it comes with what is
-/// before it.
-const TAIL: u64 = 512 << 10;
-
 /// How many chunks of a span are read from disk at once, so that a disk sees a queue to work on.
 const DISK_DEPTH: u32 = 4;
 
@@ -92,7 +87,6 @@ impl Fill {
         until: u32,
         terms: Terms,
     ) -> Boarded {
-        let reach = self.reach(index, offset, until);
         let mut flights = self.flights();
         if let Some(flight) = flights.get(&index) {
             self.core.metrics.joined.inc();
@@ -110,42 +104,12 @@ impl Fill {
                 self.board_disk(&mut flights, index, until, terms)
             }
             disk => {
-                let end = reach.min(index.saturating_add(self.in_part(PART)));
+                let end = until.min(index.saturating_add(self.in_part(PART)));
                 let run = self.run(&flights, index..end, disk.is_some());
                 self.board_origin(&mut flights, run, offset, terms)
             }
         };
         Boarded::Flight(flights[&index].clone(), lease)
-    }
-
-    /// The chunk before which a request ends that a reader waits for: `until`, or as far as its cursor has
-    /// earned.
-    fn reach(&self, index: u32, offset: usize, until: u32) -> u32 {
-        let (geometry, size) = (self.core.geometry, self.version.size);
-        let at = geometry.start(index) + offset as u64;
-        let earned = match self.cursors.reach(at, size) {
-            Some(end) if end >= size => geometry.count(size),
-            Some(end) => geometry.index(end),
-            None => until,
-        };
-        self.with_last(until.max(earned))
-    }
-
-    /// The same chunk, or the object's end where only one more would be left: a request of its own costs more.
-    fn with_last(&self, end: u32) -> u32 {
-        let count = self.core.geometry.count(self.version.size);
-        let is_small = || self.chunk_len(end) as u64 <= TAIL / 2;
-        if end + 1 == count && is_small() {
-            count
-        } else {
-            end
-        }
-    }
-
-    /// Whether a request brings nothing but the end of its object.
-    fn is_tail(&self, chunks: &Range<u32>) -> bool {
-        let count = self.core.geometry.count(self.version.size);
-        chunks.end == count && self.span_len(chunks) <= TAIL
     }
 
     /// What a read from the disk that has the chunk would do; `None` if none has it, or that one is
@@ -214,10 +178,7 @@ impl Fill {
         terms: Terms,
     ) -> Lease {
         let (chunks, charge) = self.affordable(run);
-        let base = match offset < WORTH_SKIPPING || self.is_tail(&chunks) {
-            true => 0,
-            false => offset,
-        };
+        let base = if offset < WORTH_SKIPPING { 0 } else { offset };
         let part = Part::new(chunks, Bringer::Origin, Weak::new());
         let (lease, fetch) = self.take_off(flights, part, base, terms);
         let priority = if terms.quiet {
@@ -254,26 +215,15 @@ impl Fill {
         if cached > 0 {
             return Ahead::Passed(first + u32::try_from(cached).unwrap_or(1));
         }
-        let mut whole = first.saturating_add(self.part(wish)).min(wish.until);
-        if whole > wish.chunks.end && self.is_needed_soon(wish) {
-            whole = wish.chunks.end;
-        }
+        let whole = first.saturating_add(self.part(wish)).min(wish.until);
         if wish.free == 0 || whole > wish.chunks.end {
             return Ahead::Later;
         }
-        whole = self.with_last(whole).min(wish.until);
         let run = match first < wish.on_disk {
             true => self.run(&flights, first..whole.min(wish.on_disk), true),
             false => self.run(&flights, first..whole, false),
         };
         self.start_ahead(&mut flights, run, terms, cursor)
-    }
-
-    /// Whether the reader has less than half of its window ahead of it. Then a part is cut to what the window has
-    /// room for: a reader that came to its beginning would ask for it itself.
-    fn is_needed_soon(&self, wish: &Wish) -> bool {
-        let start = self.core.geometry.start(wish.chunks.start);
-        start.saturating_sub(wish.position) < wish.window / 2
     }
 
     /// Has fetched ahead what a disk has, from there or from the origin.

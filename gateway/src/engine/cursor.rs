@@ -93,19 +93,6 @@ impl Cursors {
         cursors.push(Arc::downgrade(&cursor));
         Some(cursor)
     }
-
-    /// The byte up to which one request may bring what a reader at `at` waits for: the end of the first part of
-    /// its cursor's window. `None` where there is no such cursor, or nothing was earned yet. A mount's reader
-    /// asks for a piece at a time, and would have each brought by a request of its own.
-    pub(super) fn reach(&self, at: u64, size: u64) -> Option<u64> {
-        let cursors = self
-            .0
-            .lock()
-            .expect("no code panics while it holds this lock");
-        let mut living = cursors.iter().filter_map(Weak::upgrade);
-        let cursor = living.find(|cursor| cursor.continues(at))?;
-        cursor.reach(at, size)
-    }
 }
 
 impl Cursor {
@@ -161,19 +148,6 @@ impl Cursor {
         self.state().plan.continues(at)
     }
 
-    fn reach(&self, at: u64, size: u64) -> Option<u64> {
-        let state = self.state();
-        let mut plan = state.plan.clone();
-        if at > plan.position() {
-            // A kernel has several reads under way: those before this one are read, too.
-            plan.took(ByteRange::new(plan.position(), at), self.epoch.elapsed());
-        }
-        let (window, position) = (plan.window(), plan.position());
-        let part = ReadAhead::part(window, u64::MAX, plan.limits().streams);
-        let end = (position + window).min(at + part).min(state.cap(size));
-        (position == at && at < end).then_some(end)
-    }
-
     /// A reader took `range`, and had to wait for some of it or not.
     pub(super) fn took(&self, range: ByteRange, waited: bool) {
         let now = self.epoch.elapsed();
@@ -208,7 +182,11 @@ impl Cursor {
         // Once for the whole walk.
         let disk_rate = fill.core.chunks.disk_rate();
         let (streams, speed) = state.demand(fill, disk_rate);
-        let cap = state.cap(size);
+        let cap = if state.requests > 1 {
+            size
+        } else {
+            state.asked
+        };
         let until = geometry.count(cap);
         let end = if position + window >= cap {
             until
@@ -315,11 +293,6 @@ impl State {
         if self.readers == 0 && self.left.elapsed() >= HELD {
             self.ahead.retain(|lease| !lease.part().has_landed());
         }
-    }
-
-    /// Nothing is fetched ahead beyond this byte.
-    fn cap(&self, size: u64) -> u64 {
-        if self.requests > 1 { size } else { self.asked }
     }
 
     fn frontier(&mut self, bringer: Bringer) -> &mut u32 {

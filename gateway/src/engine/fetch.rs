@@ -20,9 +20,7 @@ use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority
 use crate::plan::{ByteRange, RangeSpec};
 
 /// A fetch that nobody wants any more is finished all the same when no more than this is missing:
-/// giving up costs the connection, and these bytes are most likely on their way already. Of an origin that was
-/// measured it is what a connection brings in the time to the first byte, up to what an object is opened with:
-/// what the next reader would ask for anew takes longer.
+/// giving up costs the connection, and these bytes are most likely on their way already.
 const NEARLY_DONE: u64 = 64 << 10;
 
 pub(super) struct Fetch {
@@ -188,7 +186,7 @@ impl Fetch {
     async fn receive(&mut self, mut body: Body) -> Result<(), End> {
         let (began, length) = (Instant::now(), self.coming);
         while !self.flights.is_empty() {
-            let frame = if self.is_nearly_done() || self.is_soon_whole() {
+            let frame = if self.coming <= NEARLY_DONE {
                 self.next_frame(&mut body).await
             } else {
                 tokio::select! {
@@ -208,19 +206,6 @@ impl Fetch {
         }
         self.fill.pace.delivered(length, began.elapsed());
         Ok(())
-    }
-
-    /// Whether what is missing of the part is most likely on its way already.
-    fn is_nearly_done(&self) -> bool {
-        self.coming <= NEARLY_DONE.max(self.lead.min(resolve::FIRST))
-    }
-
-    /// Whether at least half of the chunk that arrives now is there, and the rest comes sooner than the answer to
-    /// another request would. It is finished then, whether or not a reader wants it still: what has come would
-    /// be thrown away, and the next reader ask for all of it again.
-    fn is_soon_whole(&self) -> bool {
-        let rest = self.flights.front().and_then(|flight| flight.rest());
-        rest.is_some_and(|rest| rest as u64 <= self.lead)
     }
 
     /// Lets the cursor that fetches ahead start its next part.

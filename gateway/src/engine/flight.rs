@@ -211,12 +211,6 @@ impl Flight {
         self.len - self.base - self.state().arrived
     }
 
-    /// What is missing of a chunk of which at least half has arrived, from its first byte on.
-    pub(super) fn rest(&self) -> Option<usize> {
-        let arrived = self.state().arrived;
-        (self.base == 0 && 2 * arrived >= self.len).then(|| self.len - arrived)
-    }
-
     /// Takes what arrived and wakes who waits. The caller cuts at chunk boundaries.
     pub(super) fn push(&self, frame: Bytes) {
         let mut state = self.state();

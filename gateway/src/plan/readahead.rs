@@ -12,9 +12,8 @@
 //! twice the bytes read. A seek begins a new sequence. A reader that takes its bytes slowly needs no more
 //! than what it takes in a few seconds.
 //!
-//! A part is the window's share of one stream, but not less than a mebibyte where the window has that much:
-//! a window that is still narrow keeps few streams busy, and a long read all of them, with few large
-//! requests. A wide window is shared out by half: when the part
+//! A part is the window's share of one stream, so all streams work however narrow the window is, and
+//! a long read ends up with few large requests. A wide window is shared out by half: when the part
 //! that the reader waits for is late, the other half is left for the other streams to go on in.
 
 use std::time::Duration;
@@ -32,10 +31,6 @@ const HALF_SURE: u64 = 16 << 20;
 /// The smallest and the largest part. Below 256 KiB requests cost more than they bring; above
 /// 8 MiB nothing is gained (measured: the SDK is as fast as a bare client from 8 MiB on).
 const PART: (u64, u64) = (256 << 10, 8 << 20);
-
-/// A narrow window is one part up to this size: a request has a price, and below that a connection spends
-/// about as much time on the wait for the first byte as on the bytes.
-const NARROW: u64 = 1 << 20;
 
 /// From parts of this size on, a window is shared out by half.
 const ROOMY: u64 = 4 << 20;
@@ -177,7 +172,7 @@ impl ReadAhead {
     #[must_use]
     pub fn part(window: u64, left: u64, streams: u32) -> u64 {
         let streams = u64::from(streams.max(1));
-        let whole = (window / streams).max(window.min(NARROW));
+        let whole = window / streams;
         let roomy = whole.min((whole / 2).max(ROOMY));
         let last = (left / streams).max(LAST_PARTS);
         roomy.min(last).clamp(PART.0, PART.1)
@@ -409,15 +404,14 @@ mod tests {
 
     #[test]
     fn parts_keep_all_streams_busy_and_grow() {
-        assert_eq!(ReadAhead::part(512 * KIB, u64::MAX, 16), 512 * KIB);
-        assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), MIB);
+        assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), 256 * KIB);
         assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), 2 * MIB);
         assert_eq!(ReadAhead::part(128 * MIB, u64::MAX, 16), 4 * MIB);
         assert_eq!(ReadAhead::part(1 << 30, u64::MAX, 16), 8 * MIB);
         // Towards the end.
         assert_eq!(ReadAhead::part(128 * MIB, 32 * MIB, 16), 2 * MIB);
         assert_eq!(ReadAhead::part(128 * MIB, 2 * MIB, 16), MIB);
-        assert_eq!(ReadAhead::part(2 * MIB, 2 * MIB, 16), MIB);
+        assert_eq!(ReadAhead::part(2 * MIB, 2 * MIB, 16), 256 * KIB);
         assert_eq!(ReadAhead::part(1 << 40, u64::MAX, 1), 8 * MIB);
     }
 

@@ -97,8 +97,9 @@ async fn a_folder_is_renamed() -> Result<()> {
         file_put_contents("$up[basedir]/old/deep/file.txt", 'here');
         rename("$up[basedir]/old", "$up[basedir]/new") or die('rename');
         WP_Filesystem();
-        move_dir("$up[basedir]/new", "$up[basedir]/newer") === true or die('move_dir');
-        move_dir("$up[basedir]/newer", "$up[basedir]/new") === true or die('move_dir');
+        global $wp_filesystem;
+        $wp_filesystem->move("$up[basedir]/new", "$up[basedir]/newer") or die('move');
+        $wp_filesystem->move("$up[basedir]/newer", "$up[basedir]/new") or die('move back');
         echo 'renamed';
         "#,
     )?;
