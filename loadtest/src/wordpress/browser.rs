@@ -70,7 +70,7 @@ impl Browser {
             "no nonce for the REST API: {rest_nonce}"
         );
         Ok(Self {
-            curl,
+            curl: curl.with_closed_jar(),
             upload_nonce,
             rest_nonce,
         })

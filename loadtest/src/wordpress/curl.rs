@@ -17,6 +17,8 @@ const PATIENCE: &str = "300";
 pub struct Curl {
     addr: SocketAddr,
     jar: Option<PathBuf>,
+    /// Whether answers change what is in the jar.
+    is_open: bool,
 }
 
 /// A whole answer.
@@ -53,7 +55,21 @@ impl Curl {
     /// A client that keeps its cookies in the file `jar`.
     #[must_use]
     pub const fn new(addr: SocketAddr, jar: Option<PathBuf>) -> Self {
-        Self { addr, jar }
+        Self {
+            addr,
+            jar,
+            is_open: true,
+        }
+    }
+
+    /// The same client, which leaves the jar as it is: several requests at once would read what another is about to
+    /// write.
+    #[must_use]
+    pub(super) fn with_closed_jar(self) -> Self {
+        Self {
+            is_open: false,
+            ..self
+        }
     }
 
     /// A GET.
@@ -87,7 +103,10 @@ impl Curl {
         command.args(["-sS", "-i", "--max-time", PATIENCE, "-H", "Expect:"]);
         command.args(["-w", "\n%{http_code} %{time_total}"]);
         if let Some(jar) = &self.jar {
-            command.arg("-b").arg(jar).arg("-c").arg(jar);
+            command.arg("-b").arg(jar);
+            if self.is_open {
+                command.arg("-c").arg(jar);
+            }
         }
         command
             .args(args)
