@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::plan::{Timestamp, Version, VersionId};
+use crate::plan::{ETag, Timestamp, Version, VersionId};
 use crate::store::Record;
 
 /// The versions in a generation; there are two. Of one that is forgotten the first confirmation costs a HEAD.
@@ -71,6 +71,20 @@ impl Unconfirmed {
             })),
             None => None,
         }
+    }
+
+    /// The version of a record as a listing shows it: the same bytes (ETag, size) with the same headers, as far as
+    /// `told`, the listing's time, says. `None`: it shows another version, or headers that may have been mended since.
+    pub(super) fn listed(
+        &self,
+        record: &Record,
+        etag: Option<&ETag>,
+        size: u64,
+        told: Timestamp,
+    ) -> Option<Arc<Version>> {
+        let known = &record.version;
+        let is_same = known.size == size && etag?.strong_eq(&known.etag);
+        is_same.then(|| self.dated(record, told)).flatten()
     }
 
     /// Whether `time` is the version's own `Last-Modified`: its headers are those that were sent then.

@@ -284,15 +284,11 @@ impl Nodes {
         let mut known = self.known();
         known.unlink(to, self.number(to));
         let node = known.unlink(from, self.number(from))?;
-        let key: Arc<str> = to.into();
         *node.place() = Place {
             parent,
-            key: key.clone(),
+            key: self.file_under(&mut known, to.into(), node.ino),
             linked: true,
         };
-        if self.number(to) != node.ino {
-            known.elsewhere.insert(key, node.ino);
-        }
         Some(node)
     }
 
@@ -307,16 +303,21 @@ impl Nodes {
             if known.elsewhere.get(&old) == Some(&node.ino) {
                 known.elsewhere.remove(&old);
             }
-            let key: Arc<str> = new.into();
-            if self.number(&key) != node.ino {
-                known.elsewhere.insert(key.clone(), node.ino);
-            }
+            let key = self.file_under(&mut known, new.into(), node.ino);
             let mut place = node.place();
             if *place.key == *from {
                 place.parent = parent;
             }
             place.key = key;
         }
+    }
+
+    /// The key, by which this number is found from now on.
+    fn file_under(&self, known: &mut Known, key: Arc<str>, ino: u64) -> Arc<str> {
+        if self.number(&key) != ino {
+            known.elsewhere.insert(key.clone(), ino);
+        }
+        key
     }
 
     /// A folder and all that lies in it, in the order of their numbers.

@@ -174,7 +174,7 @@ async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
     gateway.end().await;
 }
 
-/// What is put or deleted over HTTP is newer than what was closed before it.
+/// A PUT or a DELETE over HTTP is newer than the draft that was closed before it.
 #[tokio::test]
 async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted() {
     let (gateway, writers, _spool) = writing().await;

@@ -8,7 +8,7 @@ use super::Check;
 use crate::plan::ByteSize;
 use crate::plan::admission::LEAST_PLAIN;
 
-/// What is renamed is held in memory, and none of it can be written meanwhile.
+/// The gateway holds the names of a folder that it renames in memory, and its writers wait meanwhile.
 const MOST_RENAMED: u32 = 100_000;
 
 /// More threads than this wait for each other.

@@ -33,8 +33,7 @@ impl Engine {
         (fresh && has_time).then(|| lasting(Entry::File(facts), left))
     }
 
-    /// The version at hand as a listing has confirmed it, which was asked for later and shows the same one: the
-    /// same bytes (ETag) with the same headers, as far as that is told (time).
+    /// The version at hand as a listing has confirmed it, which was asked for later and shows the same one.
     pub(in crate::engine) fn confirmed_by_listing(
         &self,
         source: &Source,
@@ -43,12 +42,11 @@ impl Engine {
     ) -> Option<Arc<Record>> {
         let names = &self.core.names;
         let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
-        let known = &record.version;
-        let same = facts.etag.is_some_and(|etag| etag.strong_eq(&known.etag));
-        if !same || facts.size != known.size || since <= record.confirmed {
+        if since <= record.confirmed {
             return None;
         }
-        let version = self.core.unconfirmed.dated(record, stored)?;
+        let unconfirmed = &self.core.unconfirmed;
+        let version = unconfirmed.listed(record, facts.etag.as_ref(), facts.size, stored)?;
         let confirmed = Arc::new(Record {
             version,
             confirmed: since,

@@ -1,8 +1,8 @@
 //! Reading a closed draft that is not in the bucket yet.
 //!
 //! Its writer was promised it, so readers of this process see it as it was closed. There is no version of
-//! it yet, and no tag: who reads it holds the draft itself, and notices when that was written to again. Where a
-//! writer replaces it, the closed edition is read on until the next one is promised.
+//! it yet, and no tag: a reader holds the draft itself, and notices when that was written to again. Where a
+//! writer replaces it, the reader goes on with the closed edition until the next one is promised.
 
 use std::fmt;
 use std::pin::Pin;

@@ -23,7 +23,7 @@ use crate::origin::{List, Listed, OriginError, Written};
 use crate::plan::{ETag, ObjectId, ObjectKey, Version, folder};
 use crate::store::Entry as Known;
 
-/// What came of a folder's rename that the origin did not fail.
+/// The outcome of a folder's rename, where the origin failed nothing before its deletions.
 #[derive(Debug)]
 pub enum FolderRename {
     /// It has more objects than may be renamed, or one that cannot have another key: nothing was changed.
@@ -160,7 +160,7 @@ impl Inner {
         Ok(stills)
     }
 
-    /// What is to be moved where. `None`: one of them cannot be.
+    /// Pairs each object with the key that it will have. `None`: one of them cannot have that key.
     async fn items(
         &self,
         source: &Source,
@@ -212,13 +212,12 @@ impl Inner {
         let Some(Known::Present(record)) = core.meta.load(id).await else {
             return None;
         };
-        let known = &record.version;
-        let is_same = known.size == listed.size && listed.etag.as_ref()?.strong_eq(&known.etag);
         let generation = core.meta.generation(id).await;
-        if !is_same || !resolve::is_of(&record, id, generation) {
+        if !resolve::is_of(&record, id, generation) {
             return None;
         }
-        let version = core.unconfirmed.dated(&record, listed.last_modified?)?;
+        let (etag, told) = (listed.etag.as_ref(), listed.last_modified?);
+        let version = core.unconfirmed.listed(&record, etag, listed.size, told)?;
         Some(Version::clone(&version))
     }
 
@@ -274,7 +273,7 @@ impl Inner {
         }
     }
 
-    /// All copies are there: everybody here finds them, with their times and cached chunks.
+    /// All copies are there: readers of this process find them, with their times and cached chunks.
     async fn appear(&self, source: &Source, items: &[Item], tried: &[Tried]) {
         let core = &self.core;
         let made = || {
@@ -353,7 +352,7 @@ impl Inner {
         copied
     }
 
-    /// The folder is gone under its old name, and so are those in it.
+    /// The folder is gone under its old name, and so are the folders in it.
     fn forget_folders(&self, items: &[Item], from: &str) {
         let mut gone = BTreeSet::new();
         for item in items {

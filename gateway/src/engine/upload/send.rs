@@ -346,7 +346,7 @@ impl State {
     }
 }
 
-/// What the names of hidden keys begin with; 32 hexadecimal digits follow.
+/// The beginning of the name of a hidden key; 32 hexadecimal digits follow.
 const HIDDEN: &str = ".tidegate-";
 
 /// Whether a key is one that [`hidden_key`] makes.

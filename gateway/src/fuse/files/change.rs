@@ -110,7 +110,7 @@ impl Files {
             Entry::Missing => Err(Errno::ENOENT),
             Entry::Folder => self.rename_folder(from, to, keep).await,
             Entry::File(_) => {
-                // That may last, and keeps nobody from opening the file.
+                // That may last; programs open the file meanwhile.
                 self.published(&key(&old)?).await?;
                 self.rename_file(from, to, keep).await
             }

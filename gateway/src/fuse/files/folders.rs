@@ -12,6 +12,7 @@ use super::{Files, key_of};
 use crate::engine::names::Entry;
 use crate::engine::upload::{CopiedFolder, FolderLock, FolderRename, PathLock};
 use crate::engine::{Object, Scope, Watch as _};
+use crate::plan::ObjectKey;
 
 /// A name in a folder.
 pub(super) type Name = (u64, OsString);
@@ -29,28 +30,38 @@ impl Files {
         &self,
         names: [&Name; N],
     ) -> Result<([(u64, String); N], PathLock), Errno> {
-        let writers = self.writers()?;
-        loop {
-            let places = self.places(names)?;
+        let writers = &self.writers()?;
+        let lock = |places: [(u64, String); N]| async move {
             let paths = places.each_ref().map(|(_, path)| path.as_str());
-            let lock = async { Ok(writers.use_paths(&self.source, &paths).await) };
-            let lock = self.bounded(lock).await?;
-            // The folder may have another name by now.
-            if self.places(names)? == places {
-                return Ok((places, lock));
-            }
-        }
+            writers.use_paths(&self.source, &paths).await
+        };
+        self.locked(|| self.places(names), lock).await
     }
 
     /// The same of a file that has a node.
     pub(super) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
-        let writers = self.writers()?;
+        let writers = &self.writers()?;
+        let lock = |key: ObjectKey| async move {
+            let paths = [key.as_str()];
+            writers.use_paths(&self.source, &paths).await
+        };
+        let (_, lock) = self.locked(|| key_of(node), lock).await?;
+        Ok(lock)
+    }
+
+    /// Locks what `find` finds, within the deadline: anew where that has other names once the lock is had, for a
+    /// folder may have been renamed meanwhile.
+    async fn locked<T: PartialEq + Clone, L: Future>(
+        &self,
+        find: impl Fn() -> Result<T, Errno>,
+        lock: impl Fn(T) -> L,
+    ) -> Result<(T, L::Output), Errno> {
         loop {
-            let key = key_of(node)?;
-            let lock = async { Ok(writers.use_paths(&self.source, &[key.as_str()]).await) };
-            let lock = self.bounded(lock).await?;
-            if key_of(node)? == key {
-                return Ok(lock);
+            let found = find()?;
+            let lock = lock(found.clone());
+            let locked = self.bounded(async { Ok(lock.await) }).await?;
+            if find()? == found {
+                return Ok((found, locked));
             }
         }
     }
@@ -128,17 +139,17 @@ impl Files {
         from: &Name,
         to: &Name,
     ) -> Result<(u64, [String; 2], FolderLock), Errno> {
-        let writers = self.writers()?;
-        loop {
-            let places = self.places([from, to])?;
-            let folders = places.each_ref().map(|(_, path)| format!("{path}/"));
-            let paths = folders.each_ref().map(String::as_str);
-            let lock = async { Ok(writers.lock_folders(&self.source, paths).await) };
-            let lock = self.bounded(lock).await?;
-            if self.places([from, to])? == places {
-                return Ok((places[1].0, folders, lock));
-            }
-        }
+        let writers = &self.writers()?;
+        let find = || {
+            let [(_, old), (parent, new)] = self.places([from, to])?;
+            Ok((parent, [old + "/", new + "/"]))
+        };
+        let lock = |(_, folders): (u64, [String; 2])| async move {
+            let folders = folders.each_ref().map(String::as_str);
+            writers.lock_folders(&self.source, folders).await
+        };
+        let ((parent, folders), lock) = self.locked(find, lock).await?;
+        Ok((parent, folders, lock))
     }
 
     /// Files below a folder that are open, each with the version that it is on.
@@ -155,7 +166,7 @@ impl Files {
         open
     }
 
-    /// What lies in a folder has other keys, and the versions that are open other identities.
+    /// Gives the nodes below a renamed folder their new keys, and open files the identities of their copies.
     async fn folder_moved(
         self: &Arc<Self>,
         from: &str,

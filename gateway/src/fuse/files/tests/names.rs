@@ -37,7 +37,7 @@ impl World {
     }
 
     /// HEADs, LISTs and GETs.
-    fn costs(&self) -> (u64, u64, u64) {
+    pub(super) fn costs(&self) -> (u64, u64, u64) {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
 
