@@ -8,14 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use loadtest::child::handed_over;
 use tempfile::TempDir;
 
 /// Longer than anything here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Descriptor 0 becomes descriptor 3, as systemd hands a socket over.
-const HAND_OVER: &str =
-    "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
 
 /// `tidegate serve` with a configuration that listens on `http`, in a folder of its own.
 fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Child {
@@ -29,9 +26,8 @@ fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Child {
     );
     let file = dir.path().join("tidegate.toml");
     std::fs::write(&file, toml).expect("written");
-    let mut command = Command::new("sh");
-    command.args(["-c", HAND_OVER, env!("CARGO_BIN_EXE_tidegate"), "serve"]);
-    command.arg("--config").arg(file).stdin(handed);
+    let mut command = handed_over(Path::new(env!("CARGO_BIN_EXE_tidegate")));
+    command.arg("serve").arg("--config").arg(file).stdin(handed);
     let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());
     piped.spawn().expect("sh")
 }

@@ -19,6 +19,16 @@ pub struct Server {
     log: PathBuf,
 }
 
+/// A command that runs `program` with the socket that is its standard input handed over as systemd does it
+/// (`sd_listen_fds(3)`): as descriptor 3, named by the environment.
+#[must_use]
+pub fn handed_over(program: &Path) -> Command {
+    let script = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(program);
+    command
+}
+
 impl Server {
     /// Starts `command` with its output in the file `log`, and waits until it accepts connections
     /// on `addr`.

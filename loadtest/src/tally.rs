@@ -41,8 +41,6 @@ struct Counts {
     other: AtomicU64,
     bytes: AtomicU64,
     sent: AtomicU64,
-    /// Bytes of all other answers.
-    told: AtomicU64,
 }
 
 /// What was asked so far, or between two looks.
@@ -270,16 +268,14 @@ async fn pass_on(
         Err(_) => None,
     };
     Ok(match answer {
-        Some(answer) => answer.map(|inner| {
+        Some(answer) if kind == Kind::Get => answer.map(|inner| {
             BoxBody::new(Counted {
                 inner,
                 counts,
-                bytes: match kind {
-                    Kind::Get => |counts| &counts.bytes,
-                    _ => |counts| &counts.told,
-                },
+                bytes: |counts| &counts.bytes,
             })
         }),
+        Some(answer) => answer.map(BoxBody::new),
         None => {
             let mut gone = Response::new(Empty::new().map_err(|never| match never {}).boxed());
             *gone.status_mut() = StatusCode::BAD_GATEWAY;

@@ -20,6 +20,7 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_chang
 
 use crate::child::{Server, find_program, free_addr, tools_dir};
 
+mod anew;
 mod browser;
 mod curl;
 pub mod gateway;
@@ -252,20 +253,7 @@ impl Site {
             .tempfile_in(&self.places.dir)?;
         fs::write(script.path(), whole)?;
         fs::set_permissions(script.path(), fs::Permissions::from_mode(0o644))?;
-        let mut command = Command::new(match is_root() {
-            true => "setpriv",
-            false => "php",
-        });
-        if is_root() {
-            command.args([
-                "--reuid",
-                PHP_USER,
-                "--regid",
-                PHP_USER,
-                "--clear-groups",
-                "php",
-            ]);
-        }
+        let mut command = as_php_user("php");
         command.args(["-d", "memory_limit=512M"]).arg(script.path());
         let output = must(&mut command)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -380,6 +368,18 @@ fn fpm_program() -> Result<PathBuf> {
     found
         .pop()
         .context("php-fpm is missing: apt-get install php-fpm")
+}
+
+/// A command that runs a program as PHP's user, where this process is root.
+#[must_use]
+pub fn as_php_user(program: &str) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    let user = ["--reuid", PHP_USER, "--regid", PHP_USER, "--clear-groups"];
+    command.args(user).arg(program);
+    command
 }
 
 /// Runs a program to its end.

@@ -16,7 +16,7 @@ const RECIPE: &str = "wordpress-servers.toml";
 /// Every body that visitors of a server were given, by path.
 type Seen = HashMap<String, Vec<Vec<u8>>>;
 
-/// A time that the recipe says, with a tenth of it: who comes later sees the change.
+/// A time that the recipe says, with a tenth of it: a visitor that comes later sees the change.
 fn bound(key: &str) -> Result<Duration> {
     let text = recipe::read(RECIPE)?;
     let mut lines = text.lines();

@@ -13,7 +13,8 @@ use crate::world::{World, until};
 
 /// Megabytes of the film, where `TIDEGATE_FILM` says no other figure; `just long-wordpress` has 1,024.
 const FILM: u64 = 160;
-/// What the gateway may take beyond what it had: its cache and its budget as they are here, and some more.
+/// The most memory that the gateway may add during the upload: its cache and its budget as they are here, and some
+/// more.
 const MOST_MEMORY: u64 = 80 << 20;
 
 /// The spool's use, in bytes.

@@ -1,10 +1,8 @@
 //! Recipe 1: what the day of an editor brings.
 
-use std::process::Command;
-
 use anyhow::{Context as _, Result};
 use loadtest::wordpress::photos::{self, LARGE};
-use loadtest::wordpress::{Edit, PHP_USER, must, recipe};
+use loadtest::wordpress::{Edit, as_php_user, must, recipe};
 
 use crate::world::World;
 
@@ -38,10 +36,8 @@ fn make_the_months(world: &World) -> Result<()> {
     let folder = says("WorkingDirectory=/var/www/wordpress/").context("a folder")?;
     let command = says("ExecStart=/bin/sh -c '").context("a command")?;
     let command = command.strip_suffix('\'').context("quoted")?;
-    let mut shell = Command::new("setpriv");
-    let user = ["--reuid", PHP_USER, "--regid", PHP_USER, "--clear-groups"];
-    shell.args(user).args(["/bin/sh", "-c"]);
-    shell.arg(command.replace("%%", "%"));
+    let mut shell = as_php_user("/bin/sh");
+    shell.args(["-c", &command.replace("%%", "%")]);
     must(shell.current_dir(world.site.places.root.join(folder))).map(drop)
 }
 

@@ -54,7 +54,12 @@ async fn each_plugins_keys_are_found_under_its_addresses() -> Result<()> {
     let dir = store.dir.path();
     let places = Places::lay_out(&dir.join("site"))?;
     let home = Home::make(dir.join("gateway"))?;
-    let toml = recipe::gateway("wordpress-offload.toml", &home, &places, &store.origin())?;
+    let toml = recipe::gateway(
+        "wordpress-offload.toml",
+        &home,
+        &places.root,
+        &store.origin(),
+    )?;
     let _gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, None)?;
     let http = recipe::nginx("wordpress-offload.conf", &home, &places)?;
     let web = Web::start(&places, &http)?;

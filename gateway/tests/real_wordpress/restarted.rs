@@ -27,7 +27,7 @@ struct Visits {
 }
 
 impl Visits {
-    /// A visitor who asks for one image after the other, until told to stop.
+    /// A visitor that asks for one image after the other, until told to stop.
     fn go_on(&self, curl: &Curl, images: &[(String, Vec<u8>)]) -> Result<()> {
         for (path, bytes) in images.iter().cycle() {
             if self.stop.load(Ordering::Relaxed) {

@@ -34,7 +34,7 @@ impl Server {
     ) -> Result<Self> {
         let places = Places::lay_out(&dir.join(name))?;
         let home = Home::make(dir.join(format!("{name}-gateway")))?;
-        let toml = recipe::gateway("wordpress-servers.toml", &home, &places, origin)?;
+        let toml = recipe::gateway("wordpress-servers.toml", &home, &places.root, origin)?;
         let toml = change(toml)?;
         let gateway = Gateway::start(Path::new(PROGRAM), &home, &toml, Some(places.uploads()))?;
         let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;

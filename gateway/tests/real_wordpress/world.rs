@@ -158,7 +158,7 @@ impl World {
         let places = Places::lay_out(&dir.path().join("site"))?;
         let beneath = Beneath::made(places.clone())?;
         let home = Home::make(dir.path().join("gateway"))?;
-        let toml = change(recipe::gateway(recipe, &home, &places, &origin)?);
+        let toml = change(recipe::gateway(recipe, &home, &places.root, &origin)?);
         let mount = Some(places.uploads());
         let listens = listens(&home)?;
         let gateway = Gateway::start_on(Path::new(PROGRAM), &home, &toml, mount, listens)?;

@@ -30,6 +30,10 @@ struct Step {
     act: fn(&Folder, u64) -> Result<()>,
 }
 
+const fn step(name: &'static str, act: fn(&Folder, u64) -> Result<()>) -> Step {
+    Step { name, act }
+}
+
 /// A sequence of steps that is played on each mount, from an empty cache.
 struct Play {
     title: &'static str,

@@ -10,11 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use super::recipe::Home;
-use crate::child::Server;
-
-/// Hands the socket that is standard input over as systemd does: descriptor 3, named by the environment.
-const HAND_OVER: &str =
-    "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
+use crate::child::{Server, handed_over};
 
 /// Where a gateway's public listener is.
 #[derive(Debug)]
@@ -42,9 +38,8 @@ impl Listens {
         let Self::Passed(listener) = self else {
             return Ok((Command::new(program), Stdio::null()));
         };
-        let mut command = Command::new("sh");
-        command.args(["-c", HAND_OVER]).arg(program);
-        Ok((command, OwnedFd::from(listener.try_clone()?).into()))
+        let socket = OwnedFd::from(listener.try_clone()?);
+        Ok((handed_over(program), socket.into()))
     }
 }
 
@@ -126,6 +121,15 @@ impl Gateway {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::pid)
+    }
+
+    /// A line of its log's end that says what should not be.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let log = self.log_tail();
+        log.lines()
+            .find(|line| line.contains("ERROR"))
+            .map(str::to_owned)
     }
 
     /// The end of its log.

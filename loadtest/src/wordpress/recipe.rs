@@ -62,7 +62,9 @@ impl Home {
         self.dir.join("http.sock")
     }
 
-    fn path(&self, name: &str) -> String {
+    /// What is below the folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }
 }
@@ -70,11 +72,32 @@ impl Home {
 /// The token of the admin listener.
 pub const TOKEN: &str = "the-token-of-a-test-site";
 
-/// A gateway's configuration from `config/NAME`, for `origin`, with uploads where `places` has them.
+/// The names that each recipe has for a store, and those of `origin`.
+#[must_use]
+pub fn store(origin: &Origin) -> [(&'static str, String); 2] {
+    [
+        ("http://127.0.0.1:9000", format!("http://{}", origin.addr)),
+        (
+            "access_key_id = \"tidegate\"",
+            format!("access_key_id = \"{ACCESS_KEY}\""),
+        ),
+    ]
+}
+
+/// A configuration with `commit = "close"` in place of `background`.
 ///
 /// # Errors
 /// As [`replaced`].
-pub fn gateway(name: &str, home: &Home, places: &Places, origin: &Origin) -> Result<String> {
+pub fn closing(toml: &str) -> Result<String> {
+    let commit = ("commit = \"background\"", "commit = \"close\"".to_owned());
+    replaced(toml, &[commit])
+}
+
+/// A gateway's configuration from `config/NAME`, for `origin`, with `root` in place of WordPress' document root.
+///
+/// # Errors
+/// As [`replaced`].
+pub fn gateway(name: &str, home: &Home, root: &Path, origin: &Origin) -> Result<String> {
     let text = read(name)?;
     let (secrets, unit) = match text.contains("[[mount]]") {
         true => ("$CREDENTIALS_DIRECTORY", "tidegate-mount"),
@@ -89,19 +112,15 @@ pub fn gateway(name: &str, home: &Home, places: &Places, origin: &Origin) -> Res
     let mut names = vec![
         ("/run/tidegate/http.sock", home.path("http.sock")),
         ("127.0.0.1:8081", home.admin.to_string()),
-        ("http://127.0.0.1:9000", format!("http://{}", origin.addr)),
         (
             "bucket = \"wordpress\"",
             format!("bucket = \"{}\"", origin.bucket),
         ),
-        (
-            "access_key_id = \"tidegate\"",
-            format!("access_key_id = \"{ACCESS_KEY}\""),
-        ),
     ];
+    names.extend(store(origin));
     names.extend(own.iter().map(|(name, by)| (name.as_str(), by.clone())));
     if text.contains("[[mount]]") {
-        names.push(("/var/www/wordpress", places.root.display().to_string()));
+        names.push(("/var/www/wordpress", root.display().to_string()));
     }
     replaced(&text, &names)
 }

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::files::Folder;
 use super::places::Recipe;
-use super::{Play, Step, most};
+use super::{Play, Step, most, step};
 use crate::pattern::Pattern;
 
 const MIB: u64 = 1 << 20;
@@ -48,47 +48,26 @@ const DELETED: &Book = &BOOKS[3];
 /// A few seconds that a player asks for anew.
 const JUMP: (u64, u64) = (1_000_000, 1_000_000);
 
+/// A library that is used.
+const SCANNED: Step = step("scan", scan);
+const COVERED: Step = step("covers", covers);
+const PLAYED: Step = step("play", play);
+const SCANNED_AGAIN: Step = step("scan again", walk);
+
 pub(super) const DAY: Play = Play {
     title: "a library day of Audiobookshelf, 129 MB",
     recipe: Recipe::Library,
     before: |_| vec![],
     steps: &[
-        Step {
-            name: "import",
-            act: import,
-        },
-        Step {
-            name: "scan",
-            act: scan,
-        },
-        Step {
-            name: "covers",
-            act: covers,
-        },
-        Step {
-            name: "play",
-            act: play,
-        },
-        Step {
-            name: "scan again",
-            act: |mount, _| mount.walk(".").map(drop),
-        },
-        Step {
-            name: "embed",
-            act: embed,
-        },
-        Step {
-            name: "merge",
-            act: merge,
-        },
-        Step {
-            name: "delete",
-            act: delete,
-        },
-        Step {
-            name: "last scan",
-            act: |mount, _| mount.walk(".").map(drop),
-        },
+        step("import", import),
+        SCANNED,
+        COVERED,
+        PLAYED,
+        SCANNED_AGAIN,
+        step("embed", embed),
+        step("merge", merge),
+        step("delete", delete),
+        step("last scan", walk),
     ],
     after: |_| after(),
     targets: &[
@@ -102,24 +81,7 @@ pub(super) const COLD: Play = Play {
     title: "the same library already in the bucket, cold",
     recipe: Recipe::Library,
     before: |_| all(),
-    steps: &[
-        Step {
-            name: "scan",
-            act: scan,
-        },
-        Step {
-            name: "covers",
-            act: covers,
-        },
-        Step {
-            name: "play",
-            act: play,
-        },
-        Step {
-            name: "scan again",
-            act: |mount, _| mount.walk(".").map(drop),
-        },
-    ],
+    steps: &[SCANNED, COVERED, PLAYED, SCANNED_AGAIN],
     after: |_| all(),
     targets: &[
         most("GET", |run| run.asked.get as f64, 40.0),
@@ -231,6 +193,10 @@ fn scan(mount: &Folder, _: u64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn walk(mount: &Folder, _: u64) -> Result<()> {
+    mount.walk(".").map(drop)
 }
 
 fn covers(mount: &Folder, _: u64) -> Result<()> {

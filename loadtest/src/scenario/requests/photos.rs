@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::files::Folder;
 use super::places::Recipe;
-use super::{Play, Step, most};
+use super::{Play, most, step};
 use crate::pattern::Pattern;
 
 /// The folder of the month. It is there, with the photos of others.
@@ -33,14 +33,8 @@ pub(super) const UPLOAD: Play = Play {
     recipe: Recipe::Uploads,
     before: there,
     steps: &[
-        Step {
-            name: "first look",
-            act: |mount, _| mount.walk(MONTH).map(drop),
-        },
-        Step {
-            name: UPLOADING,
-            act: upload,
-        },
+        step("first look", |mount, _| mount.walk(MONTH).map(drop)),
+        step(UPLOADING, upload),
     ],
     after: |count| there(count).into_iter().chain(made(count)).collect(),
     targets: &[

@@ -1,6 +1,7 @@
 //! The mounts that are compared, each with a bucket of its own behind a proxy that counts.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -9,12 +10,11 @@ use crate::bucket::Bucket;
 use crate::child::free_addr;
 use crate::client::Connection;
 use crate::context::Context;
-use crate::peers::minio::ACCESS_KEY;
 use crate::peers::mounts::{Access, Mount};
 use crate::peers::{Origin, tidegate};
 use crate::tally::Tally;
 use crate::wordpress::gateway::{Gateway, Listens};
-use crate::wordpress::recipe::{Home, read, replaced};
+use crate::wordpress::recipe::{self, Home};
 
 /// Which mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) struct Place {
     pub(super) config: String,
     gateway: Option<Gateway>,
     _mount: Option<Mount>,
-    admin: Option<std::net::SocketAddr>,
+    admin: Option<SocketAddr>,
 }
 
 impl Place {
@@ -105,17 +105,18 @@ impl Place {
             }));
         }
         let home = Home::make(dir.join("gateway"))?;
-        let path = dir.join("mount");
+        let root = dir.join("www");
+        let path = root.join("wp-content/uploads");
         std::fs::create_dir_all(&path)?;
         let (toml, listens) = match recipe {
-            Recipe::Uploads => uploads(&home, &path, &origin)?,
+            Recipe::Uploads => {
+                let toml = recipe::gateway("wordpress-mount.toml", &home, &root, &origin)?;
+                (toml, Listens::Unix(home.socket()))
+            }
             Recipe::Library => library(&home, &path, &origin)?,
         };
         let toml = match kind {
-            Kind::Close => {
-                let commit = [("commit = \"background\"", "commit = \"close\"".to_owned())];
-                replaced(&toml, &commit)?
-            }
+            Kind::Close => recipe::closing(&toml)?,
             _ => toml,
         };
         let program = tidegate::binary()?;
@@ -158,56 +159,20 @@ impl Place {
         )))
     }
 
-    /// What the gateway's log says that it should not.
+    /// A line of the gateway's log that says what should not be.
     pub(super) fn complaint(&self) -> Option<String> {
-        let log = self.gateway.as_ref()?.log_tail();
-        let bad = log.lines().find(|line| line.contains("ERROR"))?;
-        Some(bad.to_owned())
+        self.gateway.as_ref()?.complaint()
     }
 }
 
-/// What both recipes say of the origin.
-fn origin_of(origin: &Origin) -> [(&'static str, String); 2] {
-    [
-        ("http://127.0.0.1:9000", format!("http://{}", origin.addr)),
-        (
-            "access_key_id = \"tidegate\"",
-            format!("access_key_id = \"{ACCESS_KEY}\""),
-        ),
-    ]
-}
-
-fn below(home: &Home, name: &str) -> String {
-    home.dir.join(name).display().to_string()
-}
-
-fn uploads(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(String, Listens)> {
-    let mut names = vec![
-        ("/run/tidegate/http.sock", below(home, "http.sock")),
-        ("127.0.0.1:8081", home.admin.to_string()),
-        ("$CREDENTIALS_DIRECTORY/token", below(home, "token")),
-        ("$CREDENTIALS_DIRECTORY/s3-secret", below(home, "s3-secret")),
-        ("/var/cache/tidegate-mount", below(home, "cache")),
-        ("/var/lib/tidegate-mount", below(home, "state")),
-        ("\"wordpress\"", format!("\"{}\"", origin.bucket)),
-        (
-            "/var/www/wordpress/wp-content/uploads",
-            path.display().to_string(),
-        ),
-    ];
-    names.extend(origin_of(origin));
-    let toml = replaced(&read("wordpress-mount.toml")?, &names)?;
-    Ok((toml, Listens::Unix(home.socket())))
-}
-
 /// With what the recipe has as comments for a library that is written to, and a listener that tells metrics.
-fn library(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(String, Listens)> {
+fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens)> {
     let public = free_addr()?;
     let mut names = vec![
         ("127.0.0.1:8080", public.to_string()),
-        ("/etc/tidegate/s3-secret", below(home, "s3-secret")),
-        ("/var/cache/tidegate", below(home, "cache")),
-        ("/var/lib/tidegate", below(home, "state")),
+        ("/etc/tidegate/s3-secret", home.path("s3-secret")),
+        ("/var/cache/tidegate", home.path("cache")),
+        ("/var/lib/tidegate", home.path("state")),
         (
             "\"audiobooks\"\nendpoint",
             format!("\"{}\"\nendpoint", origin.bucket),
@@ -218,8 +183,8 @@ fn library(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(Stri
         ("# [spool]\n# path", "[spool]\npath".to_owned()),
         ("# size = ", "size = ".to_owned()),
     ];
-    names.extend(origin_of(origin));
-    let toml = replaced(&read("audiobookshelf-mount.toml")?, &names)?;
+    names.extend(recipe::store(origin));
+    let toml = recipe::replaced(&recipe::read("audiobookshelf-mount.toml")?, &names)?;
     let admin = format!("\n[admin]\nlisten = \"{}\"\n", home.admin);
     Ok((toml + &admin, Listens::Tcp(public)))
 }
@@ -227,10 +192,6 @@ fn library(home: &Home, path: &std::path::Path, origin: &Origin) -> Result<(Stri
 /// A bucket of its own for each play and mount.
 pub(super) fn bucket_name(title: &str, kind: Kind) -> String {
     let first: String = title.chars().filter(char::is_ascii_alphanumeric).collect();
-    let place: PathBuf = kind.name().into();
-    format!(
-        "{}-{}",
-        &first[..first.len().min(30)].to_lowercase(),
-        place.display()
-    )
+    let first = &first[..first.len().min(30)];
+    format!("{}-{}", first.to_lowercase(), kind.name())
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::files::Folder;
 use super::places::Recipe;
-use super::{Play, Step, most};
+use super::{Play, most, step};
 use crate::pattern::Pattern;
 
 /// Larger than what comes whole with the request that opens it.
@@ -16,16 +16,7 @@ pub(super) const SCAN: Play = Play {
     title: "a tree scanned, cold: 20 files of 1.25 MiB a folder",
     recipe: Recipe::Library,
     before: files,
-    steps: &[
-        Step {
-            name: "find, stat, head",
-            act: scan,
-        },
-        Step {
-            name: "once more",
-            act: scan,
-        },
-    ],
+    steps: &[step("find, stat, head", scan), step("once more", scan)],
     after: files,
     targets: &[
         most(

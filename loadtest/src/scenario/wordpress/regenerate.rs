@@ -1,9 +1,8 @@
 //! All sizes of all photos made anew, as `wp media regenerate` does.
 
-use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 
 use super::sites::{Kind, Stage};
 use super::uploads::Photos;
@@ -22,8 +21,10 @@ pub(super) fn run(
     let mut local = None;
     for stage in stages {
         progress(format!("{count} photos anew, {}", stage.kind.name()));
-        fill(stage, &photos[0].files[0], count)?;
-        let seconds = regenerate(stage, count)?;
+        stage.site.fill(&photos[0].files[0], count)?;
+        let since = Instant::now();
+        stage.site.regenerate(count, 4, None)?;
+        let seconds = since.elapsed().as_secs_f64();
         if stage.kind == Kind::Local {
             local = Some(seconds);
         }
@@ -45,33 +46,4 @@ pub(super) fn run(
         rows,
     );
     Ok(())
-}
-
-fn fill(stage: &Stage, photo: &Path, count: u64) -> Result<()> {
-    let source = stage.site.places.dir.join("source.jpg");
-    std::fs::copy(photo, &source)?;
-    let said = stage.site.php(&format!(
-        "$up = wp_upload_dir();\nfor ($n = 0; $n < {count}; $n++) {{\n\
-         $file = \"$up[path]/again-$n.jpg\";\ncopy('{}', $file) or die('copy');\n\
-         wp_insert_attachment(['post_mime_type' => 'image/jpeg', 'post_title' => \"again $n\", \
-         'post_status' => 'inherit'], $file) or die('insert');\n}}\necho 'done';",
-        source.display()
-    ))?;
-    ensure!(said == "done", "{said}");
-    Ok(())
-}
-
-fn regenerate(stage: &Stage, count: u64) -> Result<f64> {
-    let since = Instant::now();
-    let said = stage.site.php(
-        "$done = 0;\nforeach (get_posts(['post_type' => 'attachment', 'numberposts' => -1, \
-         'fields' => 'ids', 's' => 'again']) as $id) {\n\
-         $made = wp_generate_attachment_metadata($id, get_attached_file($id));\n\
-         count($made['sizes']) >= 4 or die(\"$id has few sizes\");\n\
-         wp_update_attachment_metadata($id, $made);\n$done++;\n}\necho $done;",
-    )?;
-    let took = since.elapsed().as_secs_f64();
-    let done: u64 = said.parse().with_context(|| said.clone())?;
-    ensure!(done == count, "{done} photos were made anew");
-    Ok(took)
 }

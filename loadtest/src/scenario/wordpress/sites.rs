@@ -1,5 +1,6 @@
 //! The sites that are compared.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,7 +15,7 @@ use crate::peers::tidegate;
 use crate::tally::{Asked, Tally};
 use crate::wordpress::gateway::Gateway;
 use crate::wordpress::recipe::{self, Home};
-use crate::wordpress::{Browser, Places, Site};
+use crate::wordpress::{Browser, Media, Places, Site};
 
 /// The longest that files may take to arrive in the bucket, and how often that is looked at.
 const ARRIVAL: Duration = Duration::from_secs(60);
@@ -90,10 +91,9 @@ impl Stage {
             Site::local(places)?
         } else {
             let home = Home::make(dir.join("gateway"))?;
-            let mut toml = recipe::gateway("wordpress-mount.toml", &home, &places, &origin)?;
+            let mut toml = recipe::gateway("wordpress-mount.toml", &home, &places.root, &origin)?;
             if kind == Kind::Close {
-                let commit = [("commit = \"background\"", "commit = \"close\"".to_owned())];
-                toml = recipe::replaced(&toml, &commit)?;
+                toml = recipe::closing(&toml)?;
             }
             let program = tidegate::binary()?;
             let mount = Some(places.uploads());
@@ -131,34 +131,29 @@ impl Stage {
         }
     }
 
-    /// Waits until the bucket has been sent so many files more than `before`: the next site has the machine to
-    /// itself.
+    /// Uploads a photo, and waits until all of its files are in the bucket: the next site has the machine to itself.
     ///
     /// # Errors
-    /// If they do not arrive.
-    pub(super) async fn arrived(&self, before: Option<Asked>, files: usize) -> Result<()> {
-        let (Some(tally), Some(before)) = (&self.tally, before) else {
-            return Ok(());
-        };
-        let arrived = async {
-            while tally.asked().since(before).put < files as u64 {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        let arrived = tokio::time::timeout(ARRIVAL, arrived).await;
-        arrived.with_context(|| format!("{}: {files} files do not arrive", self.kind.name()))
+    /// If WordPress refuses it, or its files do not arrive.
+    pub(super) async fn upload(&self, photo: &Path) -> Result<Media> {
+        let before = self.tally.as_ref().map(Tally::asked);
+        let media = self.editor.upload(photo)?;
+        if let Some((tally, before)) = self.tally.as_ref().zip(before) {
+            let arrival = async {
+                while tally.asked().since(before).put < media.paths.len() as u64 {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            let arrived = tokio::time::timeout(ARRIVAL, arrival).await;
+            arrived.with_context(|| format!("{}: files do not arrive", self.kind.name()))?;
+        }
+        Ok(media)
     }
 
-    /// What was asked of the bucket until now.
-    pub(super) fn asked_now(&self) -> Option<Asked> {
-        self.tally.as_ref().map(Tally::asked)
-    }
-
-    /// What the gateway's log says that it should not.
+    /// A line of the gateway's log that says what should not be.
     pub(super) fn complaint(&self) -> Option<String> {
-        let log = self.gateway.as_ref()?.log_tail();
-        let bad = log.lines().find(|line| line.contains("ERROR"))?;
-        Some(format!("{}: {bad}", self.kind.name()))
+        let complaint = self.gateway.as_ref()?.complaint()?;
+        Some(format!("{}: {complaint}", self.kind.name()))
     }
 }
 
