@@ -53,6 +53,7 @@ fn nginx(addr: SocketAddr, rclone: SocketAddr) -> String {
     format!(
         "upstream rclone {{\nserver {rclone};\nkeepalive 64;\n}}\nserver {{\nlisten {addr};\n\
          location ^~ /wp-content/uploads/ {{\nproxy_pass http://rclone/;\nproxy_http_version 1.1;\n\
-         proxy_set_header Connection \"\";\nproxy_buffering off;\nproxy_max_temp_file_size 0;\n}}\n}}\n"
+         proxy_set_header Connection \"\";\nproxy_buffer_size 64k;\n\
+         proxy_buffers 16 64k;\nproxy_busy_buffers_size 512k;\nproxy_max_temp_file_size 0;\n}}\n}}\n"
     )
 }
