@@ -18,7 +18,6 @@ mod mounts;
 mod mounts;
 mod pins;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
-mod plain;
 mod profiles;
 mod routes;
 mod settings;

@@ -30,7 +30,6 @@ mod log;
 mod mount;
 mod origin;
 mod overlay;
-mod passthrough;
 mod problem;
 mod profile;
 mod read;
@@ -51,7 +50,6 @@ pub use http::Http;
 pub use log::{Log, LogFormat};
 pub use mount::{CommitName, Mount, Mtime, Umask};
 pub use origin::Origin;
-pub use passthrough::Passthrough;
 pub use problem::{KeyPath, Place, Problem, Problems};
 pub use profile::{DiskUseName, Overlay};
 pub use route::{Cors, GuessTypes, Precompressed, Route};
@@ -83,12 +81,6 @@ pub struct Config {
     /// What is written through mounts, until it is in the bucket. There is none without a mount that
     /// is writable.
     pub spool: Spool,
-    /// Whole objects as plain files, which the kernel reads by itself for mounts that are not writable.
-    ///
-    /// An object that is read again, though it is cached whole, is laid out as a file, beside what the
-    /// cache has of it; then it is read as any local file is, and maps, without asking us. Linux 6.9, with
-    /// CAP_SYS_ADMIN. Nothing of ours stands between that file's disk and who reads it: no checksum, no `deadline`.
-    pub passthrough: Passthrough,
     /// A bucket behind the gateway.
     pub origin: Vec<Origin>,
     /// Which URLs are which objects, and how they are answered.

@@ -30,7 +30,6 @@ use crate::plan::readahead::Limits;
 use crate::plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
 
-pub mod backing;
 mod board;
 pub mod budget;
 mod core;
@@ -66,7 +65,6 @@ mod written;
 
 pub use self::core::Clock;
 pub use crate::store::Tier;
-pub use backing::{Backing, Backings};
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};

@@ -7,7 +7,6 @@
 //! ```text
 //!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     numbers and names of what the kernel knows
 //!             pages, names           dispatch   deadline  ├─ pages     which version's pages the kernel may keep
-//!                                                         ├─ passthrough  what the kernel reads by itself
 //!                                                         ├─ folder    names, page by page
 //!                                                         ├─ slot      what is being written of a file, and by whom
 //!                                                         ├─ Engine    look_up, list, open, read_at
@@ -33,9 +32,6 @@
 //! The kernel's page cache belongs to the node, not to the handle. `pages` sees to it that it never
 //! holds pages of two versions; ADR 0010 says how and why.
 //!
-//! What is laid out as a plain file the kernel reads by itself, on mounts where nobody writes
-//! (`passthrough`, ADR 0020).
-//!
 //! # Endings
 //!
 //! Every request is answered within one deadline, by an error if need be, and all that wait are
@@ -52,7 +48,6 @@ mod late;
 mod metrics;
 mod nodes;
 mod pages;
-mod passthrough;
 mod process;
 mod session;
 mod settings;

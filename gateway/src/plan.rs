@@ -3,7 +3,6 @@
 //! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
 //! drawing them at random.
 
-pub mod access_log;
 pub mod admission;
 pub mod bucket;
 pub mod client;

@@ -617,7 +617,7 @@ fn variables_are_named() {
         told(&[("TIDEGATE___A", "yes"), ("TIDEGATE_0__A", "x")]),
         [
             "TIDEGATE_0__A: `[0].a`: a number where a key belongs",
-            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `passthrough`, `origin`, `route`, `mount`, `profile`",
+            "TIDEGATE___A: ``: there is no such key; there are `http`, `admin`, `log`, `cache`, `state`, `spool`, `origin`, `route`, `mount`, `profile`",
         ]
     );
 }
@@ -675,40 +675,6 @@ capacity = "1GiB""#,
                 "t.toml:10:8: `mount[1].path`: /srv/spool (spool.path) would lie in the mount",
                 "t.toml:12:8: `spool.path`: the same folder as `cache.disk[1]`; each locks its own",
             ],
-        ),
-    ]);
-}
-
-#[test]
-fn plain_files_must_have_a_place() {
-    tell_behind_media(&[
-        (
-            r#"[[mount]]
-path = "/mnt"
-[passthrough]
-size = "1GiB""#,
-            &[
-                "t.toml:6:1: `passthrough.path`: there is no `cache.disk` to lay files out on; name a folder",
-            ],
-        ),
-        (
-            r#"[[mount]]
-path = "/mnt"
-[passthrough]
-size = "1000KiB"
-path = "plain""#,
-            &[
-                "t.toml:7:8: `passthrough.size`: no file is smaller than 1MiB; write 0 for none",
-                "t.toml:8:8: `passthrough.path`: `plain` is no absolute path",
-            ],
-        ),
-        (
-            r#"[[mount]]
-path = "/mnt"
-[passthrough]
-size = "1GiB"
-path = "/mnt/plain""#,
-            &["t.toml:5:8: `mount[0].path`: /mnt/plain (passthrough.path) would lie in the mount"],
         ),
     ]);
 }

@@ -341,7 +341,7 @@ async fn nothing_can_be_pinned_without_a_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn warm_fills_the_cache_from_a_prefix_a_list_and_a_log_and_goes_on_where_it_was() {
+async fn warm_fills_the_cache_from_a_prefix_and_a_list() {
     const SIZE: usize = (1 << 20) + 5;
     let world = World::new().await;
     for n in 0..8 {
@@ -356,19 +356,13 @@ async fn warm_fills_the_cache_from_a_prefix_a_list_and_a_log_and_goes_on_where_i
         path.to_str().expect("text").to_owned()
     };
     let warm = |line: &[&str]| tidegate(&world, &gateway, &[&["warm"], line].concat());
-    let state = world.folder.path().join("state");
-    let state = state.to_str().expect("text");
 
     assert_eq!(gateway.get("/a%20b/0.bin", &[]).await.body, sample(SIZE, 0));
-    let (code, out, err) = warm(&["/a%20b/", "--state", state, "--rate", "1GiB"]);
+    let (code, out, err) = warm(&["/a%20b/", "--rate", "1GiB"]);
     assert_eq!(code, 0, "{err}");
     assert!(
         out.starts_with("8 objects, 7.0 MiB fetched, 1.0 MiB cached already"),
         "{out}"
-    );
-    assert!(
-        !std::path::Path::new(state).exists(),
-        "done, so there is nothing to remember"
     );
     let gets = gateway.gets().await;
     for n in 0..8 {
@@ -386,30 +380,14 @@ async fn warm_fills_the_cache_from_a_prefix_a_list_and_a_log_and_goes_on_where_i
     assert_eq!(code, 1);
     assert!(err.contains("/gone.bin: no such object"), "{err}");
     assert!(err.contains("1 of 3 objects could not be warmed"), "{err}");
-    let line = |path: &str| format!("::1 - - [x] \"GET {path} HTTP/1.1\" 200 1 \"-\" \"-\"\n");
-    let log = [
-        line("/other/0.bin"),
-        line("/other/2.bin"),
-        "nonsense\n".to_owned(),
-    ]
-    .concat();
-    let (code, out, err) = warm(&["--from-access-log", &file("log", &log)]);
+    let (code, out, err) = warm(&["/other/"]);
     assert_eq!(code, 0, "{err}");
     assert!(
-        out.contains("2 objects, 1.0 MiB fetched, 1.0 MiB cached already"),
+        out.starts_with("8 objects, 6.0 MiB fetched, 2.0 MiB cached already"),
         "{out}"
     );
-    assert!(out.contains("1 lines could not be read"), "{out}");
 
-    // The origin goes away in the middle: what was done is remembered, and not asked for again.
-    let rest: Vec<_> = (3..8).map(|n| format!("/other/{n}.bin")).collect();
-    let of = json!({ "of": "below /other/", "next": "key:other/5.bin", "done": 6 });
-    std::fs::write(state, of.to_string()).expect("written");
-    let (code, out, err) = warm(&["/other/", "--state", state]);
-    assert_eq!(code, 0, "{err}");
-    assert!(err.contains("going on behind 6 objects"), "{err}");
-    assert!(out.starts_with("2 objects, 2.0 MiB fetched"), "{out}");
-    assert_eq!(on_disk(&gateway, &rest[0]).await, (0, 0));
+    // The origin goes away.
     world.door.shut();
     let (code, _, err) = warm(&["/other/"]);
     assert_eq!(code, 1, "{err}");

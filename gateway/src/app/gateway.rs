@@ -120,8 +120,7 @@ impl Gateway {
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
         // Last of what can fail; by now there is something to close.
-        let shared = (&engine, &stores.tiering);
-        let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
+        let mounts = mounts::start(config, env, &config.mount, &engine, &routes, &mut registry);
         let (mounts, writers) = match mounts.await {
             Ok(started) => started,
             Err(error) => {

@@ -1,7 +1,6 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,14 +8,13 @@ use prometheus_client::registry::Registry;
 
 use super::background::Background;
 use super::gateway::{self, Assembled};
-use super::{plain, writing};
+use super::writing;
 use crate::cli::MountArgs;
 use crate::config::{self, CommitName, Config, Environment, Mtime};
 use crate::engine::upload::Commit;
 use crate::engine::{Engine, Writers};
 use crate::fuse::{self, Access, Modified, Mounted, Writable};
 use crate::http::Route;
-use crate::store::Tiering;
 
 /// The mounts of a process.
 #[derive(Debug)]
@@ -28,12 +26,11 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    (engine, tiering): (&Engine, &Arc<dyn Tiering>),
+    engine: &Engine,
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     let writers = writing::start(config, env, mounts, engine, routes, registry).await?;
-    let backings = plain::start(config, mounts, engine, tiering, registry).await?;
     let metrics = fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
@@ -45,7 +42,7 @@ pub(super) async fn start(
         let settings = settings(mount, &route.settings.key_prefix);
         let (engine, source) = (engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
-            None => Access::Read(backings.clone()),
+            None => Access::Read,
             Some(writers) => Access::Write(Writable {
                 writers,
                 commit: match mount.commit {
@@ -148,15 +145,13 @@ impl Alone {
     ) -> anyhow::Result<Self> {
         let Assembled {
             engine,
-            stores,
             routes,
             mut registry,
             background,
             ..
         } = gateway::assemble(config, env).await?;
         let drain = config.http.drain.into();
-        let shared = (&engine, &stores.tiering);
-        match start(config, env, &[mount], shared, &routes, &mut registry).await {
+        match start(config, env, &[mount], &engine, &routes, &mut registry).await {
             Ok((mounted, writers)) => Ok(Self {
                 engine,
                 mounted,

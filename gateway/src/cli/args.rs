@@ -136,16 +136,12 @@ pub struct PinArgs {
 pub struct WarmArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
     #[arg(value_name = "ROUTE/PREFIX")]
-    #[arg(required_unless_present_any = ["from_list", "from_access_log"])]
+    #[arg(required_unless_present = "from_list")]
     pub path: Option<String>,
 
     /// A file with a path a line, as it stands in the URL; `-`: standard input
     #[arg(long, value_name = "FILE", conflicts_with = "path")]
     pub from_list: Option<PathBuf>,
-
-    /// An access log; `-`: standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "from_list"])]
-    pub from_access_log: Option<PathBuf>,
 
     /// The host whose route is meant, where several have the path
     #[arg(long)]
@@ -159,9 +155,4 @@ pub struct WarmArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub concurrency: u8,
-
-    /// A file that remembers how far it got: run again with it, it goes on there. It is deleted when
-    /// all is done
-    #[arg(long, value_name = "FILE")]
-    pub state: Option<PathBuf>,
 }

@@ -114,12 +114,6 @@ fn mounts(config: &Config, env: &Environment) -> Vec<String> {
         });
         lines.push(format!("spool  {place}, up to {}", config.spool.size));
     }
-    if let Some(place) = config.passthrough_path() {
-        let (place, size) = (place.display(), config.passthrough.size);
-        lines.push(format!(
-            "plain  {place}, up to {size}, read by the kernel itself"
-        ));
-    }
     lines
 }
 

@@ -1,8 +1,7 @@
 //! `tidegate warm`: fills the cache of a running gateway ahead of use, through its admin listener.
 //!
-//! Paths come in batches, from the bucket's own listing, a list, or access logs; each batch is asked for
-//! until every path of it is answered, for one request ends after some minutes at the latest. After each
-//! batch the state file remembers how far it got.
+//! Paths come in batches, from the bucket's own listing or a list. A batch is asked for until every path of it is
+//! answered, for one request ends after some minutes at the latest. Run again, it fetches only what is not cached.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -12,8 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::progress::Progress;
-use self::source::{Batch, Paths};
-use self::state::State;
+use self::source::Paths;
 use super::WarmArgs;
 use super::client::{Ask, Client, run};
 use super::stat::plain;
@@ -21,7 +19,6 @@ use crate::config::{Admin, Environment};
 
 mod progress;
 mod source;
-mod state;
 
 /// So many requests in a row may end without having brought anything.
 const PATIENCE: u32 = 3;
@@ -36,11 +33,6 @@ const SHOWN: u64 = 20;
 pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
     let client = Client::with_token(admin, env, "warm", "warmed")?;
     let mut paths = Paths::of(args)?;
-    let mut state = State::open(args.state.as_deref(), &paths.identity())?;
-    if let Some(resumed) = state.resumed() {
-        paths.resume(resumed)?;
-        eprintln!("going on behind {} objects", state.done());
-    }
     let mut warming = Warming {
         client,
         args,
@@ -48,14 +40,10 @@ pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow:
     };
     run(async {
         while let Some(batch) = paths.next(&warming.client, args).await? {
-            let Batch { paths: wanted, end } = batch;
-            let count = u64::try_from(wanted.len()).unwrap_or(0);
-            warming.batch(wanted).await?;
-            state.reached(end, count)?;
+            warming.batch(batch).await?;
         }
         Ok(())
     })?;
-    state.finish()?;
     let left = paths.notes();
     warming.progress.end(&left)
 }
@@ -84,7 +72,9 @@ impl Warming<'_> {
                 0
             };
             if idle == PATIENCE {
-                bail!("the gateway stopped answering; run it again, with --state to go on here");
+                bail!(
+                    "the gateway stopped answering; run it again: what is cached is not fetched again"
+                );
             }
         }
         Ok(())

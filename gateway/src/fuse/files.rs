@@ -15,7 +15,6 @@ use super::handles::Handles;
 use super::late::Late;
 use super::metrics::Metrics;
 use super::nodes::{Node, Nodes, ROOT};
-use super::passthrough::Passthrough;
 use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
 use crate::engine::names::{Answer, Entry, Facts};
@@ -54,8 +53,6 @@ pub(super) struct Files {
     source: Arc<Source>,
     /// What it writes through, if it may.
     writable: Option<Writable>,
-    /// What the kernel may read by itself. Nobody writes then: who reads a plain file would not see it.
-    pub(super) passthrough: Option<Passthrough>,
     nodes: Nodes,
     open: Handles<Handle>,
     folders: Handles<Folder>,
@@ -77,9 +74,9 @@ impl Files {
         access: Access,
         metrics: Metrics,
     ) -> Self {
-        let (writable, backings) = match access {
-            Access::Read(backings) => (None, backings),
-            Access::Write(writable) => (Some(writable), None),
+        let writable = match access {
+            Access::Read => None,
+            Access::Write(writable) => Some(writable),
         };
         let nodes = Nodes::new(source.origin.id(), &settings.prefix);
         // A clock that was set back takes no folder back before what was written here.
@@ -91,7 +88,6 @@ impl Files {
             engine,
             source,
             writable,
-            passthrough: backings.map(Passthrough::new),
             nodes,
             open: Handles::default(),
             folders: Handles::default(),

@@ -21,7 +21,6 @@ use tokio::runtime::Handle;
 
 use super::files::{Files, Kernel, SetAttr};
 use super::metrics::Operation;
-use super::passthrough::may_lend;
 
 mod listing;
 mod writing;
@@ -132,13 +131,6 @@ impl Filesystem for Adapter {
         // What an old kernel lacks it does without.
         let given = wanted & config.capabilities();
         let _ = config.add_capabilities(given);
-        if let Some(passthrough) = &self.files.passthrough {
-            let wanted = InitFlags::FUSE_PASSTHROUGH;
-            let can = config.add_capabilities(wanted).is_ok();
-            // A plain file lies on no stacked file system.
-            let can = can && config.set_max_stack_depth(1).is_ok();
-            passthrough.begin(can, may_lend());
-        }
         let maps = given.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.files.maps.store(maps, Ordering::Relaxed);
         let _ = config.set_max_background(BACKGROUND);
@@ -170,9 +162,8 @@ impl Filesystem for Adapter {
     fn open(&self, of: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (files, thread) = (self.files.clone(), of.pid());
         let work = async move { files.open(ino.0, flags, thread).await };
-        let files = self.files.clone();
-        self.answer_long(Operation::Open, work, move |done| match done {
-            Ok((handle, flags)) => opened(&files, handle, flags, reply),
+        self.answer_long(Operation::Open, work, |done| match done {
+            Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(errno) => reply.error(errno),
         });
     }
@@ -407,20 +398,6 @@ impl Filesystem for Adapter {
 
     fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
         send("", size, reply);
-    }
-}
-
-/// The kernel reads by itself what is lent to it.
-fn opened(files: &Files, handle: u64, flags: FopenFlags, reply: ReplyOpen) {
-    let (lent, number) = (files.lent(handle), FileHandle(handle));
-    let known = lent.as_ref().zip(files.passthrough.as_ref());
-    let known = known.and_then(|(lent, by)| by.known(lent, |file| reply.open_backing(file)));
-    match known {
-        Some(id) => {
-            files.metrics.passed_through.inc();
-            reply.opened_passthrough(number, flags, id);
-        }
-        None => reply.opened(number, flags),
     }
 }
 

@@ -59,7 +59,6 @@ pub struct Metrics {
     /// By operation, the good and the bad: what is counted on every read is looked up once.
     counters: Arc<[[Counter; 2]; WORDS.len()]>,
     pub(super) handles: Gauge,
-    pub(super) passed_through: Counter,
 }
 
 impl Default for Metrics {
@@ -75,7 +74,6 @@ impl Default for Metrics {
             operations,
             counters: Arc::new(counters),
             handles: Gauge::default(),
-            passed_through: Counter::default(),
         }
     }
 }
@@ -85,7 +83,6 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         names::FUSE_OPERATIONS.register(registry, self.operations.clone());
         names::FUSE_HANDLES.register(registry, self.handles.clone());
-        names::FUSE_PASSED_THROUGH.register(registry, self.passed_through.clone());
     }
 
     pub(super) fn done(&self, operation: Operation, failed: bool) {

@@ -9,17 +9,13 @@
 //!   where the kernel copies (`sendfile`) or maps. So those that go past them count as well.
 //! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
 //!   handle on another one has them dropped first.
-//! - The kernel reads some files by itself, past these pages (`passthrough`), and then wants all handles of
-//!   a node so: the first one decides.
 //! - While the file is written here, pages are of the *draft*, and so is every handle: what is
 //!   written goes through the pages, or past them while there are none (`slot`). When that begins,
 //!   pages of anything but the version that the draft is based on are dropped. When it ends with a
 //!   commit, they are of the version that was committed, and stay.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::passthrough::Lent;
 use crate::engine::names::Facts;
 use crate::plan::{ETag, Timestamp, VersionId};
 
@@ -31,8 +27,6 @@ pub(super) struct Pages {
     /// Open handles, all of them on `of`, and what it is.
     handles: u32,
     pinned: Option<Facts>,
-    /// What the kernel reads by itself for them all.
-    lent: Option<Arc<Lent>>,
     /// What the kernel was told last.
     told: Option<(u64, Option<Timestamp>)>,
     /// The kernel itself has written what it holds, and knows that it knows no times.
@@ -85,15 +79,6 @@ impl Pages {
         self.handles += 1;
         self.pinned = Some(facts.clone());
         opening
-    }
-
-    /// What the kernel is to read by itself for the handle that was just opened: what it reads for the
-    /// others, or, where there are none, what is `offered`.
-    pub(super) fn lend(&mut self, offered: Option<Arc<Lent>>) -> Option<Arc<Lent>> {
-        if self.handles == 1 && self.lent.is_none() {
-            self.lent = offered;
-        }
-        self.lent.clone()
     }
 
     /// A handle is opened that follows the draft: what the kernel holds is right.
@@ -154,14 +139,12 @@ impl Pages {
         self.of == Of::Draft
     }
 
-    /// A handle is closed. What was lent for the last one is to be let go of without the lock.
-    pub(super) fn close(&mut self) -> Option<Arc<Lent>> {
+    /// A handle is closed.
+    pub(super) fn close(&mut self) {
         self.handles -= 1;
-        if self.handles > 0 {
-            return None;
+        if self.handles == 0 {
+            self.pinned = None;
         }
-        self.pinned = None;
-        self.lent.take()
     }
 
     /// What an open handle holds the node to.

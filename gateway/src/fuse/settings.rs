@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::engine::Writers;
 use crate::engine::upload::Commit;
-use crate::engine::{Backings, Writers};
 
 /// Where a mount is, whose its files are, and how long it may take.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ pub enum Modified {
 /// What may be done on a mount.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Files are read; the kernel may read by itself what is laid out as a plain file.
-    Read(Option<Backings>),
+    /// Files are read.
+    Read,
     /// They are written, too.
     Write(Writable),
 }

@@ -1,7 +1,4 @@
-//! At which use a chunk is worth a write to disk, and which objects are worth a plain file.
-
-/// Smaller objects are not laid out as plain files, bytes: to open one costs what it saves.
-pub const LEAST_PLAIN: u64 = 1 << 20;
+//! At which use a chunk is worth a write to disk.
 
 /// Remembers, approximately and in fixed memory, what was seen before: a direct-mapped table of
 /// fingerprints in which a newcomer overwrites who stood in its place. It errs towards "not seen",

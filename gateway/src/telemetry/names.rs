@@ -428,22 +428,6 @@ pub const FUSE_HANDLES: Metric = Metric {
     help: "Files that programs hold open on mounts",
 };
 
-/// Opens that the kernel serves by itself.
-pub const FUSE_PASSED_THROUGH: Metric = Metric {
-    name: "fuse_passed_through",
-    help: "Opens of files that the kernel then reads by itself, from a plain file",
-};
-/// Objects laid out.
-pub const PASSTHROUGH_LAID_OUT: Metric = Metric {
-    name: "passthrough_laid_out",
-    help: "Objects laid out as plain files, by result: done, gone (a part has left the cache, or the object has changed), no_room, failed",
-};
-/// Bytes of plain files.
-pub const PASSTHROUGH_BYTES: Metric = Metric {
-    name: "passthrough_bytes",
-    help: "What plain files take on disk, without a name there",
-};
-
 /// Requests answered.
 pub const HTTP_REQUESTS: Metric = Metric {
     name: "http_requests",

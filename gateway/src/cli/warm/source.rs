@@ -1,4 +1,4 @@
-//! Where the paths come from: the bucket's own listing below a route's path, a list, or access logs.
+//! The paths to warm: the bucket's own listing below a route's path, or a list.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -9,23 +9,15 @@ use anyhow::{Context, bail};
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use xxhash_rust::xxh3::Xxh3;
 
 use super::super::WarmArgs;
 use super::super::client::{Ask, Client, check_path, in_query};
-use crate::plan::access_log::Tally;
 
 /// Paths in a batch: what a bucket lists at once.
 const BATCH: usize = 1000;
 
 /// The longest line that is read; a longer one is no path.
 const LONGEST_LINE: u64 = 64 << 10;
-
-/// Some paths, and where to go on behind them; `None` at the end.
-pub(super) struct Batch {
-    pub(super) paths: Vec<String>,
-    pub(super) end: Option<String>,
-}
 
 /// The paths that are still to be warmed.
 pub(super) enum Paths {
@@ -48,8 +40,8 @@ impl Paths {
     /// # Errors
     /// They cannot be read, or are none.
     pub(super) fn of(args: &WarmArgs) -> anyhow::Result<Self> {
-        match (&args.path, &args.from_list, &args.from_access_log) {
-            (Some(path), None, None) => {
+        match (&args.path, &args.from_list) {
+            (Some(path), None) => {
                 check_path(path)?;
                 Ok(Self::Below {
                     path: path.clone(),
@@ -57,24 +49,8 @@ impl Paths {
                     unreachable: 0,
                 })
             }
-            (None, Some(file), None) => list(open(file)?),
-            (None, None, Some(file)) => access_log(open(file)?),
-            _ => bail!("say one of PATH, --from-list FILE and --from-access-log FILE"),
-        }
-    }
-
-    /// What tells them from others, for the state file.
-    pub(super) fn identity(&self) -> String {
-        match self {
-            Self::Below { path, .. } => format!("below {path}"),
-            Self::Listed { paths, .. } => {
-                let mut hash = Xxh3::new();
-                for path in paths {
-                    hash.update(path.as_bytes());
-                    hash.update(b"\n");
-                }
-                format!("list {:016x}", hash.digest())
-            }
+            (None, Some(file)) => list(open(file)?),
+            _ => bail!("say one of PATH and --from-list FILE"),
         }
     }
 
@@ -86,21 +62,6 @@ impl Paths {
         }
     }
 
-    /// Goes on where a state says.
-    ///
-    /// # Errors
-    /// It says nothing that makes sense.
-    pub(super) fn resume(&mut self, at: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Below { after, .. } => *after = Some(Some(at.to_owned())),
-            Self::Listed { paths, next, .. } => {
-                *next = at.parse().context("the state file")?;
-                *next = (*next).min(paths.len());
-            }
-        }
-        Ok(())
-    }
-
     /// The next batch; `None` at the end.
     ///
     /// # Errors
@@ -109,7 +70,7 @@ impl Paths {
         &mut self,
         client: &Client<'_>,
         args: &WarmArgs,
-    ) -> anyhow::Result<Option<Batch>> {
+    ) -> anyhow::Result<Option<Vec<String>>> {
         match self {
             Self::Below {
                 path,
@@ -121,22 +82,15 @@ impl Paths {
                 };
                 let page = page(client, path, args.host.as_deref(), at.as_deref()).await?;
                 *unreachable += page["unreachable"].as_u64().unwrap_or(0);
-                let next = page["after"].as_str().map(str::to_owned);
-                *after = next.clone().map(Some);
+                *after = page["after"].as_str().map(|next| Some(next.to_owned()));
                 let objects = page["objects"].as_array().into_iter().flatten();
                 let paths = objects.filter_map(|object| object["path"].as_str());
-                Ok(Some(Batch {
-                    paths: paths.map(str::to_owned).collect(),
-                    end: next,
-                }))
+                Ok(Some(paths.map(str::to_owned).collect()))
             }
             Self::Listed { paths, next, .. } => {
                 let begin = *next;
                 *next = paths.len().min(begin + BATCH);
-                Ok((begin < *next).then(|| Batch {
-                    paths: paths[begin..*next].to_vec(),
-                    end: Some(next.to_string()),
-                }))
+                Ok((begin < *next).then(|| paths[begin..*next].to_vec()))
             }
         }
     }
@@ -227,19 +181,6 @@ fn list(from: Box<dyn BufRead>) -> anyhow::Result<Paths> {
     Ok(listed(paths, note))
 }
 
-fn access_log(from: Box<dyn BufRead>) -> anyhow::Result<Paths> {
-    let mut tally = Tally::default();
-    lines(from, |line| tally.add(line))?;
-    let (unread, others) = (tally.unread, tally.others);
-    let note = (unread + others > 0).then(|| {
-        format!(
-            "{unread} lines could not be read, and {others} were of other requests than a GET that \
-             was answered"
-        )
-    });
-    Ok(listed(tally.paths(), note))
-}
-
 fn listed(paths: Vec<String>, note: Option<String>) -> Paths {
     Paths::Listed {
         paths,
@@ -252,46 +193,14 @@ fn listed(paths: Vec<String>, note: Option<String>) -> Paths {
 mod tests {
     use super::*;
 
-    fn read(
-        how: fn(Box<dyn BufRead>) -> anyhow::Result<Paths>,
-        bytes: &'static [u8],
-    ) -> (Vec<String>, Vec<String>) {
-        match how(Box::new(bytes)).expect("it can be read") {
-            Paths::Listed { paths, notes, .. } => (paths, notes),
-            Paths::Below { .. } => panic!("it is a list"),
-        }
-    }
-
     #[test]
     fn a_list_has_a_path_a_line() {
         let text = b"/a%20b?x=1\n\n# comment\r\n/c\r\nno path\n/d e\n/\xff\n/last";
-        let (paths, notes) = read(list, text);
+        let Paths::Listed { paths, notes, .. } = list(Box::new(&text[..])).expect("readable")
+        else {
+            panic!("it is a list");
+        };
         assert_eq!(paths, ["/a%20b", "/c", "/\u{fffd}", "/last"]);
         assert!(notes[0].starts_with("2 lines"), "{notes:?}");
-    }
-
-    #[test]
-    fn a_log_is_read_for_what_was_asked_for_most() {
-        let text = b"::1 - - [x] \"GET /a HTTP/1.1\" 200 1\n\
-                     ::1 - - [x] \"GET /b?x HTTP/1.1\" 304 1\n\
-                     ::1 - - [x] \"GET /b HTTP/1.1\" 206 1\n\
-                     ::1 - - [x] \"PUT /c HTTP/1.1\" 200 1\nnonsense\n";
-        let (paths, notes) = read(access_log, text);
-        assert_eq!(paths, ["/b", "/a"]);
-        assert!(
-            notes[0].starts_with("1 lines could not be read, and 1 were"),
-            "{notes:?}"
-        );
-    }
-
-    #[test]
-    fn what_is_another_list_has_another_identity() {
-        let of = |bytes: &'static [u8]| list(Box::new(bytes)).expect("read").identity();
-        assert_eq!(of(b"/a\n/b"), of(b"/a\n\n/b\n"));
-        assert_ne!(of(b"/a\n/b"), of(b"/ab"));
-        let mut paths = list(Box::new(&b"/a\n/b\n/c"[..])).expect("read");
-        paths.resume("2").expect("a number");
-        assert_eq!(paths.known(), Some(1));
-        paths.resume("x").expect_err("no number");
     }
 }

@@ -6,7 +6,6 @@ use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Mount};
 use super::Check;
 use crate::plan::ByteSize;
-use crate::plan::admission::LEAST_PLAIN;
 
 /// The gateway holds the names of a folder that it renames in memory, and its writers wait meanwhile.
 const MOST_RENAMED: u32 = 100_000;
@@ -25,7 +24,6 @@ impl Check<'_, '_> {
             most,
         );
         self.spool(config);
-        self.passthrough(config);
         for (index, mount) in config.mount.iter().enumerate() {
             let path = KeyPath::nth("mount", index);
             self.place(config, &path, index);
@@ -80,40 +78,11 @@ impl Check<'_, '_> {
         }
     }
 
-    fn passthrough(&mut self, config: &Config) {
-        let path = |key| KeyPath::of("passthrough", key);
-        if config.passthrough.size.0 == 0 {
-            return;
-        }
-        let least = ByteSize(LEAST_PLAIN);
-        if config.passthrough.size < least {
-            let message = format!("no file is smaller than {least}; write 0 for none");
-            self.error(&path("size"), message);
-        }
-        if let Some(folder) = &config.passthrough.path {
-            self.absolute(&path("path"), folder);
-        }
-        if config.passthrough_path().is_none() {
-            let message = "there is no `cache.disk` to lay files out on; name a folder";
-            self.error(&path("path"), message);
-        }
-        if config.mount.iter().all(|mount| mount.writable) {
-            let message = "only mounts that are not writable have their files read by the kernel, \
-                           and there is none";
-            self.warn(&path("size"), message);
-        }
-    }
-
     /// What the gateway keeps must not lie in what it shows.
     fn covers(&mut self, config: &Config, path: &KeyPath, mount: &Mount) {
         let spool = config.spool.path.clone();
         let state = config.state.path.clone();
-        let plain = config.passthrough.path.clone();
-        let own = [
-            (spool, "spool.path"),
-            (state, "state.path"),
-            (plain, "passthrough.path"),
-        ];
+        let own = [(spool, "spool.path"), (state, "state.path")];
         let own = own
             .into_iter()
             .filter_map(|(place, what)| Some((place?, what)));

@@ -12,7 +12,6 @@ use rustix::fs::OFlags;
 use super::super::errno;
 use super::super::nodes::Node;
 use super::super::pages::Opening;
-use super::super::passthrough::{Lent, Reread};
 use super::super::slot::Purpose;
 use super::draft::Share;
 use super::write::{Pen, has};
@@ -35,10 +34,6 @@ pub(super) struct Handle {
     object: Option<Object>,
     /// What it writes with, if it may.
     pub(super) pen: Option<Pen>,
-    /// What the kernel reads by itself.
-    lent: Option<Arc<Lent>>,
-    /// What the kernel could read by itself, and how much it did not.
-    reread: Option<Reread>,
     _paged: Paged,
 }
 
@@ -61,8 +56,6 @@ impl Handle {
             share,
             object,
             pen,
-            lent: None,
-            reread: None,
             _paged: paged,
         };
         (handle, reply)
@@ -74,8 +67,6 @@ impl Handle {
             share,
             object: Some(object),
             pen: None,
-            lent: None,
-            reread: None,
             _paged: paged,
         }
     }
@@ -102,8 +93,7 @@ impl Paged {
 
 impl Drop for Paged {
     fn drop(&mut self) {
-        let lent = self.0.pages().close();
-        drop(lent);
+        self.0.pages().close();
     }
 }
 
@@ -193,42 +183,19 @@ impl Files {
         let past = has(flags.0, OFlags::DIRECT);
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);
-        let (mut handle, reply) = if follows {
+        let (handle, reply) = if follows {
             // Somebody began to write since.
             Handle::following(share, Some(object), None, past)
         } else {
             let (paged, reply) = self.see_to_pages(node, &object).await?;
             (Handle::on(share, object, paged), reply)
         };
-        let reply = match (past, self.lend(&mut handle, past)) {
-            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
-            // It has no use for pages of ours, and drops them.
-            (false, true) => FopenFlags::empty(),
-            (false, false) => reply,
+        let reply = match past {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => reply,
         };
         self.metrics.handles.inc();
         Ok((self.open.open(handle), reply))
-    }
-
-    /// Has the kernel read a file by itself, if it lies there for that; `past`: only where it does so for
-    /// the node's other handles, and asks us all the same for what is read through this one.
-    fn lend(&self, handle: &mut Handle, past: bool) -> bool {
-        let (Some(passthrough), Some(object)) = (&self.passthrough, &handle.object) else {
-            return false;
-        };
-        // Also where it is not needed: that somebody opens it counts as a use.
-        let offered = passthrough.of(object).filter(|_| !past);
-        handle.lent = handle.share.node.pages().lend(offered);
-        if handle.lent.is_none() && !past {
-            handle.reread = passthrough.count(object);
-        }
-        handle.lent.is_some()
-    }
-
-    /// What the kernel reads by itself for a handle.
-    pub(in crate::fuse) fn lent(&self, handle: u64) -> Option<Arc<Lent>> {
-        self.passthrough.as_ref()?;
-        self.open.get(handle)?.lent.clone()
     }
 
     /// Opens a file on what is being written, if something is, or waits to be committed.
@@ -314,9 +281,6 @@ impl Files {
             return;
         };
         self.metrics.handles.dec();
-        if let (Some(passthrough), Some(object)) = (&self.passthrough, &handle.object) {
-            passthrough.closed(object, handle.reread.as_ref());
-        }
         if self.is_writable() {
             let node = handle.share.node.clone();
             let _turn = node.turn.lock().await;
@@ -341,11 +305,7 @@ impl Files {
             let read = writer.read_at(ByteRange::new(offset, end));
             return Ok(Data::Shared(self.progressing(&writer, read).await?));
         }
-        let data = self.bounded(self.read_object(&handle, offset, end)).await?;
-        if let Some(reread) = &handle.reread {
-            reread.add(data.as_ref().len());
-        }
-        Ok(data)
+        self.bounded(self.read_object(&handle, offset, end)).await
     }
 
     async fn read_object(&self, handle: &Handle, offset: u64, end: u64) -> Result<Data, Errno> {

@@ -19,7 +19,6 @@ use crate::store;
 
 mod folders;
 mod names;
-mod passthrough;
 mod writing;
 
 /// Remembers what it was told.
@@ -66,7 +65,7 @@ impl World {
     }
 
     fn with(profile: Profile, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::build(profile, change, |_, _, _| Access::Read(None))
+        Self::build(profile, change, |_, _, _| Access::Read)
     }
 
     /// One that may be written to.

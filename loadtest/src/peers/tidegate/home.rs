@@ -57,8 +57,6 @@ pub struct Home {
     pub mount: Option<PathBuf>,
     /// How that mount writes; else it only reads.
     pub writing: Option<Writing>,
-    /// `passthrough.size`, in MiB; else there is none.
-    pub passthrough_mib: Option<u64>,
     /// The file by which it joins a [`Limit`].
     pub door: Option<PathBuf>,
 }
@@ -87,7 +85,6 @@ impl Home {
             state: None,
             mount: None,
             writing: None,
-            passthrough_mib: None,
             door: None,
         }
     }
@@ -107,13 +104,6 @@ impl Home {
     #[must_use]
     pub const fn writing(mut self, how: Writing) -> Self {
         self.writing = Some(how);
-        self
-    }
-
-    /// The same with objects laid out for the kernel to read by itself.
-    #[must_use]
-    pub const fn passing_through(mut self, mib: u64) -> Self {
-        self.passthrough_mib = Some(mib);
         self
     }
 
@@ -177,9 +167,6 @@ impl Home {
         }
         if let Some(state) = &self.state {
             text += &format!("[state]\npath = {state:?}\n");
-        }
-        if let Some(mib) = self.passthrough_mib {
-            text += &format!("[passthrough]\nsize = \"{mib}MiB\"\nmin_free = \"64MiB\"\n");
         }
         if let Some(mount) = &self.mount {
             text += &format!("[[mount]]\npath = {mount:?}\nroute = \"/\"\n");

@@ -1,5 +1,4 @@
-//! The second read, from a cache on disk and after a restart; the third, from the kernel's pages: those
-//! of the mount, and those of a plain file that it was laid out as (`[passthrough]`).
+//! The second read, from a cache on disk and after a restart; the third, from the kernel's pages.
 
 use std::path::Path;
 
@@ -13,14 +12,13 @@ use crate::pattern::Pattern;
 use crate::peers::Origin;
 use crate::peers::mounts::Mount;
 use crate::peers::tidegate::Home;
-use crate::peers::tidegate::home::{settled, wait_for};
+use crate::peers::tidegate::home::settled;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 use crate::ways::Ways;
 
 const SECOND: &str = "tidegate, restarted, second read from disk";
 const THIRD: &str = "tidegate, third read from the kernel's pages";
-const PASSED: &str = "tidegate with passthrough, third read from the kernel's pages";
 const CACHE: &str = "mountpoint-s3-cache";
 const THEIRS: &str = "mountpoint-s3 --cache, second read";
 const THEIRS_AGAIN: &str = "mountpoint-s3 --cache, third read from the kernel's pages";
@@ -32,7 +30,7 @@ const PASSES: u32 = 5;
 const DISK: &str = "disk";
 
 /// Who reads in a round; tidegate reads from disk and then from pages.
-const TURNS: [&str; 4] = [OURS, PASSED, CACHE, LOCAL];
+const TURNS: [&str; 3] = [OURS, CACHE, LOCAL];
 
 pub(super) async fn run(
     context: &Context,
@@ -54,7 +52,6 @@ pub(super) async fn run(
         for name in turns(&TURNS, round) {
             match (name, &other) {
                 (OURS, _) => ours(&home, pattern, &mut ways).await?,
-                (PASSED, _) => passed(&home, pattern, &mut ways).await?,
                 (LOCAL, _) => {
                     sequence(local.clone(), pattern, DD).await?;
                     ways.add(LOCAL, from_pages(&local, pattern).await?);
@@ -76,12 +73,9 @@ pub(super) async fn run(
         let figure = "second read from disk, restarted, over mountpoint-s3 --cache";
         report.aim(figure, ratio, Target::AtLeast(1.0));
     }
-    let ratio = ways.ratio(PASSED, LOCAL).unwrap_or(f64::NAN);
-    let figure = "third read, from pages, with passthrough, over a local file's";
-    report.aim(figure, ratio, Target::AtLeast(0.9));
     // What the kernel makes of a mount's own pages, whoever serves the file.
     let ratio = ways.ratio(THIRD, LOCAL).unwrap_or(f64::NAN);
-    let note = format!("the third read over a local file's, without passthrough: {ratio:.3}");
+    let note = format!("the third read over a local file's: {ratio:.3}");
     report.notes.push(note);
     if let Some(ratio) = ways.ratio(THEIRS_AGAIN, LOCAL) {
         let note = format!("mountpoint-s3's third read over a local file's: {ratio:.3}");
@@ -109,22 +103,6 @@ async fn ours(home: &Home, pattern: Pattern, ways: &mut Ways) -> Result<()> {
     let flow = sequence(mount.file(KEY), pattern, DD).await?;
     ways.add(SECOND, flow.rate());
     ways.add(THIRD, from_pages(&mount.file(KEY), pattern).await?);
-    Ok(())
-}
-
-/// The same where the kernel is to read by itself what is read once more: the object is laid out behind
-/// the second read, and that is waited for, as it is in use before somebody comes again.
-async fn passed(home: &Home, pattern: Pattern, ways: &mut Ways) -> Result<()> {
-    drop_file_cache()?;
-    let mib = (pattern.len >> 20) + 64;
-    let mount = Mount::tidegate(&home.clone().passing_through(mib)).await?;
-    sequence(mount.file(KEY), pattern, DD).await?;
-    let gateway = mount.gateway().context("it is ours")?;
-    wait_for(gateway, "tidegate_passthrough_laid_out_total", |done| {
-        done >= 1.0
-    })
-    .await?;
-    ways.add(PASSED, from_pages(&mount.file(KEY), pattern).await?);
     Ok(())
 }
 
