@@ -159,11 +159,6 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         self.get_memory(key)
     }
 
-    /// Counts a chunk as used where it lies on disk, though nobody reads it. Never blocks.
-    fn touch(&self, key: &ChunkKey) {
-        let _ = key;
-    }
-
     /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 

@@ -46,8 +46,6 @@ pub struct Counts {
     pub disk_inserts: usize,
     /// Chunks dropped.
     pub removals: usize,
-    /// Chunks that counted as used on disk without being read.
-    pub touches: usize,
 }
 
 /// Chunks in two maps, one of which plays the disk. Never forgets unless told to.
@@ -178,12 +176,6 @@ impl ChunkStore for FakeStore {
 
     fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
         self.lock().memory.get(key).cloned()
-    }
-
-    fn touch(&self, key: &ChunkKey) {
-        let mut inner = self.lock();
-        let there = inner.disk.contains_key(key);
-        inner.counts.touches += usize::from(there);
     }
 
     fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Estimate> {

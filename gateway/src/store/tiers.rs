@@ -147,10 +147,6 @@ impl ChunkStore for Tiers {
         self.memory.get(key).map(|(bytes, _)| bytes)
     }
 
-    fn touch(&self, key: &ChunkKey) {
-        self.with_disk(key, |disk| disk.touch(key));
-    }
-
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
         if self.memory.contains(key) {
             return Some(Tier::Memory);
