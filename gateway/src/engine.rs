@@ -152,7 +152,7 @@ impl Engine {
         self.core.metrics.register(registry);
     }
 
-    /// Bytes of objects sent by the origin, and bytes taken by readers: their ratio is the read amplification.
+    /// Returns the object bytes that the origin sent, and those that readers took. Their ratio is the read amplification.
     #[must_use]
     pub fn traffic(&self) -> (u64, u64) {
         (
@@ -161,7 +161,7 @@ impl Engine {
         )
     }
 
-    /// The memory budget: its size, and the bytes reserved from it.
+    /// Returns the memory budget: its size, and the bytes reserved from it.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.core.budget
@@ -235,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// Whether all of the given bytes of a version are cached.
+    /// Returns whether all of the given bytes of a version are cached.
     fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
         let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
         range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
@@ -470,7 +470,7 @@ impl Engine {
         Ok(asked.await?)
     }
 
-    /// The cache's problems that do not prevent answers, as text, one line each.
+    /// Returns the cache's problems that do not prevent answers, as text, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.core.chunks.notes();

@@ -58,7 +58,7 @@ pub(super) struct Wish {
     pub(super) on_disk: u32,
 }
 
-/// A disk without a measured rate counts as infinitely fast, so that it is tried.
+/// Returns the measured rate; infinity without one, so that the disk is tried.
 fn disk_rate(measured: Option<f64>) -> f64 {
     measured.unwrap_or(f64::INFINITY)
 }
@@ -111,7 +111,7 @@ impl Fill {
         Boarded::Flight(flights[&index].clone(), lease)
     }
 
-    /// The estimate of a read from the disk that has the chunk; `None` if no disk has it or may be asked.
+    /// Returns the estimate of a read from the disk that has the chunk; `None` if no disk has it or may be asked.
     fn disk_read(&self, index: u32) -> Option<Estimate> {
         let (chunks, key) = (&self.core.chunks, self.key(index));
         if chunks.locate(&key) != Some(Tier::Disk) {
@@ -285,21 +285,21 @@ impl Fill {
         Ahead::OnItsWay(lease)
     }
 
-    /// The number of chunks of the next read-ahead request.
+    /// Returns the number of chunks of the next read-ahead request.
     fn part(&self, wish: &Wish) -> u32 {
         let left = u64::from(wish.until - wish.chunks.start) * self.core.geometry.chunk();
         self.in_part(ReadAhead::part(wish.window, left, wish.streams))
     }
 
-    /// The number of chunks in `bytes`, at least one.
+    /// Returns the number of chunks in `bytes`, at least one.
     fn in_part(&self, bytes: u64) -> u32 {
         u32::try_from(bytes / self.core.geometry.chunk())
             .unwrap_or(u32::MAX)
             .max(1)
     }
 
-    /// The first of `chunks`, and those after it that are neither under way nor in memory, nor on a disk unless
-    /// `with_disk` allows fetching these from the origin too.
+    /// Returns the first of `chunks`, and the next ones that are neither under way nor in memory. Chunks on a disk only
+    /// count if `with_disk` allows fetching them from the origin.
     fn run(&self, flights: &Flights<'_>, chunks: Range<u32>, with_disk: bool) -> Range<u32> {
         let is_missing = |index: &u32| {
             !flights.contains_key(index)
@@ -314,8 +314,8 @@ impl Fill {
         first..first + 1 + u32::try_from(more).unwrap_or(0)
     }
 
-    /// As much of a run as the budget has room for now, at least its first chunk; without room, the fetch waits its
-    /// turn.
+    /// Returns as much of a run as the budget has room for now, at least its first chunk; without room, the fetch waits
+    /// its turn.
     fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
         loop {
             let charge = self.core.budget.try_demand(self.span_len(&run));
@@ -326,7 +326,7 @@ impl Fill {
         }
     }
 
-    /// The bytes of a run of chunks.
+    /// Returns the bytes of a run of chunks.
     pub(super) fn span_len(&self, chunks: &Range<u32>) -> u64 {
         let (geometry, size) = (self.core.geometry, self.version.size);
         geometry.bytes(chunks.end - 1, size).end - geometry.bytes(chunks.start, size).start

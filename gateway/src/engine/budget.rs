@@ -37,7 +37,7 @@ pub struct Budget {
 pub struct Charge(OwnedSemaphorePermit);
 
 impl Budget {
-    /// A budget of `bytes`, rounded down to KiB.
+    /// Returns a budget of `bytes`, rounded down to KiB.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let total = usize::try_from(bytes / UNIT)
@@ -105,19 +105,19 @@ impl Budget {
             .flatten()
     }
 
-    /// Bytes reserved now.
+    /// Returns the bytes reserved now.
     #[must_use]
     pub fn used(&self) -> u64 {
         (self.total - self.free.available_permits().min(self.total)) as u64 * UNIT
     }
 
-    /// Bytes in all.
+    /// Returns the total bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total as u64 * UNIT
     }
 
-    /// The permits for `bytes`, at most all of them: a larger reservation would wait for ever.
+    /// Returns the permits for `bytes`, at most all of them: a larger reservation would wait for ever.
     fn permits(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT).min(self.total as u64)).unwrap_or(u32::MAX)
     }

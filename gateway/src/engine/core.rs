@@ -38,7 +38,7 @@ use crate::store::{ChunkStore, MetaStore};
 /// The maximum bytes of chunk buffers kept for reuse.
 const SPARE: u64 = 4 << 20;
 
-/// A pool of buffers of one chunk each.
+/// Returns a pool of buffers of one chunk each.
 fn buffers(geometry: Geometry) -> Arc<Pool> {
     let in_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     let chunk = geometry.chunk();
@@ -207,7 +207,7 @@ impl Core {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The measured speed of an origin.
+    /// Returns the measured speed of an origin.
     pub(super) fn pace(&self, origin: OriginId) -> Arc<Pace> {
         let mut paces = self
             .paces
@@ -229,8 +229,8 @@ impl Core {
     }
 }
 
-/// Runs work. A panic in it becomes a passing error: waiting callers are told, and the work's unfinished state is
-/// cleaned up.
+/// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's unfinished state is cleaned
+/// up.
 pub(super) async fn caught<T>(
     work: impl Future<Output = Result<T, WriteError>>,
 ) -> Result<T, WriteError> {

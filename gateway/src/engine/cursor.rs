@@ -142,7 +142,7 @@ impl Cursor {
         near
     }
 
-    /// Whether a reader at `at` still belongs to this cursor.
+    /// Returns whether a reader at `at` still belongs to this cursor.
     pub(super) fn continues(&self, at: u64) -> bool {
         self.state().plan.continues(at)
     }
@@ -209,7 +209,7 @@ impl Cursor {
         }
     }
 
-    /// Walks through the window, as far as `bringer` keeps up.
+    /// Walks through the window, as far as the source keeps up.
     fn provide(
         self: &Arc<Self>,
         state: &mut State,
@@ -301,7 +301,7 @@ impl State {
         }
     }
 
-    /// The number of streams that the reader needs, and the bytes a second by which it advances.
+    /// Returns the number of streams that the reader needs, and the bytes a second by which it advances.
     fn demand(&mut self, fill: &Fill, disk: Option<f64>) -> (u32, f64) {
         let waited = std::mem::take(&mut self.waited);
         if waited {
@@ -320,7 +320,7 @@ impl State {
         )
     }
 
-    /// The number of streams that still carry a body from the origin.
+    /// Returns the number of streams that still carry a body from the origin.
     fn busy(&self) -> u32 {
         let is_busy = |part: &Part| part.bringer == Bringer::Origin && part.is_busy();
         let busy = self.ahead.iter().filter(|lease| is_busy(lease.part()));

@@ -1,4 +1,4 @@
-//! The errors of the engine, one for each action that a caller can take.
+//! The errors of the engine, divided by the caller's possible reactions.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ impl From<OriginError> for Error {
 }
 
 impl Error {
-    /// Whether a stale answer may replace this one. It may not replace a refusal, which concerns the object and not the
-    /// state of the origin.
+    /// Returns whether a stale answer may replace this one. It may not replace a refusal, which concerns the object and
+    /// not the state of the origin.
     #[must_use]
     pub fn excuses_stale(&self) -> bool {
         match self {
@@ -69,8 +69,8 @@ impl Error {
         }
     }
 
-    /// Whether chunks of the requested version from a slow disk may replace this error. They are valid even if the
-    /// object has changed.
+    /// Returns whether chunks of the requested version from a slow disk may replace this error. They are valid even if
+    /// the object has changed.
     #[must_use]
     pub(super) fn excuses_slow_disk(&self) -> bool {
         self.excuses_stale() || *self == Self::Changed

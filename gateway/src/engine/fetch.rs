@@ -1,8 +1,7 @@
 //! The task behind a part: one request (or one disk read) that lands a run of flights.
 //!
 //! It ends in one of three ways: every chunk has landed, the rest has failed, or no reader wants the rest any more. In
-//! any case its flights leave the fill in the end. A failure is reported once to all waiting readers, and is never
-//! cached.
+//! any case its flights are removed in the end. A failure is reported once to all waiting readers, and is never cached.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -176,7 +175,7 @@ impl Fetch {
         }
     }
 
-    /// The end of the part: the offset after its last byte.
+    /// Returns the end of the part: the offset after its last byte.
     pub(super) fn end_byte(&self) -> u64 {
         let (geometry, size) = (self.fill.core.geometry, self.fill.version.size);
         geometry.bytes(self.part.chunks.end - 1, size).end

@@ -1,9 +1,9 @@
 //! The fetches under way of one version: its flights, and the start of new ones.
 //!
-//! A fill exists while a reader reads bytes of its version that memory does not hold. `board`
-//! decides what to fetch next and from where; tasks (`fetch`) do the fetching. All decisions are
-//! made under one lock, together with a second look into memory, so that two readers never start
-//! the same chunk twice.
+//! They exist while a reader reads bytes of its version that memory does not hold. `board` decides
+//! what to fetch next and from where; tasks (`fetch`) do the fetching. All decisions are made under
+//! one lock, together with a second look into memory, so that two readers never start the same
+//! chunk twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -62,7 +62,7 @@ impl Terms {
 pub(super) type Flights<'a> = MutexGuard<'a, BTreeMap<u32, Arc<Flight>>>;
 
 impl Fill {
-    /// Returns the version's fill, which all its readers share.
+    /// Returns the version's fetches, which all its readers share.
     pub(super) fn of(
         core: &Arc<Core>,
         origin: &Arc<dyn Origin>,
@@ -88,7 +88,7 @@ impl Fill {
         fill
     }
 
-    /// Returns the fill of a version that is being read or was a moment ago.
+    /// Returns the fetches of a version that is being read or was a moment ago.
     pub(super) fn living(core: &Core, vid: VersionId) -> Option<Arc<Self>> {
         core.fills().get(&vid).and_then(Weak::upgrade)
     }
@@ -106,7 +106,7 @@ impl Fill {
         }
     }
 
-    /// The length that chunk `index` must have.
+    /// Returns the length that chunk `index` must have.
     pub(super) fn chunk_len(&self, index: u32) -> usize {
         let bytes = self.core.geometry.bytes(index, self.version.size);
         usize::try_from(bytes.len()).expect("chunks are at most 16 MiB")
@@ -206,7 +206,7 @@ pub(super) fn admission(
     let to_disk = match terms.disk {
         DiskUse::Off => false,
         DiskUse::First => true,
-        // An operator who pins an object wants its chunks on disk.
+        // A pinned object belongs on disk.
         DiskUse::Second if !pin.is_none() => true,
         DiskUse::Second => {
             let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
@@ -242,7 +242,7 @@ fn take(flights: &mut Flights<'_>, index: u32, part: &Arc<Part>) -> Option<Arc<F
     flights.remove(&index)
 }
 
-/// The body without its first `skip` bytes.
+/// Returns the body without its first `skip` bytes.
 fn skip(body: crate::origin::Body, mut skip: u64) -> crate::origin::Body {
     use futures_util::StreamExt;
     if skip == 0 {

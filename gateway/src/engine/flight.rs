@@ -23,7 +23,7 @@ use crate::store::direct::Pool;
 pub(super) struct Part {
     pub(super) chunks: Range<u32>,
     pub(super) bringer: Bringer,
-    /// The cursor that fetched it ahead, to be told when a stream becomes free.
+    /// The cursor that fetched it ahead, notified when a stream becomes free.
     pub(super) cursor: Weak<Cursor>,
     /// Whether its request still occupies a stream; ends a little before the last byte arrives.
     busy: AtomicBool,
@@ -56,7 +56,8 @@ impl Part {
         })
     }
 
-    /// Takes a lease. Call it under the lock of the fill's flights, so that it cannot cross with a fetch that gives up.
+    /// Takes a lease. Call it under the lock of the version's flights, so that it cannot cross with a fetch that gives
+    /// up.
     pub(super) fn lease(self: &Arc<Self>) -> Lease {
         self.leases.fetch_add(1, Ordering::Relaxed);
         Lease(self.clone())
@@ -66,7 +67,7 @@ impl Part {
         self.leases() > 0
     }
 
-    /// The number of leases.
+    /// Returns the number of leases.
     pub(super) fn leases(&self) -> usize {
         self.leases.load(Ordering::Acquire)
     }
@@ -165,7 +166,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The bytes of `whole` from `offset` on.
+    /// Returns the bytes of `whole` from `offset` on.
     pub(super) fn of(whole: &Bytes, offset: usize) -> Self {
         Self {
             bytes: whole.slice(offset..),
@@ -203,7 +204,7 @@ impl Flight {
         wake(state);
     }
 
-    /// Bytes from `base` on that have not arrived yet.
+    /// Returns the bytes from `base` on that have not arrived yet.
     pub(super) fn missing(&self) -> usize {
         self.len - self.base - self.state().arrived
     }
@@ -252,8 +253,8 @@ impl Flight {
         wake(state);
     }
 
-    /// The bytes at hand from `offset` on, in one piece of any length; `None` if the chunk was handed over to the
-    /// memory tier.
+    /// Returns the bytes at hand from `offset` on, in one piece of any length; `None` if the chunk was handed over to
+    /// the memory tier.
     pub(super) fn poll_at(
         &self,
         reader: u64,
@@ -284,7 +285,7 @@ impl Flight {
         Poll::Pending
     }
 
-    /// Whether a reader waits for bytes that have not arrived.
+    /// Returns whether a reader waits for bytes that have not arrived.
     pub(super) fn is_awaited(&self) -> bool {
         !self.state().waiting.is_empty()
     }

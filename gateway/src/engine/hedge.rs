@@ -1,8 +1,8 @@
 //! Hedging: a second request for bytes with which the first is late while a reader waits.
 //!
-//! A connection sometimes stalls while others run on. If a reader waits for the next part three times as long as first
-//! bytes usually take, the rest of the part is requested again, and the first answer wins. The cost is bounded by a
-//! share of all fetched bytes, so that an origin in trouble does not get twice the load.
+//! A connection sometimes stalls while others run on. If a reader waits for a part three times as long as first bytes
+//! usually take, its rest is requested again, and the first answer wins. The cost is bounded by a share of all fetched
+//! bytes, so that an origin in trouble does not get twice the load.
 
 use std::future::pending;
 use std::time::Duration;

@@ -29,14 +29,14 @@ impl Identities {
         Self(origins().map(of_one).collect())
     }
 
-    /// Every identity of the bucket to which this one belongs, itself included.
+    /// Returns every identity of the bucket to which this one belongs, itself included.
     pub(super) fn all(&self, id: OriginId) -> Vec<OriginId> {
         self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
     }
 }
 
 impl Core {
-    /// The object under every identity of its bucket, its own included.
+    /// Returns the object under every identity of its bucket, its own included.
     pub(super) fn everywhere(&self, id: &ObjectId) -> Vec<ObjectId> {
         let same = |origin| ObjectId {
             origin,
@@ -60,7 +60,7 @@ impl Core {
         self.holds.take_both(&one, &other).await
     }
 
-    /// The object under the first identity of its bucket.
+    /// Returns the object under the first identity of its bucket.
     fn of_bucket(&self, id: &ObjectId) -> ObjectId {
         let first = self.everywhere(id).into_iter().min();
         first.unwrap_or_else(|| id.clone())

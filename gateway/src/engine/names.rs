@@ -1,8 +1,8 @@
 //! The meaning of a name: an object, a folder, or nothing. For frontends that have folders.
 //!
-//! A bucket has no folders: a folder is a prefix of keys. Two concurrent requests tell what one unknown name is: does
-//! an object have this key (a HEAD), and does any key continue it with a `/` (a listing of one key)? The listed key
-//! proves every folder on its path.
+//! A bucket has no folders: a folder is a prefix of keys. Two concurrent requests identify an unknown name: a HEAD for
+//! an object of this key, and a listing of one key that continues it with a `/`. The listed key proves every folder on
+//! its path.
 //!
 //! If it is cheaper, the parent is listed instead: it is known to fit on a page, or several of its names were
 //! requested. The listing also tells which names are missing (ADR 0032).
@@ -99,7 +99,7 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// The reason as a metric label.
+    /// Returns the reason as a metric label.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -277,7 +277,7 @@ impl Engine {
         }
     }
 
-    /// Whether an object was found missing before that time.
+    /// Returns whether an object was found missing before that time.
     fn was_missing_before(&self, source: &Source, key: &ObjectKey, at: Option<Timestamp>) -> bool {
         match self.core.meta.peek(&source.object(key)) {
             Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
@@ -285,7 +285,7 @@ impl Engine {
         }
     }
 
-    /// Whether a version of the key is known, however old.
+    /// Returns whether a version of the key is known, however old.
     fn knows(&self, source: &Source, key: &ObjectKey) -> bool {
         let id = source.object(key);
         matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
@@ -372,7 +372,7 @@ impl Engine {
         self.answer(source, Entry::Missing)
     }
 
-    /// Whether any key continues `path` with a `/`. A page may be empty and not the last one.
+    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
     async fn prove(&self, source: &Source, path: &str, asked: &Asked) -> Result<bool, Error> {
         let mut after = None;
         let proof = loop {

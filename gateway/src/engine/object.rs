@@ -56,7 +56,7 @@ impl Pinned {
         }
     }
 
-    /// The version's fill, if there is one.
+    /// Returns the version's fetches, if there are any.
     pub(super) fn living_fill(&self) -> Option<&Arc<Fill>> {
         if self.fill.get().is_none() {
             let fill = Fill::living(&self.core, self.record.id)?;
@@ -71,19 +71,19 @@ impl Pinned {
         *held = first;
     }
 
-    /// The lease on the bytes that came with the version, while it is held.
+    /// Returns the lease on the bytes that came with the version, while it is held.
     pub(super) fn brings(&self) -> Option<Arc<Lease>> {
         let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
-    /// The chunks of that lease; an empty range if none is held.
+    /// Returns the chunks of that lease; an empty range if none is held.
     pub(super) fn brought(&self) -> Range<u32> {
         let brings = self.brings();
         brings.map_or(0..0, |lease| lease.part().chunks.clone())
     }
 
-    /// The version's fill; created when memory lacks a chunk.
+    /// Returns the version's fetches; created when memory lacks a chunk.
     pub(super) fn fill(&self) -> &Arc<Fill> {
         self.fill.get_or_init(|| {
             Fill::of(
@@ -121,13 +121,13 @@ pub(super) fn locate(core: &Core, version: VersionId, range: ByteRange) -> Found
 }
 
 impl Object {
-    /// The version this object was opened on.
+    /// Returns the version this object was opened on.
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
         &self.pinned.record.version
     }
 
-    /// The identity of that version; no byte can differ while it is the same.
+    /// Returns the identity of that version; no byte can differ while it is the same.
     #[must_use]
     pub fn id(&self) -> VersionId {
         self.pinned.record.id
@@ -152,12 +152,12 @@ impl Object {
         });
     }
 
-    /// The time at which the bucket last confirmed the version.
+    /// Returns the time at which the bucket last confirmed the version.
     pub(super) fn confirmed(&self) -> Timestamp {
         self.pinned.record.confirmed
     }
 
-    /// The way in which the version was found.
+    /// Returns the way in which the version was found.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
@@ -169,7 +169,7 @@ impl Object {
         locate(&self.pinned.core, self.pinned.record.id, range)
     }
 
-    /// The same object for a background reader, without read-ahead.
+    /// Returns the same object for a background reader, without read-ahead.
     pub(super) fn quietly(&self) -> Self {
         let own = &*self.pinned;
         let terms = Terms {
@@ -194,8 +194,8 @@ impl Object {
         }
     }
 
-    /// A reader over `range`, which must lie within the version's size. Cheap; nothing is fetched
-    /// before the first poll.
+    /// Returns a reader over `range`, which must lie within the version's size. Cheap; nothing is fetched before the
+    /// first poll.
     #[must_use]
     pub fn read_at(&self, range: ByteRange) -> Reader {
         Reader::new(self.pinned.clone(), range)

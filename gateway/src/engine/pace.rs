@@ -47,23 +47,23 @@ impl Pace {
         }
     }
 
-    /// Bytes a second of one connection.
+    /// Returns the bytes a second of one connection.
     pub(super) fn rate(&self) -> Option<f64> {
         self.averages().rate
     }
 
-    /// The usual time to a request's first byte.
+    /// Returns the usual time to a request's first byte.
     pub(super) fn first_byte(&self) -> Option<Duration> {
         self.averages().first_byte.map(Duration::from_secs_f64)
     }
 
-    /// The expected speed of one more connection.
+    /// Returns the expected speed of one more connection.
     pub(super) fn connection(&self) -> Connection {
         Connection::new(self.first_byte(), self.rate())
     }
 
-    /// The number of bytes before a body's end at which the next request must start, so that its
-    /// first byte arrives right after this body's last one.
+    /// Returns the bytes before a body's end at which the next request must start, so that its first
+    /// byte arrives with this body's last one.
     pub(super) fn lead(&self) -> u64 {
         let averages = self.averages();
         match (averages.first_byte, averages.rate) {

@@ -32,7 +32,7 @@ pub struct Reader {
     /// The cursor: one nearby is taken over, or the first read that memory cannot serve creates one, if the object is
     /// large enough.
     cursor: Option<Arc<Cursor>>,
-    /// The byte up to which the cursor was told, and whether the reader has waited since.
+    /// The position last reported to the cursor, and whether the reader has waited since.
     told: u64,
     waited: bool,
 }
@@ -71,13 +71,13 @@ impl Reader {
         }
     }
 
-    /// The exact number of bytes not yet returned, for `Content-Length`.
+    /// Returns the exact number of bytes not yet returned, for `Content-Length`.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left.len() + self.primed.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
-    /// Bytes of memory that the last piece keeps alive: the size of the buffer from which it was cut.
+    /// Returns the bytes of memory that the last piece keeps alive: the size of the buffer from which it was cut.
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
@@ -175,7 +175,7 @@ impl Reader {
         }
     }
 
-    /// Tells the cursor the reader's position, and starts read-ahead. Called once a chunk.
+    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk.
     fn look_ahead(&mut self) {
         let limits = self.pinned.limits;
         if self.pinned.record.version.size <= cursor::THRESHOLD || limits.window == 0 {
@@ -191,7 +191,7 @@ impl Reader {
         let (Some(fill), at) = (fill, self.left.start) else {
             return;
         };
-        // Compares the position told last: the bytes read since may be far ahead of readers beside this one.
+        // The position last reported: bytes read since may be far ahead of this reader's neighbours.
         let told = self.told;
         if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(told)) {
             cursor.leave(fill);

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout};
 use crate::origin::{Origin, OriginError, Phase};
 use crate::plan::OriginId;
 
-/// How long a probe's result is used again. Several load balancers ask about every second; an origin need not see all
-/// of it.
+/// The time for which a probe's result is used again. Several load balancers ask about every second; an origin need not
+/// see all of it.
 const STANDS: Duration = Duration::from_secs(5);
 
 /// The timeout of a probe: the caller wants to know whether requests are answered now.

@@ -69,7 +69,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The known version.
+    /// Returns the known version.
     fn known(&self) -> Option<&Arc<Record>> {
         match &self.seen {
             Some(Entry::Present(record)) => Some(record),
@@ -77,8 +77,8 @@ impl Question {
         }
     }
 
-    /// The result of a resolve that ended after this question arose and before it could join. Call it under the table's
-    /// lock; a resolve leaves the table only after it has installed its result.
+    /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
+    /// table's lock; a resolve leaves the table only after it has installed its result.
     fn answered(&self) -> Option<Result<Resolution, Error>> {
         let entry = self.core.meta.peek(&self.id);
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
@@ -147,7 +147,7 @@ fn or_itself(quiet: Shared<Resolving>, question: Question) -> Shared<Resolving> 
     asked.boxed().shared()
 }
 
-/// Whether a resolve of the key is under way.
+/// Returns whether a resolve of the key is under way.
 pub(super) fn is_under_way(core: &Core, id: &ObjectId) -> bool {
     // Dropped after the lock is released: it may be the last handle, whose drop takes the lock.
     let shared = core
@@ -303,7 +303,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     })
 }
 
-/// Whether no purge has covered the key since the record was made.
+/// Returns whether no purge has covered the key since the record was made.
 pub(super) fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
     record.id == VersionId::new(id, &record.version, generation)
 }

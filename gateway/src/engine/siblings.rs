@@ -1,8 +1,7 @@
 //! Folder prefetch: fetches small objects ahead of a reader that takes one after another of a folder.
 //!
-//! `plan::siblings` chooses the objects. It only knows the names that listings have told: nothing is requested for it,
-//! and in an unlisted folder nothing is prefetched. An object costs as much as opening it would; prefetch only uses
-//! memory and requests that are free at that moment.
+//! `plan::siblings` chooses the objects among the names in the table of names; no request is sent to find more. An
+//! object costs as much as opening it would; prefetch only uses memory and requests that are free at that moment.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

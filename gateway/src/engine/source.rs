@@ -18,7 +18,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The object of this key in the bucket.
+    /// Returns the object of this key in the bucket.
     #[must_use]
     pub fn object(&self, key: &ObjectKey) -> ObjectId {
         ObjectId {

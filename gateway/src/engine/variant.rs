@@ -140,8 +140,8 @@ impl Head {
         })
     }
 
-    /// The address of the pieces of the variant `id`. An encoder of another release or processor may produce other
-    /// bytes; their address differs, so pieces of two runs are never mixed.
+    /// Returns the address of the pieces of the variant `id`. An encoder of another release or processor may produce
+    /// other bytes; their address differs, so pieces of two runs are never mixed.
     fn pieces(self, id: VersionId) -> VersionId {
         id.encoded(self.size, self.hash)
     }
@@ -154,7 +154,7 @@ impl Head {
     }
 }
 
-/// The chunk that holds the head of a variant.
+/// Returns the chunk that holds the head of a variant.
 fn head_chunk(id: VersionId) -> ChunkKey {
     ChunkKey {
         version: id,
@@ -162,7 +162,7 @@ fn head_chunk(id: VersionId) -> ChunkKey {
     }
 }
 
-/// The tiers that store the variants of an object; `None`: no variant is made, because no tier may store it.
+/// Returns the tiers that store the variants of an object; `None`: no variant is made, because no tier may store it.
 fn admission(terms: Terms) -> Option<Admit> {
     match (terms.storable, terms.bulk, terms.disk) {
         (false, ..) | (true, true, DiskUse::Off) => None,
@@ -187,7 +187,7 @@ enum Departure {
 }
 
 impl Object {
-    /// Whether variants of this version are made: it is not too large, and may be stored.
+    /// Returns whether variants of this version are made: it is not too large, and may be stored.
     #[must_use]
     pub fn may_be_encoded(&self) -> bool {
         self.version().size <= LARGEST && admission(self.pinned.terms).is_some()
@@ -380,7 +380,7 @@ impl Drop for Landing {
 }
 
 impl Made {
-    /// The result if encoding does not make the object smaller.
+    /// Creates the result for an object that encoding does not make smaller.
     fn identity(charge: Charge) -> Self {
         let head = Head { size: 0, hash: 0 };
         Self {
@@ -418,25 +418,25 @@ impl Variant {
         Self(Arc::new(inner))
     }
 
-    /// Its coding.
+    /// Returns its coding.
     #[must_use]
     pub fn coding(&self) -> Coding {
         self.0.coding
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.head.size
     }
 
-    /// Whether all of `range` can be read without another encoding.
+    /// Returns whether all of `range` can be read without another encoding.
     #[must_use]
     pub fn is_cached(&self, range: ByteRange) -> bool {
         self.0.made.is_some() || self.0.tier(range).is_some()
     }
 
-    /// A reader over `range`, which must lie within its size.
+    /// Returns a reader over `range`, which must lie within its size.
     #[must_use]
     pub fn read_at(&self, range: ByteRange) -> VariantReader {
         VariantReader::new(self.clone(), range)
@@ -444,7 +444,7 @@ impl Variant {
 }
 
 impl Inner {
-    /// The chunk that holds a piece.
+    /// Returns the chunk that holds a piece.
     fn chunk(&self, index: u32) -> ChunkKey {
         ChunkKey {
             version: self.pieces,
@@ -452,7 +452,7 @@ impl Inner {
         }
     }
 
-    /// The slowest tier in which a range lies; `None` if some of it is not cached.
+    /// Returns the slowest tier in which a range lies; `None` if some of it is not cached.
     fn tier(&self, range: ByteRange) -> Option<Tier> {
         let core = &self.object.pinned.core;
         let mut tiers = core.geometry.span(range);

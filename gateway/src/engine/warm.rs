@@ -194,7 +194,7 @@ impl Warmer {
         }
     }
 
-    /// Whether a chunk is in its tier; pins it if its object is pinned.
+    /// Returns whether a chunk is in its tier; pins it if its object is pinned.
     fn is_there(&self, job: &Job, index: u32) -> bool {
         let (core, key) = (&job.pinned.core, Self::key(job, index));
         let held = core.chunks.held(&key);

@@ -20,7 +20,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether a key is covered.
+    /// Returns whether a key is covered.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
         match self {

@@ -46,7 +46,7 @@ pub(super) struct Held<'a> {
 }
 
 impl Line {
-    /// Whether a request waits for memory.
+    /// Returns whether a request waits for memory.
     pub(super) fn is_waited_in(&self) -> bool {
         self.length.load(Ordering::SeqCst) > 0
     }

@@ -127,7 +127,7 @@ impl Engine {
         self.core.names.list_anew(source.origin.id(), folder);
     }
 
-    /// Whether another reader has listed more than this position.
+    /// Returns whether another reader has listed more than this position.
     fn is_known_behind(&self, source: &Source, prefix: &str, cursor: &Cursor) -> bool {
         let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
@@ -299,7 +299,7 @@ impl Drop for Turn {
     }
 }
 
-/// The listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
+/// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
 fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
     (!had.up_to.is_empty()).then(|| Cursor {
         epoch: 0,
@@ -370,7 +370,7 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     }
 }
 
-/// Whether a page has keys that are no valid names.
+/// Returns whether a page has keys that are no valid names.
 fn is_odd(prefix: &str, page: &Listing) -> bool {
     let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
     let object = |it: &Listed| below(&it.key);

@@ -40,7 +40,7 @@ impl Core {
 }
 
 impl Engine {
-    /// Whether the object is known to be missing, without a request.
+    /// Returns whether the object is known to be missing, without a request.
     pub(in crate::engine) fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
         let seen = self.core.names.get(&self.asked(source), key.as_str());
         let missing = seen.filter(|seen| seen.meaning.is_missing());
@@ -50,8 +50,8 @@ impl Engine {
         })
     }
 
-    /// Whether only the folder's own key begins with `prefix`, which ends in `/`. Sends no request if the whole folder
-    /// is known, otherwise one, or more if a page is short and not the last one.
+    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`. Sends no request if the whole
+    /// folder is known, otherwise one, or more if a page is short and not the last one.
     ///
     /// # Errors
     /// If the origin failed.

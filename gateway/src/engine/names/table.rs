@@ -41,7 +41,7 @@ impl Meaning {
         matches!(self, Self::Missing)
     }
 
-    /// The entry for frontends, if the name exists.
+    /// Returns the entry for frontends, if the name exists.
     fn entry(&self) -> Option<Entry> {
         match self {
             Self::File(facts) => Some(Entry::File(facts.clone())),
@@ -108,7 +108,7 @@ struct Purge {
 }
 
 impl Purge {
-    /// Whether it may change the meaning of a path: one of the two lies at or below the other.
+    /// Returns whether it may change the meaning of a path: one of the two lies at or below the other.
     fn touches(&self, path: &str) -> bool {
         path.starts_with(&self.prefix) || self.prefix.starts_with(path)
     }
@@ -175,8 +175,8 @@ impl Table {
         (asked.at.since(since) < most).then_some(meaning)
     }
 
-    /// The time at which a path was last found missing, or at which a listing was requested that passed it silently,
-    /// however long ago; `None` if the path was found otherwise since.
+    /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
+    /// silently, however long ago; `None` if the path was found otherwise since.
     pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let mut names = self.lock();
         match names.standing(origin, path) {
@@ -202,7 +202,7 @@ impl Table {
         }
     }
 
-    /// The last known `ctime` of a file, fresh or not.
+    /// Returns the last known `ctime` of a file, fresh or not.
     pub(in crate::engine) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         match self.lock().find(origin, path)?.meaning {
             Meaning::File(facts) => facts.changed,
@@ -241,7 +241,7 @@ impl Table {
         self.lock().put(asked, path, meaning, None);
     }
 
-    /// Whether an answer for a name still holds: since the request it was neither purged nor changed here.
+    /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
     pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
         self.lock().holds(asked, path)
     }
@@ -328,7 +328,7 @@ impl Generations {
         changed <= asked.epoch && !self.is_purged_since(asked, path)
     }
 
-    /// Whether a purge after the request may have changed the meaning of the path.
+    /// Returns whether a purge after the request may have changed the meaning of the path.
     fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
         let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
         let mut since = since.filter(|it| it.origin == asked.origin);
@@ -407,7 +407,7 @@ impl Generations {
             .then_some(known)
     }
 
-    /// The first name from there on.
+    /// Returns the first name from there on.
     fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
         let range = (from, Bound::Unbounded);
         let young = self.young.range(range.clone()).next();
@@ -418,8 +418,8 @@ impl Generations {
         }
     }
 
-    /// The names in the folder of this prefix (empty, or with a `/` at its end), in order, starting after `after`: each
-    /// with its path and its answer.
+    /// Returns the names in the folder of this prefix (empty, or with a `/` at its end), in order, starting after
+    /// `after`: each with its path and its answer.
     fn in_folder<'a>(
         &'a self,
         origin: OriginId,

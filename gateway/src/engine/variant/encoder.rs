@@ -1,7 +1,7 @@
 //! The encoders, and the memory that each of them takes.
 //!
-//! They are used directly and not through tower-http's layer, which does not let brotli's window be chosen (22 bits)
-//! and so takes 6 MiB for each answer under way.
+//! They are used directly, because tower-http's layer fixes brotli's window at 22 bits and so takes 6 MiB for each
+//! answer under way.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -69,8 +69,8 @@ impl Encoder {
         }
     }
 
-    /// The maximum memory for encoding `size` bytes: the encoder, a block of input, and the output, whose last piece is
-    /// copied to its own length.
+    /// Returns the maximum memory for encoding `size` bytes: the encoder, a block of input, and the output, whose last
+    /// piece is copied to its own length.
     pub(super) fn memory(coding: Coding, size: u64, piece: u64) -> u64 {
         let own = match coding {
             Coding::Brotli if size <= SMALL => BROTLI_BYTES_OF_SMALL,
@@ -100,7 +100,7 @@ impl Encoder {
     }
 }
 
-/// The largest output worth storing: it saves a sixteenth.
+/// Returns the largest output worth storing: it saves a sixteenth.
 fn worthwhile(size: u64) -> u64 {
     size - size / 16
 }

@@ -45,7 +45,7 @@ impl VariantReader {
         }
     }
 
-    /// Bytes of memory that the last bytes keep alive.
+    /// Returns the bytes of memory that the last bytes keep alive.
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
@@ -57,7 +57,7 @@ impl VariantReader {
         Some(self.cut(&piece))
     }
 
-    /// Cuts the wanted bytes from the next piece, and advances behind them.
+    /// Cuts the wanted bytes from the next piece, and advances past them.
     fn cut(&mut self, piece: &Bytes) -> Bytes {
         let core = &self.variant.0.object.pinned.core;
         let whole = core

@@ -116,7 +116,7 @@ pub(in crate::engine::names) fn split(path: &str) -> (&str, &str) {
 }
 
 impl Folder {
-    /// Whether its listing has passed a name, so that a silent pass means missing.
+    /// Returns whether its listing has passed a name, so that a silent pass means missing.
     fn tells(&self, name: &str) -> bool {
         match &self.extent {
             Extent::Nothing => false,
@@ -125,7 +125,7 @@ impl Folder {
         }
     }
 
-    /// The time for which its answers still hold, for existing names and for missing ones.
+    /// Returns the time for which its answers still hold, for existing names and for missing ones.
     fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
         let age = asked.at.since(self.since);
         let left = |ttl: Duration| match self.extent {
@@ -220,14 +220,14 @@ impl Folders {
         }
     }
 
-    /// The epoch of the listing that has passed this path, however old.
+    /// Returns the epoch of the listing that has passed this path, however old.
     pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
         folder.tells(name).then_some(folder.epoch)
     }
 
-    /// The time at which that listing was requested.
+    /// Returns the time at which that listing was requested.
     pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
@@ -337,7 +337,7 @@ impl Table {
         }
     }
 
-    /// Whether this process has changed a name in the folder since that epoch, or may have.
+    /// Returns whether this process has changed a name in the folder since that epoch, or may have.
     pub(in crate::engine::names) fn is_changed_since(
         &self,
         origin: OriginId,
@@ -355,9 +355,9 @@ impl Table {
         self.lock().land(asked, landing);
     }
 
-    /// Whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the number
-    /// of requests otherwise. True if the whole folder takes no more pages than that, or if several other names in the
-    /// folder were requested within the `ttl`.
+    /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
+    /// number of requests otherwise. True if the whole folder takes no more pages than that, or if several other names
+    /// in the folder were requested within the `ttl`.
     pub(in crate::engine::names) fn is_worth_listing(
         &self,
         asked: &Asked,
@@ -374,7 +374,7 @@ impl Table {
         folder.is_worth_listing(asked, name, by_name, bound)
     }
 
-    /// The position of a listing that has not reached a name yet, if its answers are fresh.
+    /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
     pub(in crate::engine::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
         let (folder, name) = split(path);
         let names = self.lock();
@@ -394,7 +394,7 @@ impl Table {
         }
     }
 
-    /// Whether the known and fresh part of a listing goes beyond this position.
+    /// Returns whether the known and fresh part of a listing goes beyond this position.
     pub(in crate::engine::names) fn is_known_behind(
         &self,
         asked: &Asked,
@@ -449,7 +449,7 @@ impl Table {
         Some(KnownNames { names: found, then })
     }
 
-    /// Whether a folder is empty, if that is known and fresh.
+    /// Returns whether a folder is empty, if that is known and fresh.
     pub(in crate::engine::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
         let some = self.names(asked, prefix, &Had::default(), 1)?;
         let names = self.lock();
@@ -463,8 +463,8 @@ impl Table {
         }
     }
 
-    /// The time for which a path is certainly missing, because its whole folder is known. Only valid if the table has
-    /// no answer for the path itself.
+    /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
+    /// table has no answer for the path itself.
     #[cfg(test)]
     pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
         self.lock()
@@ -474,7 +474,7 @@ impl Table {
     }
 }
 
-/// Whether a name of the table exists in its listed folder; `None` if that must be asked.
+/// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
 fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
     match known.meaning {
         // The listing did not have it.

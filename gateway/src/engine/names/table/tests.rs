@@ -82,7 +82,7 @@ fn all_of_a_folder_that_was_made_is_known() {
     table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
     assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
     assert!(!missing(100, "f/b"), "it is no longer fresh");
-    // A key was added there that the table was not told of.
+    // A key was added there without the table's knowledge.
     for put in ["f/a/new", "f/b"] {
         table.note_made(ORIGIN, "f", Timestamp(0));
         table.purge_key(ORIGIN, put);

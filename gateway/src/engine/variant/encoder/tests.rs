@@ -24,7 +24,7 @@ fn prose(size: usize) -> Vec<u8> {
     text
 }
 
-/// Returns bytes that no encoder makes smaller.
+/// Returns the bytes that no encoder makes smaller.
 fn noise(size: usize) -> Vec<u8> {
     let mut state = 7_u64;
     let step = |_| {
