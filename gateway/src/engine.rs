@@ -1,22 +1,21 @@
-//! Turns "this key, these bytes" into bytes of exactly one version.
+//! The read path: turns "this key, these bytes" into bytes of exactly one version.
 //!
 //! # The life of a read
 //!
-//! [`Engine::open`] asks the metadata store which version the key has. Known and fresh: the object
-//! is open, and nothing was asked of anybody. Otherwise `resolve` asks the origin, once for all who
-//! want to know, with a ranged GET that brings the first bytes along.
+//! [`Engine::open`] asks the metadata store which version the key has. If that version is known and fresh, the object
+//! opens without a request to the origin. Otherwise `resolve` asks the origin, once for all waiting callers, with a
+//! ranged GET that also brings the first bytes.
 //!
-//! [`Object::read_at`] makes a [`Reader`]. Chunk by chunk it looks into memory; what is not there it
-//! *boards*: the version's `fill` has a *flight* for every chunk on its way, from disk or from the
-//! origin, and starts new ones. A flight is read while it is still arriving, by any number of
-//! readers. Flights that one request brings form a *part*; readers hold a lease on it, and when the
-//! last lease is gone the `fetch` behind it stops.
+//! [`Object::read_at`] makes a [`Reader`]. It looks for each chunk in memory. If the chunk is not there, the reader
+//! *schedules* it: the version's `fill` holds a *flight* for every chunk under way, from disk or from the origin, and
+//! starts new ones. Any number of readers can read a flight while it arrives. The flights of one request form a *part*;
+//! readers hold a lease on it, and when the last lease is dropped, the `fetch` behind it stops.
 //!
-//! What has arrived is put into the store in the background. Everything that is held in memory
-//! besides the store's memory tier is charged to one `budget`.
+//! Chunks that have arrived are put into the store in the background. One `budget` is charged for all data in memory
+//! outside the store's memory tier.
 //!
-//! Every chunk is addressed by its version, and every request for a part carries `If-Match`: two
-//! versions cannot meet in one answer. If the object changed, readers are told [`Error::Changed`].
+//! Every chunk is addressed by its version, and every request for a part carries `If-Match`, so one answer never mixes
+//! two versions. If the object changed, readers get [`Error::Changed`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,23 +86,23 @@ pub struct Engine {
     core: Arc<Core>,
 }
 
-/// What an engine is made of.
+/// The parts from which an engine is built.
 pub struct Parts {
-    /// Where chunks are kept.
+    /// The store of chunks.
     pub chunks: Arc<dyn ChunkStore>,
-    /// Where versions are remembered.
+    /// The store of versions.
     pub meta: Arc<dyn MetaStore>,
-    /// How objects are cut.
+    /// The sizes into which objects are cut.
     pub geometry: Geometry,
-    /// Memory for everything but the memory tier.
+    /// The memory budget for everything outside the memory tier.
     pub budget: Budget,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
-    /// Where origins and disks are asked. A runtime of its own keeps bulk transfers from standing
-    /// before the answers that memory has; `None` asks where the caller is.
+    /// The runtime for requests to origins and disks. A separate one keeps bulk transfers from delaying answers from
+    /// memory; `None` uses the caller's runtime.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// The origins by the names that the configuration gives them: asked by [`Engine::ready`], and those of
-    /// one bucket hear of each other's writes and purges.
+    /// The origins by their configured names. [`Engine::ready`] probes them; origins of one bucket learn of each
+    /// other's writes and purges.
     pub origins: Vec<(String, Arc<dyn Origin>)>,
 }
 
@@ -115,25 +114,25 @@ impl std::fmt::Debug for Parts {
     }
 }
 
-/// What a caller says when it opens an object.
+/// The caller's options for opening an object.
 #[derive(Debug, Clone, Default)]
 pub struct Open {
-    /// The bytes that it will read first: a cold open brings them with the version, in one request.
-    /// `None` opens for the version alone (HEAD).
+    /// The bytes that the caller reads first: a cold open fetches them with the version in one request. `None` opens
+    /// for the version alone (HEAD).
     pub first: Option<RangeSpec>,
-    /// Confirm the version with the origin whatever its age (a client's `no-cache`).
+    /// Confirms the version with the origin whatever its age (a client's `no-cache`).
     pub revalidate: bool,
-    /// The bytes wanted first must be there to be had: of a version that is no longer fresh, and of which
-    /// they are not cached, they are asked for and waited for.
+    /// Guarantees that the first bytes can be had: if the version is no longer fresh and they are not cached, the open
+    /// requests them and waits.
     pub certain: bool,
-    /// Ask the origin nothing (a client's `only-if-cached`).
+    /// Asks the origin nothing (a client's `only-if-cached`).
     pub only_if_cached: bool,
-    /// The caller asks the bucket something else at the same time, which shows that there is one:
-    /// a HEAD's bare 404 is answer enough.
+    /// Accepts a HEAD's bare 404 as the answer. Another request that the caller makes at the same time shows that the
+    /// bucket exists.
     pub bare: bool,
-    /// Nobody waits: give up where memory or the origin has no place to spare at once.
+    /// No client waits: the open gives up at once if memory or the origin has no room to spare.
     pub quiet: bool,
-    /// The client that memory and requests are shared out to.
+    /// The client whose share of memory and requests is used.
     pub client: Client,
 }
 
@@ -146,13 +145,12 @@ impl Engine {
         }
     }
 
-    /// Registers what the engine counts.
+    /// Registers the engine's metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.core.metrics.register(registry);
     }
 
-    /// Bytes of objects that the origin sent, and that readers took: their ratio is the read
-    /// amplification.
+    /// Returns the object bytes that the origin sent, and those that readers took. Their ratio is the read amplification.
     #[must_use]
     pub fn traffic(&self) -> (u64, u64) {
         (
@@ -161,20 +159,20 @@ impl Engine {
         )
     }
 
-    /// The memory budget: how much there is, and how much of it is lent out.
+    /// Returns the memory budget: its size, and the bytes reserved from it.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.core.budget
     }
 
-    /// Finds out which version `key` has now, from what is known of it or from the origin.
+    /// Finds out which version `key` has now, from the metadata store or from the origin.
     ///
-    /// What asks the origin is boxed, so that the future of a hit is small: it is moved with the
-    /// answer it becomes.
+    /// The branches that ask the origin are boxed, so that the future of a hit is small: it is moved along with its
+    /// answer.
     ///
     /// # Errors
-    /// [`Error::NotFound`] also from a negative entry; the others when the origin was needed and
-    /// failed, and no stale answer was allowed.
+    /// [`Error::NotFound`] also from a negative entry; the other errors if the origin was needed and failed, and no
+    /// stale answer was allowed.
     pub async fn open(
         &self,
         source: &Arc<Source>,
@@ -235,13 +233,13 @@ impl Engine {
         }
     }
 
-    /// Whether all of some bytes of a version lies in a cache.
+    /// Returns whether all of the given bytes of a version are cached.
     fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
         let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
         range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
     }
 
-    /// Nothing is known of the key.
+    /// Opens a key of which nothing usable is known.
     async fn open_unknown(
         &self,
         source: &Arc<Source>,
@@ -257,8 +255,8 @@ impl Engine {
         Ok(self.resolved(source, id, found, collapsed, how.client))
     }
 
-    /// A version is at hand, but the origin has to confirm it; if it fails, the version at hand may
-    /// do (RFC 5861, 4).
+    /// Confirms a known version with the origin. If the origin fails, the known version may be served stale (RFC 5861,
+    /// 4).
     async fn confirm(
         &self,
         source: &Arc<Source>,
@@ -289,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// Confirms a version behind the back of the answer that uses it, unless somebody does already.
+    /// Confirms a version in the background of the answer that uses it, unless a resolve is under way.
     fn confirm_behind(
         &self,
         source: &Arc<Source>,
@@ -314,8 +312,8 @@ impl Engine {
                     first: Some(lease), ..
                 }) = shared.await
                 {
-                    // The new version's first bytes are as good as asked for: the client that set
-                    // this off comes back for them.
+                    // The new version's first bytes count as requested: the client that caused this confirmation comes
+                    // back for them.
                     lease.part().landed().await;
                 }
             };
@@ -405,11 +403,11 @@ impl Engine {
         object
     }
 
-    /// Removes a key, under every identity of the bucket: durable when it returns; nothing cached before is
+    /// Removes a key under every identity of the bucket. The removal is durable on return, and nothing cached before is
     /// served afterwards.
     ///
     /// # Errors
-    /// When it could not be made durable; in memory it holds all the same.
+    /// If the removal could not be made durable; it still holds in memory.
     pub async fn purge_key(&self, source: &Source, key: &ObjectKey) -> Result<(), MetaError> {
         let ids = self.core.everywhere(&source.object(key));
         let supersede = || {
@@ -423,17 +421,17 @@ impl Engine {
             pins::release_known(&self.core, id).await;
         }
         let purged = join_all(ids.iter().map(|id| self.core.meta.purge_key(id))).await;
-        // Once more, for those that read the old generation in between.
+        // Again, for requests that read the old generation in between.
         supersede();
         let scope = Scope::Key(key.clone());
         join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
         purged.into_iter().collect()
     }
 
-    /// Removes every key that starts with `prefix`, in constant time; as [`Engine::purge_key`].
+    /// Removes every key that starts with `prefix`, in constant time; otherwise like [`Engine::purge_key`].
     ///
     /// # Errors
-    /// When it could not be made durable; in memory it holds all the same.
+    /// If the removal could not be made durable; it still holds in memory.
     pub async fn purge_prefix(&self, source: &Source, prefix: &str) -> Result<(), MetaError> {
         let origins = self.core.identities.all(source.origin.id());
         let covered =
@@ -453,24 +451,24 @@ impl Engine {
         purged.into_iter().collect()
     }
 
-    /// Whether origins and cache index are there; else says in words, one line each, what is not.
+    /// Checks that the origins answer and that the cache index is loaded.
     ///
     /// # Errors
-    /// The lines, for people.
+    /// One line for an operator for each that is missing.
     pub async fn ready(&self) -> Result<(), Vec<String>> {
         self.core.readiness.check(self.core.chunks.ready()).await
     }
 
-    /// Whether the bucket answers: it is asked, unless it was within `stands`.
+    /// Checks that the bucket answers. A probe's result that is not older than `stands` is used again.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason for which the bucket does not answer.
     pub async fn reachable(&self, source: &Source, stands: Duration) -> Result<(), Error> {
         let asked = self.core.readiness.reachable(source.origin.id(), stands);
         Ok(asked.await?)
     }
 
-    /// What is amiss with the cache but keeps nobody from an answer, in words, one line each.
+    /// Returns the cache's problems that do not prevent answers, as text, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.core.chunks.notes();
@@ -478,8 +476,8 @@ impl Engine {
         notes
     }
 
-    /// Orderly end: stops what is being fetched and writes out what the stores still hold, within
-    /// `deadline`. Fetches have half of it, and the stores, side by side, the other half.
+    /// Shuts down in order within `deadline`: stops fetches and writes out the stores' pending data. Fetches get one
+    /// half of the time, the stores, in parallel, the other half.
     pub async fn close(&self, deadline: Duration) {
         self.core.stop.cancel();
         self.core.tasks.close();
@@ -490,7 +488,7 @@ impl Engine {
         let meta = async {
             match ended {
                 true => self.core.meta.close().await,
-                // A task that goes on may change what is known: this is no orderly end.
+                // A task that still runs may change the records, so this is no orderly shutdown.
                 false => self.core.meta.flush().await,
             }
         };

@@ -1,5 +1,5 @@
-//! Who brings a chunk, and what else comes with it: for a reader that waits, and for a cursor that
-//! fetches ahead. `plan/tiering` has the rule; here is what it is told, and what is done about it.
+//! Schedules chunks for waiting readers and for cursors: which source brings a chunk, and which others come with it.
+//! `plan/tiering` has the rule; this module supplies its inputs and carries out its decisions.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -17,69 +17,68 @@ use crate::plan::readahead::ReadAhead;
 use crate::plan::tiering::{self, Choice, Disk, Outlook};
 use crate::store::Tier;
 
-/// The largest part that demand asks for in one request. Measured against MinIO, 8 MiB are enough
-/// for the SDK to be as fast as a bare client, and 1 MiB cost a quarter of the rate.
+/// The largest part that demand asks for in one request. Measured against MinIO, the SDK is as fast as a bare client
+/// with 8 MiB, and 1 MiB cost a quarter of the rate.
 pub(super) const PART: u64 = 8 << 20;
 
-/// From this offset on, a seek into the middle of a chunk is served from the wanted byte and the
-/// chunk's head fetched behind it: the second request costs less than the wait for these bytes.
+/// From this offset on, a seek into a chunk is served from the wanted byte, and the chunk's head is fetched afterwards:
+/// the second request costs less than waiting for these bytes.
 const WORTH_SKIPPING: usize = 32 << 10;
 
-/// How many chunks of a span are read from disk at once, so that a disk sees a queue to work on.
+/// The number of a span's chunks read from disk at once, so that the disk has a queue.
 const DISK_DEPTH: u32 = 4;
 
-/// A chunk, or the way to it.
+/// A scheduled chunk: its bytes or its flight.
 #[derive(Debug)]
 pub(super) enum Boarded {
     /// Memory has it after all.
     Whole(Bytes),
-    /// It is on its way; the lease keeps it coming.
+    /// It is under way; the lease keeps it coming.
     Flight(Arc<Flight>, Lease),
 }
 
-/// What a cursor would have fetched ahead.
+/// A cursor's request for read-ahead.
 #[derive(Debug, Clone)]
 pub(super) struct Wish {
-    /// From the first chunk not provided for to the end of the window.
+    /// The chunks from the first one not provided for to the end of the window.
     pub(super) chunks: Range<u32>,
-    /// How wide the window is, over how many streams, and the chunk after the last one that will be
-    /// wanted.
+    /// The window's size in bytes, its number of streams, and the end of the chunks that will be needed.
     pub(super) window: u64,
     pub(super) streams: u32,
     pub(super) until: u32,
-    /// Where the reader is, and by how many bytes a second it comes nearer.
+    /// The reader's position, and the bytes a second by which it advances.
     pub(super) position: u64,
     pub(super) speed: f64,
-    /// Bytes a second that the disks yield, where that was measured.
+    /// The disks' measured rate in bytes a second, if known.
     pub(super) disk_rate: Option<f64>,
-    /// How many more requests may be started.
+    /// The number of requests that may still be started.
     pub(super) free: u32,
-    /// The first chunk that has not been offered to a disk: what lies on one before that, and does not
-    /// come, was passed while that disk could not be asked.
+    /// The first chunk not yet offered to a disk. An earlier chunk that lies on a disk but is not under way was passed
+    /// while that disk could not be asked.
     pub(super) on_disk: u32,
 }
 
-/// A disk that was not measured yet is tried.
+/// Returns the measured rate; infinity without one, so that the disk is tried.
 fn disk_rate(measured: Option<f64>) -> f64 {
     measured.unwrap_or(f64::INFINITY)
 }
 
-/// What became of the first chunk of a wish, and perhaps of those behind it.
+/// The outcome for the first chunk of a request, and perhaps for those after it.
 #[derive(Debug)]
 pub(super) enum Ahead {
-    /// They are coming; the lease tells which, and keeps them coming.
+    /// They are under way; the lease names them and keeps them coming.
     OnItsWay(Lease),
-    /// Up to this chunk there is nothing to do.
+    /// Nothing is to be done up to this chunk.
     Passed(u32),
-    /// Whoever could bring it is busy.
+    /// Every source that could bring it is busy.
     Later,
     /// The budget has no room.
     NoRoom,
 }
 
 impl Fill {
-    /// Gets a reader the chunk `index` from its byte `offset` on, of a span that ends before chunk
-    /// `until`: joins its flight, or starts one from disk or from the origin.
+    /// Schedules the chunk `index` from its byte `offset` on, of a span that ends before chunk `until`: joins its
+    /// flight, or starts one from disk or from the origin.
     pub(super) fn board(
         self: &Arc<Self>,
         index: u32,
@@ -112,8 +111,7 @@ impl Fill {
         Boarded::Flight(flights[&index].clone(), lease)
     }
 
-    /// What a read from the disk that has the chunk would do; `None` if none has it, or that one is
-    /// not to be asked.
+    /// Returns the estimate of a read from the disk that has the chunk; `None` if no disk has it or may be asked.
     fn disk_read(&self, index: u32) -> Option<Estimate> {
         let (chunks, key) = (&self.core.chunks, self.key(index));
         if chunks.locate(&key) != Some(Tier::Disk) {
@@ -145,7 +143,7 @@ impl Fill {
             let Some(charge) = self.core.budget.ahead(self.chunk_len(next) as u64) else {
                 break;
             };
-            // No lease: it is one chunk, and soon there. It ends in memory, or as a quiet miss.
+            // No lease: it is one chunk and arrives soon. It ends in memory, or as a quiet miss.
             drop(self.start_disk(flights, next, Some(charge), terms, Weak::new()));
         }
         lease
@@ -169,7 +167,7 @@ impl Fill {
         lease
     }
 
-    /// Starts one request for a run of chunks, the first of them from `offset` on.
+    /// Starts one request for a run of chunks, from `offset` of the first one on.
     fn board_origin(
         self: &Arc<Self>,
         flights: &mut Flights<'_>,
@@ -190,7 +188,7 @@ impl Fill {
         lease
     }
 
-    /// Has fetched ahead what only the origin has.
+    /// Fetches ahead chunks that only the origin has.
     pub(super) fn ahead_of_origin(
         self: &Arc<Self>,
         wish: &Wish,
@@ -226,7 +224,7 @@ impl Fill {
         self.start_ahead(&mut flights, run, terms, cursor)
     }
 
-    /// Has fetched ahead what a disk has, from there or from the origin.
+    /// Fetches ahead a chunk that a disk has, from there or from the origin.
     pub(super) fn ahead_of_disk(
         self: &Arc<Self>,
         wish: &Wish,
@@ -287,21 +285,21 @@ impl Fill {
         Ahead::OnItsWay(lease)
     }
 
-    /// Chunks of the next request ahead.
+    /// Returns the number of chunks of the next read-ahead request.
     fn part(&self, wish: &Wish) -> u32 {
         let left = u64::from(wish.until - wish.chunks.start) * self.core.geometry.chunk();
         self.in_part(ReadAhead::part(wish.window, left, wish.streams))
     }
 
-    /// Chunks in `bytes`, at least one.
+    /// Returns the number of chunks in `bytes`, at least one.
     fn in_part(&self, bytes: u64) -> u32 {
         u32::try_from(bytes / self.core.geometry.chunk())
             .unwrap_or(u32::MAX)
             .max(1)
     }
 
-    /// The first of `chunks`, and those behind it that neither fly nor lie in memory, nor on a disk
-    /// unless `with_disk` says that they are to come from the origin all the same.
+    /// Returns the first of `chunks`, and the next ones that are neither under way nor in memory. Chunks on a disk only
+    /// count if `with_disk` allows fetching them from the origin.
     fn run(&self, flights: &Flights<'_>, chunks: Range<u32>, with_disk: bool) -> Range<u32> {
         let is_missing = |index: &u32| {
             !flights.contains_key(index)
@@ -316,8 +314,8 @@ impl Fill {
         first..first + 1 + u32::try_from(more).unwrap_or(0)
     }
 
-    /// As much of a run as the budget has room for now; at least its first chunk, for which the
-    /// fetch waits its turn where there is no room.
+    /// Returns as much of a run as the budget has room for now, at least its first chunk; without room, the fetch waits
+    /// its turn.
     fn affordable(&self, mut run: Range<u32>) -> (Range<u32>, Option<Charge>) {
         loop {
             let charge = self.core.budget.try_demand(self.span_len(&run));
@@ -328,14 +326,14 @@ impl Fill {
         }
     }
 
-    /// Bytes of a run of chunks.
+    /// Returns the bytes of a run of chunks.
     pub(super) fn span_len(&self, chunks: &Range<u32>) -> u64 {
         let (geometry, size) = (self.core.geometry, self.version.size);
         geometry.bytes(chunks.end - 1, size).end - geometry.bytes(chunks.start, size).start
     }
 
-    /// Enters a flight for every chunk of a part, the first of them from its byte `base` on. Gives
-    /// what keeps the part wanted, and the task that is to bring it.
+    /// Adds a flight for every chunk of a part, from byte `base` of the first one on. Returns a lease on the part and
+    /// the fetch that is to bring it.
     pub(super) fn take_off(
         self: &Arc<Self>,
         flights: &mut Flights<'_>,

@@ -1,9 +1,8 @@
-//! The byte budget: everything the engine holds in memory apart from the memory tier.
+//! The byte budget: all memory that the engine holds outside the memory tier.
 //!
-//! Chunks that are still arriving, what was read ahead and waits for its reader: all of it is charged
-//! here. What clients pin of chunks on their way to them is charged to a purse of the frontend's.
-//! Demand waits in line when nothing is left, the clients in turn, so it goes on however tight it gets;
-//! read-ahead takes only what demand leaves over, so it shrinks to nothing first.
+//! It is charged for chunks that still arrive and for read-ahead that waits for its reader. A budget of the frontend is
+//! charged for chunks that clients pin while they are sent. If no bytes are left, demand waits in line, the clients in
+//! turn, so it always goes on. Read-ahead only takes bytes that demand leaves free, so it shrinks to nothing first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +14,17 @@ use super::Error;
 
 mod line;
 
-/// Bytes per permit. Semaphores count in `u32`, and charges need not be exact to the byte.
+/// Bytes per permit. Semaphores count in `u32`, and reservations need not be exact to the byte.
 const UNIT: u64 = 1024;
 
-/// The share kept for demand: read-ahead may not take the last quarter.
+/// The share reserved for demand: read-ahead may not take the last quarter.
 const KEPT_FOR_DEMAND: usize = 4;
 
-/// How long demand waits for memory before the request is shed. Memory comes back as fast as other
-/// readers are served, so a longer wait means that the budget is too small for the load.
+/// The time that demand waits for memory before its request fails. Memory is released as fast as other readers are
+/// served, so a longer wait means that the budget is too small for the load.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module's head.
+/// The byte budget. See the module's head.
 #[derive(Debug, Clone)]
 pub struct Budget {
     free: Arc<Semaphore>,
@@ -33,12 +32,12 @@ pub struct Budget {
     total: usize,
 }
 
-/// Bytes taken from the budget; given back when dropped.
+/// A reservation of bytes; released when dropped.
 #[derive(Debug)]
 pub struct Charge(OwnedSemaphorePermit);
 
 impl Budget {
-    /// A budget of `bytes`, rounded down to KiB.
+    /// Returns a budget of `bytes`, rounded down to KiB.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let total = usize::try_from(bytes / UNIT)
@@ -51,16 +50,16 @@ impl Budget {
         }
     }
 
-    /// A purse beside this one, with one `part` of its bytes: for those who may not take all of it.
+    /// Creates a separate budget of this one's bytes divided by `part`, to limit one kind of use.
     #[must_use]
     pub fn share(&self, part: u64) -> Self {
         Self::new(self.total() / part)
     }
 
-    /// Takes `bytes` for a reader that waits for them, in turn.
+    /// Reserves `bytes`, in turn, for a reader that waits for them.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] when it did not come to its turn in bounded time.
+    /// [`Error::Overloaded`] if its turn did not come in bounded time.
     pub async fn demand(&self, bytes: u64) -> Result<Charge, Error> {
         let taken = tokio::time::timeout(PATIENCE, self.in_turn(bytes)).await;
         taken.map_err(|_| Error::Overloaded {
@@ -68,8 +67,8 @@ impl Budget {
         })
     }
 
-    /// Takes `bytes` in turn, however long that takes: for what is carried out in the end, and whose
-    /// caller bounds the wait.
+    /// Reserves `bytes` in turn, without a timeout: for work that is always carried out, and whose caller bounds the
+    /// wait.
     pub async fn in_turn(&self, bytes: u64) -> Charge {
         if let Some(charge) = self.try_demand(bytes) {
             return charge;
@@ -80,7 +79,7 @@ impl Budget {
         Charge(permit.expect("the semaphore is never closed"))
     }
 
-    /// Takes `bytes` at once or not at all, for demand that can do with less. Overtakes no request in line.
+    /// Reserves `bytes` at once or not at all, for demand that can do with less. Overtakes no request in line.
     #[must_use]
     pub fn try_demand(&self, bytes: u64) -> Option<Charge> {
         if self.line.is_waited_in() {
@@ -93,7 +92,7 @@ impl Budget {
             .map(Charge)
     }
 
-    /// Takes `bytes` for something that nobody waits for, if enough is left over for demand.
+    /// Reserves `bytes` for work that no client waits for, if enough is left for demand.
     #[must_use]
     pub fn ahead(&self, bytes: u64) -> Option<Charge> {
         let permits = self.permits(bytes);
@@ -106,26 +105,26 @@ impl Budget {
             .flatten()
     }
 
-    /// Bytes taken at the moment.
+    /// Returns the bytes reserved now.
     #[must_use]
     pub fn used(&self) -> u64 {
         (self.total - self.free.available_permits().min(self.total)) as u64 * UNIT
     }
 
-    /// Bytes in all.
+    /// Returns the total bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total as u64 * UNIT
     }
 
-    /// No single charge may be larger than the whole: it would wait for ever.
+    /// Returns the permits for `bytes`, at most all of them: a larger reservation would wait for ever.
     fn permits(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT).min(self.total as u64)).unwrap_or(u32::MAX)
     }
 }
 
 impl Charge {
-    /// Splits off a charge of `bytes`, or of what is left.
+    /// Splits off a reservation of `bytes`, or of the rest if that is less.
     #[must_use]
     pub fn split(&mut self, bytes: u64) -> Self {
         let permits = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What every part of the engine shares.
+//! The state that every part of the engine shares.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,53 +35,54 @@ use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::direct::Pool;
 use crate::store::{ChunkStore, MetaStore};
 
-/// Bytes of chunk buffers that wait to be used again, at most.
+/// The maximum bytes of chunk buffers kept for reuse.
 const SPARE: u64 = 4 << 20;
 
-/// Buffers of a chunk each.
+/// Returns a pool of buffers of one chunk each.
 fn buffers(geometry: Geometry) -> Arc<Pool> {
     let in_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     let chunk = geometry.chunk();
     Pool::new(in_usize(chunk), in_usize(SPARE / chunk))
 }
 
-/// Tells the wall-clock time; an argument, so that tests own it.
+/// A source of wall-clock time; a parameter, so that tests control it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub(super) struct Core {
     pub(super) chunks: Arc<dyn ChunkStore>,
     pub(super) meta: Arc<dyn MetaStore>,
     pub(super) geometry: Geometry,
-    /// Memory for chunks that arrive, taken over from those that memory evicts.
+    /// Buffers for arriving chunks, reused from chunks that the memory tier evicts.
     pub(super) buffers: Arc<Pool>,
     pub(super) budget: Budget,
-    /// What of the budget those take who send objects.
+    /// The limit on the budget's memory for clients that send objects.
     pub(super) received: Budget,
-    /// What of it objects take that are put whole. Who has some waits for the bucket alone.
+    /// The limit on the budget's memory for objects put whole. A holder of such memory waits only for the budget and
+    /// the bucket.
     pub(super) put: Budget,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
-    /// Every task that fetches; closing waits for them.
+    /// All fetching tasks; closing waits for them.
     pub(super) tasks: TaskTracker,
     /// Cancelled when the engine closes.
     pub(super) stop: CancellationToken,
     pub(super) readiness: Readiness,
     pub(super) names: Table,
-    /// Pages of folders on their way.
+    /// Pages of folder listings under way.
     pub(super) listings: Listings,
-    /// When versions were written here.
+    /// The times at which versions were written here.
     pub(super) times: Arc<TimeTable>,
-    /// Versions that the answer to a write alone has told.
+    /// Versions known only from the answer to a write.
     pub(super) unconfirmed: Unconfirmed,
     pub(super) siblings: Siblings,
     pub(super) watchers: Watchers,
     pub(super) identities: Identities,
-    /// What of the bucket is being changed.
+    /// The keys being changed in the bucket.
     pub(super) holds: Holds,
     pub(super) variants: Variants,
-    /// What is being written, if anything can be.
+    /// The drafts being written, if writing is enabled.
     pub(super) drafts: OnceLock<Weak<upload::Inner>>,
-    /// How many there are: readers of a process that writes nothing look no further.
+    /// The number of drafts: if it is 0, readers look no further.
     pub(super) drafted: AtomicUsize,
     runtime: Option<Handle>,
     pub(super) second_use: Mutex<SecondUse>,
@@ -126,11 +127,11 @@ impl Core {
         }
     }
 
-    /// Keeps an object from being changed by others of this process, and a draft of it from being
-    /// published, if there is one. Waits for what is being published, for [`HOLD_TIMEOUT`] at most.
+    /// Keeps other writers of this process from changing an object, and its draft, if any, from being published. Waits
+    /// for a publication under way, for [`HOLD_TIMEOUT`] at most.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] where that takes longer.
+    /// [`Error::Overloaded`] if that takes longer.
     pub(super) async fn hold(&self, id: &ObjectId) -> Result<(Option<Still>, Hold), Error> {
         let held = async {
             let drafts = self.drafts.get().and_then(Weak::upgrade);
@@ -146,7 +147,7 @@ impl Core {
         })
     }
 
-    /// Runs what asks an origin or a disk, and counts among what closing waits for.
+    /// Runs a task that asks an origin or a disk; closing waits for it.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match &self.runtime {
             Some(runtime) => self.tasks.spawn_on(task, runtime),
@@ -154,8 +155,8 @@ impl Core {
         };
     }
 
-    /// Carries something out to its end, also if the caller does not wait for it: what is half done
-    /// would be wrong. Not beyond the engine's own.
+    /// Runs work to its end even if the caller stops waiting, because half of it would be wrong. Only the engine's
+    /// shutdown stops it.
     pub(super) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
@@ -171,8 +172,7 @@ impl Core {
         told.await.unwrap_or(Err(WriteError::Closing))
     }
 
-    /// Carries out what asks an origin where origins are asked; it stops when the result is given
-    /// up.
+    /// Runs work on the runtime for origin requests; dropping the returned future stops it.
     pub(super) async fn carry_out<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -185,8 +185,8 @@ impl Core {
         }
     }
 
-    /// Looks at the chunks of an object in turn, by their numbers, until `look` says that it has seen enough;
-    /// others have their turn now and then.
+    /// Calls `look` for each chunk of an object by number, until it returns `false`; yields to other tasks now and
+    /// then.
     pub(super) async fn each_chunk(&self, size: u64, mut look: impl FnMut(u32) -> bool) {
         for index in 0..self.geometry.count(size) {
             if !look(index) {
@@ -202,12 +202,12 @@ impl Core {
         (self.clock)()
     }
 
-    /// A number that no other reader or resolve of this process has.
+    /// Returns a number that is unique among this process's readers and resolves.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What is known of an origin's speed.
+    /// Returns the measured speed of an origin.
     pub(super) fn pace(&self, origin: OriginId) -> Arc<Pace> {
         let mut paces = self
             .paces
@@ -229,8 +229,8 @@ impl Core {
     }
 }
 
-/// Carries work out. A panic in it is an error that passes: callers that wait are told, and what the work had begun
-/// is cleared up.
+/// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's unfinished state is cleaned
+/// up.
 pub(super) async fn caught<T>(
     work: impl Future<Output = Result<T, WriteError>>,
 ) -> Result<T, WriteError> {
@@ -241,18 +241,18 @@ pub(super) async fn caught<T>(
     })
 }
 
-/// How long a change over HTTP waits for what is being published of its object: less than others wait for the
-/// memory that it holds.
+/// The time that a change over HTTP waits for a publication of its object: shorter than the time that others wait for
+/// its memory.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which bucket each identity is of, by the identity that an access without a name has.
+/// Maps each identity to its bucket's identity for anonymous access.
 fn buckets(origins: &[(String, Arc<dyn Origin>)]) -> HashMap<OriginId, OriginId> {
     let origins = origins.iter().map(|(_, origin)| origin);
     let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().seen_by(None));
     origins.map(bucket).collect()
 }
 
-/// How many chunks are looked at before others have their turn.
+/// The number of chunks to look at before the task yields.
 const TURN: u32 = 4096;
 
 /// Fingerprints of chunks seen once: 64 Ki of them take 512 KiB and cover 16 GiB of recent fetches.

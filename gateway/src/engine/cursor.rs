@@ -1,9 +1,9 @@
-//! A cursor: a place in one version that somebody reads on from, and what is fetched ahead of it.
+//! A cursor: the position in one version from which readers go on, and the read-ahead after it.
 //!
-//! Cursors belong to the version and not to the connection, because players and proxies send a new
-//! request for each step: a reader that begins near a cursor takes it up, window and all. When the
-//! last reader leaves, the cursor stays for [`GRACE`]; what is on its way may land, and nothing new
-//! is started. The deciding is done by [`ReadAhead`]; here it is carried out, within the budget.
+//! A cursor belongs to the version and not to the connection, because players and proxies send a new request for each
+//! step: a reader that begins near a cursor takes it over with its window. When the last reader leaves, the cursor
+//! stays for [`GRACE`]; fetches under way may land, and no new ones start. [`ReadAhead`] makes the decisions; this
+//! module carries them out within the budget.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::plan::ByteRange;
 use crate::plan::readahead::{LATE, Limits, ReadAhead};
 use crate::plan::tiering;
 
-/// How long a cursor outlives its last reader: the pause that players make between two requests.
+/// The time that a cursor outlives its last reader: the pause of players between two requests.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// For how much of that what was fetched ahead is held for the next reader. Memory need not have it:
-/// a scan-resistant memory tier is right to push out first what nobody has asked for yet. The budget
-/// it takes is wanted by others, so it is not held for longer than a client takes between requests.
+/// The part of that time for which read-ahead is held for the next reader. The memory tier may lack it: a
+/// scan-resistant tier rightly evicts first the chunks that no reader has used. The hold is short, because others want
+/// its share of the budget: as long as a client pauses between requests.
 const HELD: Duration = Duration::from_secs(2);
 
-/// For how long a reader that had to wait counts as one that takes what it gets at once.
+/// The time for which a reader that had to wait counts as taking bytes at once.
 const EAGER: Duration = Duration::from_secs(1);
 
-/// The most cursors of one version; beyond it readers get what they ask for, and nothing ahead.
+/// The maximum number of cursors of one version; further readers get no read-ahead.
 const MOST: usize = 16;
 
-/// Objects up to this size come whole with the first request or two.
+/// The size up to which objects come whole with the first request or two.
 pub(super) const THRESHOLD: u64 = super::resolve::FIRST;
 
-/// A place in a version. See the module's head.
+/// A position in a version. See the module's head.
 #[derive(Debug)]
 pub(super) struct Cursor {
     state: Mutex<State>,
@@ -44,33 +44,32 @@ pub(super) struct Cursor {
 #[derive(Debug)]
 struct State {
     plan: ReadAhead,
-    /// How many readers are at it now, and how many ever were.
+    /// The number of readers now, and of all readers so far.
     readers: usize,
     requests: usize,
-    /// The farthest byte that a reader asked for: nothing is fetched beyond it before a second
-    /// request has shown that there will be more.
+    /// The end of the farthest range that a reader asked for. Nothing is fetched beyond it before a second request has
+    /// shown that more will follow.
     asked: u64,
-    /// The first chunk not yet provided for, of those that a disk has, and of those that only the
-    /// origin has.
+    /// The first chunks not provided for: from a disk, and from the origin.
     on_disk: u32,
     missing: u32,
-    /// What was fetched ahead and not yet passed.
+    /// The leases on read-ahead that the readers have not passed.
     ahead: Vec<Lease>,
-    /// A reader had to wait since the last look; and when one last had to.
+    /// Whether a reader has waited since the last look, and the time of the last wait.
     waited: bool,
     last_wait: Option<Instant>,
-    /// When the last reader left, and whether somebody sees to what it left behind.
+    /// The time at which the last reader left, and whether a task takes care of the rest.
     left: Instant,
     kept: bool,
 }
 
-/// The cursors of a version.
+/// The cursors of one version.
 #[derive(Debug, Default)]
 pub(super) struct Cursors(Mutex<Vec<Weak<Cursor>>>);
 
 impl Cursors {
-    /// The cursor that a reader of `range`, at byte `at` of it, takes up; or a new one within
-    /// `limits`, if any are given.
+    /// Returns the cursor that a reader of `range`, now at byte `at`, takes over; otherwise a new one within `limits`,
+    /// if given.
     pub(super) fn at(
         &self,
         range: ByteRange,
@@ -143,12 +142,12 @@ impl Cursor {
         near
     }
 
-    /// Whether a reader at `at` still belongs here.
+    /// Returns whether a reader at `at` still belongs to this cursor.
     pub(super) fn continues(&self, at: u64) -> bool {
         self.state().plan.continues(at)
     }
 
-    /// A reader took `range`, and had to wait for some of it or not.
+    /// Records that a reader took `range`, and whether it had to wait for some of it.
     pub(super) fn took(&self, range: ByteRange, waited: bool) {
         let now = self.epoch.elapsed();
         let mut state = self.state();
@@ -158,15 +157,15 @@ impl Cursor {
         }
     }
 
-    /// Starts what the window has room for. Called when the reader moved on, and when a part is
-    /// about to end.
+    /// Starts the fetches for which the window has room. Called when the reader moves on, and when a part is about to
+    /// end.
     pub(super) fn pump(self: &Arc<Self>, fill: &Arc<Fill>, terms: Terms) {
         let mut state = self.state();
         let (window, position) = (state.plan.window(), state.plan.position());
         let geometry = fill.core.geometry;
         let here = geometry.index(position);
         let size = fill.version.size;
-        // What still flies may be wanted by a reader that comes late.
+        // A late reader may still want a chunk that is under way.
         let passed = |lease: &Lease| {
             let end = geometry.start(lease.part().chunks.end).min(size);
             end <= position && (lease.part().has_landed() || end + LATE <= position)
@@ -204,13 +203,13 @@ impl Cursor {
             free: streams.saturating_sub(state.busy()),
             on_disk: 0,
         };
-        // The disks first: what they bring needs no stream.
+        // The disks first: their reads need no stream.
         for bringer in [Bringer::Disk, Bringer::Origin] {
             self.provide(&mut state, bringer, &mut wish, fill, terms);
         }
     }
 
-    /// Walks through what the window has room for, as far as `bringer` keeps up.
+    /// Walks through the window, as far as the source keeps up.
     fn provide(
         self: &Arc<Self>,
         state: &mut State,
@@ -243,8 +242,8 @@ impl Cursor {
         wish.on_disk = state.on_disk;
     }
 
-    /// A reader leaves. The last one leaves the cursor behind, for who comes next. However many
-    /// come and go (a mount's every read is one), one task sees to it.
+    /// Removes a reader. The last one leaves the cursor to the next reader. One task looks after it, however many
+    /// readers come and go (each read of a mount is one).
     pub(super) fn leave(self: Arc<Self>, fill: &Arc<Fill>) {
         let mut state = self.state();
         state.readers -= 1;
@@ -264,7 +263,7 @@ impl Cursor {
         });
     }
 
-    /// Returns when nobody has been here for [`GRACE`].
+    /// Returns when no reader has been here for [`GRACE`].
     async fn keep(&self) {
         loop {
             let wait = {
@@ -287,8 +286,8 @@ impl Cursor {
 }
 
 impl State {
-    /// Once nobody has come back for it, what has landed is left to the store; what still flies is
-    /// held until it lands.
+    /// Once no reader has come back in time, leaves landed chunks to the store; chunks under way are held until they
+    /// land.
     fn let_go_of_landed(&mut self) {
         if self.readers == 0 && self.left.elapsed() >= HELD {
             self.ahead.retain(|lease| !lease.part().has_landed());
@@ -302,7 +301,7 @@ impl State {
         }
     }
 
-    /// How many streams the reader needs, and by how many bytes a second it comes nearer.
+    /// Returns the number of streams that the reader needs, and the bytes a second by which it advances.
     fn demand(&mut self, fill: &Fill, disk: Option<f64>) -> (u32, f64) {
         let waited = std::mem::take(&mut self.waited);
         if waited {
@@ -310,7 +309,7 @@ impl State {
         }
         let takes_at_once = self.last_wait.is_some_and(|last| last.elapsed() < EAGER);
         let each = fill.pace.rate();
-        // One that was not measured yet is counted on for a single connection.
+        // An origin without a measured rate counts as a single connection.
         let all = match each {
             Some(each) => each * f64::from(self.plan.limits().streams),
             None => fill.pace.connection().rate,
@@ -321,7 +320,7 @@ impl State {
         )
     }
 
-    /// Streams that still carry a body from the origin.
+    /// Returns the number of streams that still carry a body from the origin.
     fn busy(&self) -> u32 {
         let is_busy = |part: &Part| part.bringer == Bringer::Origin && part.is_busy();
         let busy = self.ahead.iter().filter(|lease| is_busy(lease.part()));

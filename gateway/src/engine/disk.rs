@@ -1,8 +1,8 @@
-//! Chunks from disk, and from the origin where the disk does not deliver.
+//! Chunks from disk, and from the origin where the disk fails.
 //!
-//! A disk that fails, or gives up within its own deadline, is a miss: the origin brings the chunk. One
-//! that is merely late while a reader waits is raced: the origin is asked as well, and whoever has it
-//! first wins. And what the origin was to bring and cannot, a slow disk may have.
+//! A disk that fails, or gives up within its own deadline, counts as a miss: the origin brings the chunk. If a disk is
+//! merely late while a reader waits, the origin is asked as well, and the first to deliver wins. If the origin fails to
+//! bring a chunk, a slow disk may still have it.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::origin::Priority;
 use crate::plan::tiering;
 use crate::store::{Planned, Tier};
 
-/// One chunk in so many that are read from disk may be raced against the origin.
+/// At most one of this many chunks read from disk may be raced against the origin.
 const SHARE: u64 = 20;
 
 impl Fetch {
-    /// Reads the part's one chunk from disk, and fetches it where the disk does not deliver.
+    /// Reads the part's only chunk from disk, or fetches it if the disk does not deliver.
     pub(super) async fn read_disk(mut self, charge: Option<Charge>, planned: Planned) {
         let had_charge = charge.is_some();
         let result = async {
@@ -48,7 +48,7 @@ impl Fetch {
             let found = tokio::select! {
                 biased;
                 found = &mut read => found,
-                // Read ahead for a reader that has left before it was the chunk's turn.
+                // Read-ahead for a reader that left before the chunk's turn.
                 end = unwanted(&self.fill, &self.part), if !had_charge || self.part.is_wanted() => {
                     return Err(end);
                 }
@@ -56,7 +56,7 @@ impl Fetch {
             };
             match found {
                 Some((bytes, _)) => self.land(bytes),
-                // Read ahead, and nobody waits: the reader will ask if it ever gets there.
+                // Read-ahead that no reader waits for: a reader that gets there asks again.
                 None if had_charge && self.fill.forget_unwanted(&self.part) => {
                     return Err(End::Unwanted);
                 }
@@ -68,8 +68,7 @@ impl Fetch {
         self.end(result).await;
     }
 
-    /// The disk is late with the part's one chunk: asks the origin as well, and takes it from who
-    /// has it first.
+    /// Asks the origin as well for a chunk with which the disk is late, and takes it from the first to deliver.
     async fn race(&mut self, mut read: BoxFuture<'_, Option<(Bytes, Tier)>>) -> Result<(), End> {
         let mut reads = true;
         let found = {
@@ -109,7 +108,7 @@ impl Fetch {
         }
     }
 
-    /// Asks the origin for the part; what it fails to bring may lie on disk.
+    /// Asks the origin for the part; if it fails, reads the missing chunks from a slow disk.
     pub(super) async fn request_or_rescue(&mut self, priority: Priority) -> Result<(), End> {
         match self.request(priority).await {
             Err(End::Failed(error)) if error.excuses_slow_disk() => self.rescue(error).await,
@@ -117,7 +116,7 @@ impl Fetch {
         }
     }
 
-    /// Lands what a slow disk has of a part that the origin was to bring, and failed to.
+    /// Lands the chunks that the origin failed to bring, if a slow disk has them.
     async fn rescue(&mut self, error: Error) -> Result<(), End> {
         let core = self.fill.core.clone();
         if let Some(flight) = self.headless.take() {
@@ -141,8 +140,8 @@ impl Fetch {
         Ok(())
     }
 
-    /// Ends when a disk is late with a chunk, a reader waits for it, and the origin may be asked for
-    /// it as well.
+    /// Returns when a disk is late with a chunk, a reader waits for it, and the race share allows a request to the
+    /// origin.
     pub(super) async fn late_disk(&self, late: Duration) {
         let metrics = &self.fill.core.metrics;
         loop {

@@ -1,28 +1,28 @@
-//! Why the engine does not deliver, named by what the caller can do about it.
+//! The errors of the engine, divided by the caller's possible reactions.
 
 use std::time::Duration;
 
 use crate::origin::OriginError;
 
-/// An answer of the engine that is no data. Reaches every waiter of a flight, hence `Clone`.
+/// A failure of the engine. Each waiter of a flight gets it, hence `Clone`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no such object.
     #[error("no such object")]
     NotFound,
-    /// The origin refuses us this object.
+    /// The origin denies access to this object.
     #[error("the origin refused access")]
     Forbidden,
-    /// The object changed under the reader: open it anew.
+    /// The object changed while it was read: open it again.
     #[error("the object changed while it was read")]
     Changed,
-    /// Nothing cached, and the caller allowed nothing else.
+    /// It is not cached, and the caller allowed no request to the origin.
     #[error("not cached")]
     NotCached,
-    /// The origin asks for a pause, or a bound of ours is reached.
+    /// The origin asks for a pause, or a limit of this process is reached.
     #[error("overloaded")]
     Overloaded {
-        /// When to ask again.
+        /// The time after which to ask again.
         retry_after: Option<Duration>,
     },
     /// The origin cannot be reached.
@@ -31,7 +31,7 @@ pub enum Error {
     /// A deadline passed while waiting for the origin.
     #[error("the origin took too long")]
     Timeout,
-    /// The origin's answer was wrong, or our configuration of it is.
+    /// The origin's answer was wrong, or its configuration here is.
     #[error("the origin's answer is wrong: {0}")]
     BadOrigin(&'static str),
 }
@@ -57,8 +57,8 @@ impl From<OriginError> for Error {
 }
 
 impl Error {
-    /// Whether a stale answer may stand in for this one. A refusal may not: it says something about
-    /// the object, not about the state of the origin.
+    /// Returns whether a stale answer may replace this one. It may not replace a refusal, which concerns the object and
+    /// not the state of the origin.
     #[must_use]
     pub fn excuses_stale(&self) -> bool {
         match self {
@@ -69,8 +69,8 @@ impl Error {
         }
     }
 
-    /// Whether chunks of the version that was asked for may stand in for this one, where a disk is slow to
-    /// bring them. They are what they were, also of an object that has changed.
+    /// Returns whether chunks of the requested version from a slow disk may replace this error. They are valid even if
+    /// the object has changed.
     #[must_use]
     pub(super) fn excuses_slow_disk(&self) -> bool {
         self.excuses_stale() || *self == Self::Changed

@@ -1,8 +1,7 @@
 //! The task behind a part: one request (or one disk read) that lands a run of flights.
 //!
-//! It ends in one of three ways: every chunk has landed, the rest has failed for all who wait, or
-//! nobody wants the rest any more. Whatever it does, its flights leave the fill in the end: a failure
-//! is told to all who wait, once, and is never remembered.
+//! It ends in one of three ways: every chunk has landed, the rest has failed, or no reader wants the rest any more. In
+//! any case its flights are removed in the end. A failure is reported once to all waiting readers, and is never cached.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,29 +18,29 @@ use super::resolve;
 use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
 use crate::plan::{ByteRange, RangeSpec};
 
-/// A fetch that nobody wants any more is finished all the same when no more than this is missing:
-/// giving up costs the connection, and these bytes are most likely on their way already.
+/// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
+/// connection, and these bytes are most likely under way already.
 const NEARLY_DONE: u64 = 64 << 10;
 
 pub(super) struct Fetch {
     pub(super) fill: Arc<Fill>,
     pub(super) part: Arc<Part>,
-    /// Those that have not landed, in order.
+    /// The flights that have not landed, in order.
     pub(super) flights: VecDeque<Arc<Flight>>,
-    /// The chunk that the first of them is.
+    /// The chunk of the first of them.
     pub(super) next: u32,
     terms: Terms,
-    /// The first flight, when its tail has arrived and its head is still to be fetched.
+    /// The first flight, if its tail has arrived and its head is still to be fetched.
     pub(super) headless: Option<Arc<Flight>>,
-    /// Body bytes still to come, and how many of them before the end the next request may start.
+    /// Body bytes still to come, and the number of them at which the next request may start.
     pub(super) coming: u64,
     lead: u64,
 }
 
-/// Why a fetch ended early.
+/// The reason for which a fetch ended early.
 pub(super) enum End {
     Failed(Error),
-    /// Its flights are forgotten already.
+    /// No reader wants it; its flights are removed already.
     Unwanted,
 }
 
@@ -67,7 +66,7 @@ impl Fetch {
         }
     }
 
-    /// Asks the origin for the part; what it fails to bring may lie on disk.
+    /// Asks the origin for the part; if it fails, reads the missing chunks from a slow disk.
     pub(super) async fn ask_origin(mut self, charge: Option<Charge>, priority: Priority) {
         let result = async {
             self.pay_in_turn(charge).await?;
@@ -77,14 +76,14 @@ impl Fetch {
         self.end(result).await;
     }
 
-    /// Takes the part out of an answer that is there already.
+    /// Takes the part from an answer that has already begun.
     pub(super) async fn take_answer(mut self, charge: Charge, content: Content) {
         self.pay(charge);
         let result = self.receive(content.body).await;
         self.end(result).await;
     }
 
-    /// Charges the memory that the flights will take, waiting in turn where nothing is reserved.
+    /// Reserves the memory for the flights; waits in turn unless `charge` has it.
     pub(super) async fn pay_in_turn(&mut self, charge: Option<Charge>) -> Result<(), End> {
         let charge = match charge {
             Some(charge) => charge,
@@ -101,14 +100,14 @@ impl Fetch {
         Ok(())
     }
 
-    /// Shares a charge out among the flights; what they do not take is given back.
+    /// Divides a reservation among the flights; the rest is released.
     fn pay(&self, mut charge: Charge) {
         for (flight, index) in self.flights.iter().zip(self.part.chunks.clone()) {
             flight.charge(charge.split(self.fill.chunk_len(index) as u64));
         }
     }
 
-    /// One request for the whole part, and a second one where the first began behind its head.
+    /// Sends one request for the whole part, and a second one if the first began after its head.
     pub(super) async fn request(&mut self, priority: Priority) -> Result<(), End> {
         let base = self.flights.front().map_or(0, |flight| flight.base as u64);
         let start = self.fill.core.geometry.start(self.part.chunks.start);
@@ -138,7 +137,7 @@ impl Fetch {
         }
     }
 
-    /// Asks for a range of this version or nothing, for as long as somebody wants the part.
+    /// Asks for a range of exactly this version, for as long as a reader wants the part.
     async fn ask(&self, range: ByteRange, priority: Priority) -> Result<Body, End> {
         tokio::select! {
             body = self.ask_anyway(range, priority) => body,
@@ -146,7 +145,7 @@ impl Fetch {
         }
     }
 
-    /// The same, whether or not anybody wants it still.
+    /// Asks for a range of exactly this version, wanted or not.
     async fn ask_anyway(&self, range: ByteRange, priority: Priority) -> Result<Body, End> {
         let answer = self.ask_twice(self.question(range, priority)).await;
         match answer {
@@ -158,7 +157,7 @@ impl Fetch {
         }
     }
 
-    /// The request for a range of this version or nothing.
+    /// Builds the request for a range of exactly this version.
     pub(super) fn question(&self, range: ByteRange, priority: Priority) -> Get {
         self.fill.core.metrics.parts.inc();
         let version = &self.fill.version;
@@ -176,13 +175,13 @@ impl Fetch {
         }
     }
 
-    /// The byte after the part's last.
+    /// Returns the end of the part: the offset after its last byte.
     pub(super) fn end_byte(&self) -> u64 {
         let (geometry, size) = (self.fill.core.geometry, self.fill.version.size);
         geometry.bytes(self.part.chunks.end - 1, size).end
     }
 
-    /// Deals a body out to the flights, until the last has landed.
+    /// Distributes a body to the flights, until the last has landed.
     async fn receive(&mut self, mut body: Body) -> Result<(), End> {
         let (began, length) = (Instant::now(), self.coming);
         while !self.flights.is_empty() {
@@ -208,7 +207,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// Lets the cursor that fetches ahead start its next part.
+    /// Lets the read-ahead cursor start its next part.
     fn leave_stream(&self) {
         if self.part.leave_stream()
             && let Some(cursor) = self.part.cursor.upgrade()
@@ -236,8 +235,8 @@ impl Fetch {
         }
     }
 
-    /// Completes the chunk that a seek began in the middle of, so that it can be kept. Its reader
-    /// has what it came for; whether it still waits does not matter.
+    /// Completes a chunk in whose middle a seek began, so that it can be stored. Its reader has its bytes already and
+    /// need not wait any more.
     async fn fetch_head(&mut self, flight: &Arc<Flight>, range: ByteRange) -> Result<(), End> {
         let head = async {
             let mut body = self.ask_anyway(range, Priority::Ahead).await?;
@@ -293,8 +292,8 @@ impl Fetch {
         self.next += 1;
     }
 
-    /// What an origin's failure in the middle of a version means: an object that is gone, shorter
-    /// or another is a changed object, and what is remembered of its key is no longer believed.
+    /// Translates an origin's failure in the middle of a version: if the object is gone, shorter or another, it has
+    /// changed, and the known version of its key is doubted.
     fn failure(&self, error: OriginError) -> Error {
         let error = match error {
             OriginError::NotFound => Error::Changed,
@@ -307,14 +306,13 @@ impl Fetch {
         error
     }
 
-    /// Clears up: failures are told, and the flights leave the fill once no lease holds them. Until
-    /// then they stay, so that what was fetched ahead cannot be lost to eviction before its reader
-    /// comes by.
+    /// Finishes the task: reports failures, and removes the flights once no lease holds them. Until then they stay, so
+    /// that read-ahead cannot be evicted before its reader arrives.
     pub(super) async fn end(mut self, result: Result<(), End>) {
         self.part.land();
         self.leave_stream();
         match result {
-            // A reader that stands still keeps the chunk it is in, and not the whole part.
+            // A stalled reader keeps its current chunk, and not the whole part.
             Ok(()) if self.part.cursor.strong_count() == 0 && self.fill.hand_over(&self.part) => {}
             Ok(()) => loop {
                 tokio::select! {
@@ -330,7 +328,7 @@ impl Fetch {
             }
             Err(End::Failed(error)) => {
                 self.fill.forget(&self.part);
-                // Also the one whose tail has landed: who waits for its head would wait for ever.
+                // This includes the flight whose tail has landed: readers that wait for its head would wait for ever.
                 for flight in self.headless.take().iter().chain(&self.flights) {
                     flight.finish(Err(error.clone()));
                 }
@@ -341,13 +339,13 @@ impl Fetch {
 }
 
 impl Drop for Fetch {
-    /// Whatever ends the task (a panic, the end of its runtime), nobody waits for ever.
+    /// Ends the flights however the task ends (a panic, the end of its runtime), so that no reader waits for ever.
     fn drop(&mut self) {
         if self.flights.is_empty() && self.headless.is_none() {
             return;
         }
-        // A runtime that has ended drops what it is given at once, and then the caller holds the lock
-        // of the flights; nobody comes after that, so they may stay.
+        // A stopped runtime drops a new task at once, while the caller holds the lock of the flights. No reader comes
+        // after that, so the flights may stay.
         if std::thread::panicking() {
             self.fill.forget(&self.part);
         }
@@ -357,8 +355,7 @@ impl Drop for Fetch {
     }
 }
 
-/// Returns when nobody wants the part any more, and then its flights are forgotten already; or when
-/// the engine closes.
+/// Returns when no reader wants the part any more, after removing its flights, or when the engine closes.
 pub(super) async fn unwanted(fill: &Fill, part: &Arc<Part>) -> End {
     loop {
         tokio::select! {

@@ -1,9 +1,9 @@
-//! What is on its way of one version: its flights, and how new ones are started.
+//! The fetches under way of one version: its flights, and the start of new ones.
 //!
-//! A fill exists while somebody reads bytes of its version that memory does not hold. What to fetch
-//! next, and from where, is decided in `board`; the fetching itself is done by tasks (`fetch`). All
-//! decisions are taken under one lock, together with a second look into memory, so that two readers
-//! never start the same chunk twice.
+//! They exist while a reader reads bytes of its version that memory does not hold. `board` decides
+//! what to fetch next and from where; tasks (`fetch`) do the fetching. All decisions are made under
+//! one lock, together with a second look into memory, so that two readers never start the same
+//! chunk twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -21,7 +21,7 @@ use crate::plan::profile::DiskUse;
 use crate::plan::{Client, ObjectId, Profile, Version, VersionId};
 use crate::store::{Admit, ChunkKey, PinId, Tier};
 
-/// What is on its way of one version. See the module's head.
+/// The fetches under way of one version. See the module's head.
 #[derive(Debug)]
 pub(super) struct Fill {
     pub(super) core: Arc<Core>,
@@ -34,16 +34,16 @@ pub(super) struct Fill {
     flights: Mutex<BTreeMap<u32, Arc<Flight>>>,
 }
 
-/// How a reader wants its bytes treated.
+/// A reader's options for its fetches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    /// May the object be kept at all?
+    /// Whether the object may be stored at all.
     pub(super) storable: bool,
     pub(super) disk: DiskUse,
     pub(super) bulk: bool,
-    /// Nobody waits for it: whatever somebody waits for goes first.
+    /// No client waits for it: every fetch with a waiting client goes first.
     pub(super) quiet: bool,
-    /// The client that it is fetched for.
+    /// The client for which it is fetched.
     pub(super) client: Client,
 }
 
@@ -62,7 +62,7 @@ impl Terms {
 pub(super) type Flights<'a> = MutexGuard<'a, BTreeMap<u32, Arc<Flight>>>;
 
 impl Fill {
-    /// The fill of a version; one for all its readers.
+    /// Returns the version's fetches, which all its readers share.
     pub(super) fn of(
         core: &Arc<Core>,
         origin: &Arc<dyn Origin>,
@@ -88,7 +88,7 @@ impl Fill {
         fill
     }
 
-    /// The fill of a version that is being read or was a moment ago.
+    /// Returns the fetches of a version that is being read or was a moment ago.
     pub(super) fn living(core: &Core, vid: VersionId) -> Option<Arc<Self>> {
         core.fills().get(&vid).and_then(Weak::upgrade)
     }
@@ -106,14 +106,15 @@ impl Fill {
         }
     }
 
-    /// The length that chunk `index` must have.
+    /// Returns the length that chunk `index` must have.
     pub(super) fn chunk_len(&self, index: u32) -> usize {
         let bytes = self.core.geometry.bytes(index, self.version.size);
         usize::try_from(bytes.len()).expect("chunks are at most 16 MiB")
     }
 
-    /// Takes over an answer that came with the version: its whole chunks become flights. The
-    /// lease keeps them coming until a reader has boarded. `None` when it brings nothing new.
+    /// Takes over an answer that came with the version: its whole chunks become flights. The lease
+    /// keeps the fetch going until a reader has its first chunk. `None` if the answer holds nothing
+    /// new.
     pub(super) fn adopt(
         self: &Arc<Self>,
         mut content: Content,
@@ -147,12 +148,12 @@ impl Fill {
         self.core.spawn(on_behalf_of(terms.client, task));
     }
 
-    /// Removes a part's flights: from here on its chunks are in the store, or unknown.
+    /// Removes a part's flights: from now on its chunks are in the store, or unknown.
     pub(super) fn forget(&self, part: &Arc<Part>) {
         forget(&mut self.flights(), part);
     }
 
-    /// The same, unless somebody wants it after all. Says whether it was forgotten.
+    /// Removes a part's flights unless a lease is held. Returns whether it removed them.
     pub(super) fn forget_unwanted(&self, part: &Arc<Part>) -> bool {
         let mut flights = self.flights();
         let unwanted = !part.is_wanted();
@@ -162,8 +163,8 @@ impl Fill {
         unwanted
     }
 
-    /// Removes those of a landed part's flights that memory has, and to which they are charged from
-    /// now on. Says whether that was all of them.
+    /// Removes those of a landed part's flights that the memory tier holds, which is charged for
+    /// them from now on. Returns whether it removed all of them.
     pub(super) fn hand_over(&self, part: &Arc<Part>) -> bool {
         let mut flights = self.flights();
         let mut all = true;
@@ -177,9 +178,8 @@ impl Fill {
         all
     }
 
-    /// A reader goes on to the next chunk of a part. When nobody else came for the part, and it has
-    /// landed, what was passed is wanted no more: a slow reader holds what is ahead of it, and not
-    /// the whole part.
+    /// Removes the flight of a chunk that a reader has passed, if the part has landed and no other
+    /// reader wants it. A slow reader thus holds the chunks ahead of it, and not the whole part.
     pub(super) fn leave_behind(&self, index: u32, part: &Arc<Part>) {
         if part.has_landed() && part.cursor.strong_count() == 0 {
             let mut flights = self.flights();
@@ -189,13 +189,13 @@ impl Fill {
         }
     }
 
-    /// Where a fetched chunk is to be kept, if anywhere.
+    /// Returns the tiers that store a fetched chunk, if any.
     pub(super) fn admission(&self, index: u32, terms: Terms, pin: PinId) -> Option<Admit> {
         admission(&self.core, self.vid, index, terms, pin)
     }
 }
 
-/// Where a chunk of a version is to be kept, if anywhere.
+/// Returns the tiers that store a chunk of a version, if any.
 pub(super) fn admission(
     core: &Core,
     version: VersionId,
@@ -206,7 +206,7 @@ pub(super) fn admission(
     let to_disk = match terms.disk {
         DiskUse::Off => false,
         DiskUse::First => true,
-        // An operator who pins a chunk wants it there.
+        // A pinned object belongs on disk.
         DiskUse::Second if !pin.is_none() => true,
         DiskUse::Second => {
             let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
@@ -242,7 +242,7 @@ fn take(flights: &mut Flights<'_>, index: u32, part: &Arc<Part>) -> Option<Arc<F
     flights.remove(&index)
 }
 
-/// The body without its first `skip` bytes.
+/// Returns the body without its first `skip` bytes.
 fn skip(body: crate::origin::Body, mut skip: u64) -> crate::origin::Body {
     use futures_util::StreamExt;
     if skip == 0 {

@@ -1,9 +1,7 @@
-//! A flight: one chunk on its way, which any number of readers wait on and read while it is still
-//! arriving.
+//! A flight: one chunk under way, for which any number of readers wait and which they read while it arrives.
 //!
-//! A flight belongs to a [`Part`], the one fetch that brings it and perhaps its neighbours. Readers
-//! hold a [`Lease`] on the part; when the last lease is gone nobody wants the rest of it any more,
-//! and the fetch is stopped.
+//! A flight belongs to a [`Part`], the one fetch that brings it and perhaps its neighbours. Readers hold a [`Lease`] on
+//! the part; when the last lease is dropped, no reader wants the rest, and the fetch is stopped.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,21 +18,21 @@ use super::budget::Charge;
 use super::cursor::Cursor;
 use crate::store::direct::Pool;
 
-/// One fetch of one or more neighbouring chunks, and who still wants it.
+/// One fetch of one or more neighbouring chunks, and the leases on it.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) chunks: Range<u32>,
     pub(super) bringer: Bringer,
-    /// Who fetched it ahead, to be told when a stream becomes free.
+    /// The cursor that fetched it ahead, notified when a stream becomes free.
     pub(super) cursor: Weak<Cursor>,
-    /// Whether its request still occupies a stream; over a little before the last byte comes.
+    /// Whether its request still occupies a stream; ends a little before the last byte arrives.
     busy: AtomicBool,
     leases: AtomicUsize,
     unwanted: Notify,
     landed: CancellationToken,
 }
 
-/// Where a part comes from.
+/// The source of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bringer {
     Origin,
@@ -58,8 +56,8 @@ impl Part {
         })
     }
 
-    /// Declares interest. Call it under the lock of the fill's flights, so that it cannot cross
-    /// with the fetch giving up.
+    /// Takes a lease. Call it under the lock of the version's flights, so that it cannot cross with a fetch that gives
+    /// up.
     pub(super) fn lease(self: &Arc<Self>) -> Lease {
         self.leases.fetch_add(1, Ordering::Relaxed);
         Lease(self.clone())
@@ -69,12 +67,12 @@ impl Part {
         self.leases() > 0
     }
 
-    /// How many hold a lease.
+    /// Returns the number of leases.
     pub(super) fn leases(&self) -> usize {
         self.leases.load(Ordering::Acquire)
     }
 
-    /// The stream is free, or about to be. Says whether it was busy until now.
+    /// Marks the stream as free, or about to be. Returns whether it was busy until now.
     pub(super) fn leave_stream(&self) -> bool {
         self.busy.swap(false, Ordering::AcqRel)
     }
@@ -83,7 +81,7 @@ impl Part {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// The fetch is over: all chunks are there, or the rest never will be.
+    /// Marks the fetch as over: all chunks are there, or the rest never will be.
     pub(super) fn land(&self) {
         self.landed.cancel();
     }
@@ -97,7 +95,7 @@ impl Part {
         self.landed.cancelled().await;
     }
 
-    /// Returns when the last lease was dropped; look at [`Part::is_wanted`] again under the lock.
+    /// Returns when the last lease was dropped; check [`Part::is_wanted`] again under the lock.
     pub(super) async fn unwanted(&self) {
         while self.is_wanted() {
             self.unwanted.notified().await;
@@ -110,7 +108,7 @@ impl Lease {
         &self.0
     }
 
-    /// Gives the lease up.
+    /// Gives up the lease.
     pub(super) fn into_part(self) -> Arc<Part> {
         self.0.clone()
     }
@@ -124,34 +122,34 @@ impl Drop for Lease {
     }
 }
 
-/// One chunk on its way. See the module's head.
+/// One chunk under way. See the module's head.
 ///
-/// A reader that seeks into the middle of a chunk is served from the byte it wants: such a flight
-/// carries the chunk's tail first, from `base` on, and its head behind it.
+/// If a reader seeks into the middle of a chunk, it is served from the wanted byte: such a flight carries the chunk's
+/// tail first, from `base` on, and its head afterwards.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) part: Arc<Part>,
     /// Length of the whole chunk.
     len: usize,
-    /// The chunk's byte that arrives first.
+    /// The byte of the chunk that arrives first.
     pub(super) base: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What has arrived from `base` on, in order, as it came.
+    /// The frames that have arrived from `base` on, in order.
     frames: Vec<Bytes>,
     arrived: usize,
     outcome: Option<Result<Bytes, Error>>,
-    /// Whether the chunk was left to the memory tier, and is to be found there.
+    /// Whether the chunk was handed over to the memory tier, where readers find it.
     settled: bool,
-    /// By reader, so that one that is polled twice waits once.
+    /// Wakers by reader, so that a reader that is polled twice waits once.
     waiting: HashMap<u64, Waker>,
     charge: Option<Charge>,
 }
 
-/// Where a reader stands in a flight's frames, so that each poll goes on without a search.
+/// A reader's position in a flight's frames, so that a poll needs no search.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Place {
     frame: usize,
@@ -168,7 +166,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// What lies behind `offset` in `whole`.
+    /// Returns the bytes of `whole` from `offset` on.
     pub(super) fn of(whole: &Bytes, offset: usize) -> Self {
         Self {
             bytes: whole.slice(offset..),
@@ -193,25 +191,25 @@ impl Flight {
             .expect("no code panics while it holds this lock")
     }
 
-    /// The memory that this chunk takes is charged until the flight is dropped.
+    /// Charges the chunk's memory to `charge` until the flight is dropped.
     pub(super) fn charge(&self, charge: Charge) {
         self.state().charge = Some(charge);
     }
 
-    /// Leaves the chunk to the memory tier, which has it and answers for its memory from now on. A reader
-    /// that stands still in it keeps nothing alive.
+    /// Hands the chunk over to the memory tier, which holds it and accounts for its memory from now on. A stalled
+    /// reader in this chunk then keeps nothing alive.
     pub(super) fn settle(&self) {
         let mut state = self.state();
         (state.charge, state.outcome, state.settled) = (None, None, true);
         wake(state);
     }
 
-    /// Bytes from `base` on that have not arrived yet.
+    /// Returns the bytes from `base` on that have not arrived yet.
     pub(super) fn missing(&self) -> usize {
         self.len - self.base - self.state().arrived
     }
 
-    /// Takes what arrived and wakes who waits. The caller cuts at chunk boundaries.
+    /// Takes a frame and wakes the waiting readers. The caller cuts at chunk boundaries.
     pub(super) fn push(&self, frame: Bytes) {
         let mut state = self.state();
         state.arrived += frame.len();
@@ -223,10 +221,10 @@ impl Flight {
         wake(state);
     }
 
-    /// Joins the head, if the flight began behind it, and the frames into one piece that owns its
-    /// memory, and makes that the outcome. A whole chunk takes a buffer of the pool.
+    /// Joins the head (if the flight began after it) and the frames into one buffer, which becomes the outcome. A whole
+    /// chunk takes a buffer of the pool.
     pub(super) fn complete(&self, head: &[Bytes], buffers: &Arc<Pool>) -> Bytes {
-        // The frames stay where they are until the outcome replaces them, for who reads meanwhile.
+        // The frames stay for concurrent readers until the outcome replaces them.
         let frames = self.state().frames.clone();
         let pieces = head.iter().chain(&frames);
         let whole = match self.len == buffers.room() {
@@ -245,8 +243,7 @@ impl Flight {
         whole
     }
 
-    /// Ends the flight, for everyone who waits on it. What arrived before a failure can be read all
-    /// the same.
+    /// Ends the flight for all waiting readers. Bytes that arrived before a failure can still be read.
     pub(super) fn finish(&self, outcome: Result<Bytes, Error>) {
         let mut state = self.state();
         if outcome.is_ok() {
@@ -256,8 +253,8 @@ impl Flight {
         wake(state);
     }
 
-    /// The bytes from `offset` on that are at hand, in one piece of whatever length; `None` where the chunk
-    /// was left to the memory tier.
+    /// Returns the bytes at hand from `offset` on, in one piece of any length; `None` if the chunk was handed over to
+    /// the memory tier.
     pub(super) fn poll_at(
         &self,
         reader: u64,
@@ -288,7 +285,7 @@ impl Flight {
         Poll::Pending
     }
 
-    /// Whether a reader waits for bytes that have not arrived.
+    /// Returns whether a reader waits for bytes that have not arrived.
     pub(super) fn is_awaited(&self) -> bool {
         !self.state().waiting.is_empty()
     }

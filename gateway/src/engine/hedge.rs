@@ -1,9 +1,8 @@
-//! A second request for what a reader waits for and the first is late with.
+//! Hedging: a second request for bytes with which the first is late while a reader waits.
 //!
-//! Connections stall now and then while others run on. When the part at the head of the line keeps
-//! a reader waiting for three times as long as first bytes usually take, the rest of it is asked for
-//! once more, and whichever comes first is taken. What that may cost is bounded, as a share of all
-//! that is fetched, so that an origin in trouble does not get twice the load.
+//! A connection sometimes stalls while others run on. If a reader waits for a part three times as long as first bytes
+//! usually take, its rest is requested again, and the first answer wins. The cost is bounded by a share of all fetched
+//! bytes, so that an origin in trouble does not get twice the load.
 
 use std::future::pending;
 use std::time::Duration;
@@ -16,23 +15,22 @@ use super::fetch::Fetch;
 use crate::origin::{Answer, Body, Get, OriginError, Priority};
 use crate::plan::ByteRange;
 
-/// How much later than usual is late.
+/// The factor on the usual time from which an answer counts as late.
 const LATE: u32 = 3;
 
-/// Waits shorter than this are the scheduler's and the disk's as often as the network's.
+/// The minimum wait. Shorter ones are as often due to the scheduler or the disk as to the network.
 const AT_LEAST: Duration = Duration::from_millis(50);
 
-/// One byte in so many that are fetched may be fetched for a second request, and these at once.
+/// The hedged share: one of this many fetched bytes, and a number of bytes allowed from the start.
 const SHARE: u64 = 100;
 const AT_ONCE: u64 = 1 << 20;
 
-/// What a connection that is given up has sent beyond what was read: it sits in the buffers of both
-/// sides, which grow to some mebibytes. A second request costs that much, or what is still to come if that
-/// is less.
+/// Bytes that an abandoned connection sent and that were never read: they sit in the buffers of both sides, which grow
+/// to some mebibytes. A second request costs this much, or the missing bytes if they are fewer.
 const BUFFERED: u64 = 4 << 20;
 
 impl Fetch {
-    /// Asks, and asks again when the answer is late.
+    /// Sends the request, and a second one if the answer is late.
     pub(super) async fn ask_twice(&self, get: Get) -> Result<Answer, OriginError> {
         let (origin, asked) = (&self.fill.origin, Instant::now());
         let first = origin.get(get.clone());
@@ -54,7 +52,7 @@ impl Fetch {
         answer
     }
 
-    /// The next piece of a body, from a second request when the first one stalls.
+    /// Returns the next piece of a body; if the body stalls, of a second request's body.
     pub(super) async fn next_frame(&self, body: &mut Body) -> Option<Result<Bytes, OriginError>> {
         tokio::select! {
             biased;
@@ -70,8 +68,7 @@ impl Fetch {
         }
     }
 
-    /// What is still missing of the part, asked for anew. Never ends where that fails: then the
-    /// first body has to do.
+    /// Requests the missing rest of the part again. Never returns if that fails: then the first body must do.
     async fn rest(&self) -> Body {
         let end = self.end_byte();
         let range = ByteRange::new(end - self.coming, end);
@@ -92,8 +89,7 @@ impl Fetch {
             .is_some_and(|flight| flight.is_awaited())
     }
 
-    /// Ends when the wait for the origin has become late, a reader waits, and another request may
-    /// be spent on it.
+    /// Returns when the wait for the origin is late, a reader waits, and the hedged share allows another request.
     async fn late(&self) {
         let Some(usual) = self.fill.pace.first_byte() else {
             return pending().await;
@@ -104,7 +100,7 @@ impl Fetch {
         loop {
             let due = Instant::now() + late;
             sleep_until(due).await;
-            // A timer that is late itself says that this machine is busy, not that the origin is.
+            // A late timer shows that this machine is busy, not that the origin is.
             let is_busy = due.elapsed() > late / 4;
             let allowed = AT_ONCE + metrics.fetched.get() / SHARE;
             if self.is_awaited() && !is_busy && metrics.hedged.get() + cost <= allowed {

@@ -1,7 +1,7 @@
-//! The identities of one bucket: what one access changes, all others must hear of.
+//! The identities of one bucket: a change through one of them must reach all others.
 //!
-//! Objects are cached for each identity apart (`plan::bucket`). A purge, a write or a deletion is of the
-//! bucket, and reaches them all.
+//! Objects are cached separately for each identity (`plan::bucket`). A purge, a write or a deletion concerns the
+//! bucket, and so all its identities.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Scope, resolve};
 use crate::origin::Origin;
 use crate::plan::{ObjectId, OriginId};
 
-/// The identities that the configured origins have, by bucket.
+/// The identities of the configured origins, by bucket.
 #[derive(Debug)]
 pub(super) struct Identities(HashMap<OriginId, Arc<[OriginId]>>);
 
@@ -29,14 +29,14 @@ impl Identities {
         Self(origins().map(of_one).collect())
     }
 
-    /// Every identity of the bucket that has this one, itself included.
+    /// Returns every identity of the bucket to which this one belongs, itself included.
     pub(super) fn all(&self, id: OriginId) -> Vec<OriginId> {
         self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
     }
 }
 
 impl Core {
-    /// The object under every identity of its bucket, its own included.
+    /// Returns the object under every identity of its bucket, its own included.
     pub(super) fn everywhere(&self, id: &ObjectId) -> Vec<ObjectId> {
         let same = |origin| ObjectId {
             origin,
@@ -49,31 +49,31 @@ impl Core {
             .collect()
     }
 
-    /// Keeps a key of a bucket from being changed by others of this process, under whatever identity.
+    /// Keeps other writers of this process from changing a key of a bucket, under any identity.
     pub(super) async fn hold_key(&self, id: &ObjectId) -> Hold {
         self.holds.take(&self.of_bucket(id)).await
     }
 
-    /// The same of two keys.
+    /// Like [`Core::hold_key`], for two keys.
     pub(super) async fn hold_keys(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
         let (one, other) = (self.of_bucket(one), self.of_bucket(other));
         self.holds.take_both(&one, &other).await
     }
 
-    /// The object under the first identity of its bucket.
+    /// Returns the object under the first identity of its bucket.
     fn of_bucket(&self, id: &ObjectId) -> ObjectId {
         let first = self.everywhere(id).into_iter().min();
         first.unwrap_or_else(|| id.clone())
     }
 
-    /// Nothing that was begun before brings an old version of the object back, under no identity.
+    /// Forgets the object under every identity: nothing begun before brings an old version back.
     pub(super) fn forget(&self, id: &ObjectId) {
         for id in &self.everywhere(id) {
             self.forget_one(id);
         }
     }
 
-    /// The same under the other identities alone; says which.
+    /// Like [`Core::forget`], but only under the other identities, which it returns.
     pub(super) fn forget_others(&self, id: &ObjectId) -> Vec<ObjectId> {
         let mut others = self.everywhere(id);
         others.retain(|other| other.origin != id.origin);
@@ -81,7 +81,7 @@ impl Core {
         others
     }
 
-    /// The same. Tells the subscribers of those, and does not wait for them.
+    /// Like [`Core::forget_others`]; also tells their subscribers, without waiting for them.
     pub(super) fn forget_elsewhere(self: &Arc<Self>, id: &ObjectId) {
         for other in self.forget_others(id) {
             let core = self.clone();

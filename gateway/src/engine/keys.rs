@@ -1,4 +1,4 @@
-//! A page of a bucket's keys, for who wants to warm them.
+//! A page of a bucket's keys, for warming.
 
 use super::{Engine, Error, Source};
 use crate::origin::{After, List};
@@ -8,19 +8,19 @@ use crate::origin::{After, List};
 pub struct Page {
     /// Their keys, in order, and their sizes in bytes.
     pub objects: Vec<(String, u64)>,
-    /// Where the next page begins, for [`Engine::keys`]; `None` on the last.
+    /// The start of the next page, for [`Engine::keys`]; `None` on the last page.
     pub after: Option<String>,
 }
 
-/// What tells a place behind a key from one that the bucket named.
+/// The prefixes that tell a place after a key from a token of the bucket.
 const KEY: &str = "key:";
 const TOKEN: &str = "token:";
 
 impl Engine {
-    /// Asks the bucket for up to `limit` of the keys that begin with `prefix`: one request.
+    /// Asks the bucket for up to `limit` keys that begin with `prefix`, in one request.
     ///
     /// # Errors
-    /// Why the origin does not tell.
+    /// The origin's failure.
     pub async fn keys(
         &self,
         source: &Source,

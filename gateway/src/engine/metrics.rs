@@ -1,4 +1,4 @@
-//! What the engine counts.
+//! The engine's metrics.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,12 +9,12 @@ use prometheus_client::registry::Registry;
 use super::names::Cause;
 use crate::telemetry::names;
 
-/// Handles are plain atomics: counting costs no look-up.
+/// The engine's metrics. Handles are plain atomics, so counting needs no look-up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Metrics {
     /// Bytes that the origin sent.
     pub(super) fetched: Counter<u64, AtomicU64>,
-    /// Bytes of chunks that were filed because they were written here, by cause.
+    /// Bytes of chunks stored because they were written here, by cause.
     filed: Family<[(&'static str, &'static str); 1], Counter>,
     /// Bytes that readers took.
     pub(super) delivered: Counter<u64, AtomicU64>,
@@ -22,53 +22,52 @@ pub(super) struct Metrics {
     pub(super) resolves: Counter,
     /// Requests for further parts of a known version.
     pub(super) parts: Counter,
-    /// Small objects fetched ahead because those before them were read.
+    /// Small objects fetched ahead of readers that go through a folder.
     pub(super) siblings: Counter,
     /// Second requests for parts that were late.
     pub(super) hedges: Counter,
-    /// Chunks asked of a disk; those of them that were late and were asked of the origin as well, by
-    /// who had them first; and how many such races were begun.
+    /// Chunks read from a disk; those that were late and raced against the origin, by winner; and the races begun.
     pub(super) disk_reads: Counter,
     races: Family<[(&'static str, &'static str); 1], Counter>,
     pub(super) raced: Counter,
-    /// What these cost in bytes, at most.
+    /// The maximum cost of the hedges in bytes.
     pub(super) hedged: Counter<u64, AtomicU64>,
-    /// Readers that joined a chunk already on its way.
+    /// Readers that joined a chunk already under way.
     pub(super) joined: Counter,
-    /// Fetches stopped because nobody wanted them any more.
+    /// Fetches stopped because no reader wanted them any more.
     pub(super) abandoned: Counter,
     /// Stale answers given because the origin failed.
     pub(super) stale_on_error: Counter,
-    /// Requests about names, by what caused them.
+    /// Requests about names, by cause.
     names: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Runs of encoders by coding and what came of them, and variants that were not made, by reason.
+    /// Runs of encoders by coding and result, and variants that were not made, by reason.
     encoders: Family<[(&'static str, &'static str); 2], Counter>,
     encoders_refused: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Metrics {
-    /// A chunk that was asked of a disk and of the origin came from `winner` first.
+    /// Counts a race between a disk and the origin that `winner` has won.
     pub(super) fn race_won_by(&self, winner: &'static str) {
         self.races.get_or_create(&[("winner", winner)]).inc();
     }
 
-    /// The bucket is asked about a name, or the names of a folder.
+    /// Counts a request to the bucket about a name, or the names of a folder.
     pub(super) fn asked_for_names(&self, cause: Cause) {
         self.names.get_or_create(&[("cause", cause.as_str())]).inc();
     }
 
-    /// A chunk was filed that a write brought.
+    /// Counts a stored chunk that a write brought.
     pub(super) fn filed(&self, cause: &'static str, bytes: u64) {
         self.filed.get_or_create(&[("cause", cause)]).inc_by(bytes);
     }
 
-    /// An encoder has run.
+    /// Counts a run of an encoder.
     pub(super) fn encoded(&self, coding: &'static str, result: &'static str) {
         let labels = [("coding", coding), ("result", result)];
         self.encoders.get_or_create(&labels).inc();
     }
 
-    /// An answer is identity for want of an encoder.
+    /// Counts an identity answer for lack of an encoder.
     pub(super) fn encoder_refused(&self, reason: &'static str) {
         let labels = [("reason", reason)];
         self.encoders_refused.get_or_create(&labels).inc();

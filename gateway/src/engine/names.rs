@@ -1,18 +1,16 @@
-//! What a name means: an object, a folder, or nothing. For frontends that have folders.
+//! The meaning of a name: an object, a folder, or nothing. For frontends that have folders.
 //!
-//! A bucket has none: a folder is what keys begin with. To find out what one unknown name is, two
-//! questions suffice, asked side by side: is there an object of this key (a HEAD), and is there a key
-//! that goes on behind it with a `/` (a listing of one key)? What the listing returns proves every folder on
+//! A bucket has no folders: a folder is a prefix of keys. Two concurrent requests identify an unknown name: a HEAD for
+//! an object of this key, and a listing of one key that continues it with a `/`. The listed key proves every folder on
 //! its path.
 //!
-//! A parent is listed where that is cheaper: it is known to fit on a page, or several names in it were asked
-//! for. What is missing is known then, too (ADR 0032).
+//! If it is cheaper, the parent is listed instead: it is known to fit on a page, or several of its names were
+//! requested. The listing also tells which names are missing (ADR 0032).
 //!
-//! What was found is kept in a bounded table for as long as the profile's `ttl` (`negative_ttl` for
-//! what is missing). The listing of a folder fills it too. What a listing says of an object (size,
-//! ETag, time) answers questions about the name, and never becomes a version: headers are missing.
-//! Where it contradicts the version at hand, that one is confirmed before it is used again; where it shows the
-//! same one, that is as good as a confirmation.
+//! Answers are kept in a bounded table for the profile's `ttl` (`negative_ttl` for missing names). Listings fill it
+//! too. A listing's facts about an object (size, ETag, time) answer questions about the name, but never become a
+//! version, because they lack headers. If they contradict the known version, that is confirmed before its next use; if
+//! they show the same one, they count as a confirmation.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,73 +33,73 @@ pub(super) use listing::Listings;
 pub(super) use table::Table;
 use table::{Asked, Meaning};
 
-/// How long a stale answer holds that is given because the origin fails.
+/// The time for which a stale answer holds that replaces an origin's failure.
 const GIVEN: Duration = Duration::from_secs(1);
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// An object.
     File(Facts),
-    /// The beginning of other keys.
+    /// A prefix of other keys.
     Folder,
     /// Neither.
     Missing,
 }
 
-/// What is known of an object without its being opened.
+/// The facts known about an object that was not opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Length in bytes.
     pub size: u64,
-    /// When it was written: `mtime`.
+    /// The time at which it was written: `mtime`.
     pub modified: Option<Timestamp>,
-    /// When it, or its name, was last changed: `ctime`.
+    /// The time at which it or its name was last changed: `ctime`.
     pub changed: Option<Timestamp>,
-    /// Its validator, where it is known.
+    /// Its validator, if known.
     pub etag: Option<ETag>,
-    /// The version with its headers; a listing tells none.
+    /// The version with its headers; a listing has none.
     pub version: Option<Arc<Version>>,
 }
 
-/// An answer, and for how long it holds.
+/// An answer, and the time for which it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What the name means.
+    /// The meaning of the name.
     pub entry: Entry,
-    /// For how long that need not be asked again.
+    /// The time for which it need not be asked again.
     pub fresh: Duration,
 }
 
-/// Some of the names in a folder.
+/// A page of the names in a folder.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Names, with what each meant when it was listed; [`Entry::Missing`] is none of them. For how long
-    /// that holds, and whether it still does, [`Engine::known`] says.
+    /// Names, with their meaning when they were listed; never [`Entry::Missing`]. [`Engine::known`] tells whether that
+    /// still holds, and for how long.
     pub names: Vec<(String, Entry)>,
-    /// Where the next page begins; `None`: there is none.
+    /// The start of the next page; `None` if there is none.
     pub next: Option<Place>,
 }
 
-/// A place between two pages of a folder.
+/// A position between two pages of a folder.
 #[derive(Debug, Clone)]
 pub struct Place(listing::At);
 
-/// Why the bucket was asked about names.
+/// The reason for a request about names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// One name by itself was not known.
+    /// A single name was unknown.
     Name,
     /// A known object may have changed.
     Confirm,
     /// A folder was read.
     Folder,
-    /// Several names in a folder were not known, or one in a folder that takes no more requests.
+    /// Several names in a folder were unknown, or one in a folder that takes no more requests.
     Names,
 }
 
 impl Cause {
-    /// As a label.
+    /// Returns the reason as a metric label.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -112,30 +110,30 @@ impl Cause {
     }
 }
 
-/// The questions that a name leaves open.
+/// The open questions about a name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Doubts {
-    /// A listing has just told of the object, which the headers are wanted of.
+    /// A listing has just told of the object, but the caller wants its headers.
     listed: bool,
-    /// There is no such object; there may be a folder.
+    /// The object does not exist; a folder may.
     missing: bool,
-    /// A version is at hand, and a listing has passed the name since.
+    /// A version is known, and a listing has passed the name since.
     passed: bool,
-    /// It was a folder when it was last asked.
+    /// The name was a folder when it was last asked.
     was_folder: bool,
 }
 
 impl Engine {
-    /// What `path` means, a key without a slash at its end. `headers`: of an object the version is
-    /// wanted, with its headers.
+    /// Returns the meaning of `path`, a key without a slash at its end. `headers` requests an object's version with its
+    /// headers.
     ///
-    /// Costs nothing where the name is known, or its folder is; else a HEAD and a listing of one key at most,
-    /// or a listing of the folder in their place, as far as the profile says. The
-    /// freshness of an object of a known version is that version's. A path that is no key is
-    /// missing. While the origin fails, what a name meant holds for the profile's `stale_if_error`.
+    /// Sends no request if the name or its folder is known. Otherwise it sends at most a HEAD and a listing of one key,
+    /// or lists the folder within the profile's limits. An object of a known version has that version's freshness. A
+    /// path that is no valid key is missing. While the origin fails, a name's last meaning holds for the profile's
+    /// `stale_if_error`.
     ///
     /// # Errors
-    /// When the origin was needed and failed, and no stale answer was allowed.
+    /// If the origin was needed and failed, and no stale answer was allowed.
     pub async fn look_up(
         &self,
         source: &Arc<Source>,
@@ -148,8 +146,8 @@ impl Engine {
         let asked = self.asked(source);
         let error = match self.find_out(source, path, key, &asked, headers).await {
             Err(error) if error.excuses_stale() => error,
-            // Who was told of that has forgotten the name before this answer. A folder stays one as long as there
-            // is anything in it.
+            // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
+            // key.
             Ok(found) if found.entry != Entry::Folder && !self.core.names.holds(&asked, path) => {
                 return Ok(lasting(found.entry, Duration::ZERO));
             }
@@ -162,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// What `path` means, as far as that is known and fresh. Costs nothing.
+    /// Returns the meaning of `path` if it is known and fresh; sends no request.
     #[must_use]
     pub fn known(&self, source: &Source, path: &str) -> Option<Answer> {
         let seen = self.core.names.get(&self.asked(source), path)?;
@@ -198,7 +196,7 @@ impl Engine {
                 Err(doubts) => doubts,
             };
         }
-        // Known to be an object, and perhaps stale: that is asked, and no more.
+        // Known to be an object that may be stale: only the object is asked for.
         if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
             self.core.metrics.asked_for_names(Cause::Confirm);
             let how = Open {
@@ -214,7 +212,7 @@ impl Engine {
         self.ask_by_name(source, &key, asked, doubts).await
     }
 
-    /// A fresh answer for a name; else the questions that are left open.
+    /// Returns a fresh answer for a name, or else the questions that remain open.
     async fn what_is_known(
         &self,
         source: &Arc<Source>,
@@ -224,7 +222,7 @@ impl Engine {
         headers: bool,
     ) -> Result<Answer, Doubts> {
         let names = &self.core.names;
-        // Of an object that was found since, by whoever opened it, it is not missing any more.
+        // A name that was opened since is not missing any more.
         let seen = names.get(asked, path).filter(|seen| {
             !seen.meaning.is_missing() || self.found_since(source, path, seen.since).is_none()
         });
@@ -242,7 +240,7 @@ impl Engine {
         };
         let found = self.open(source, key, at_hand).await;
         let passed = names.passed(asked.origin, path);
-        // What was put over HTTP has the store's time, which the answer to a PUT does not tell.
+        // The store sets the time of an object put over HTTP, and the answer to the PUT lacks it.
         let lacks_time = |object: &Object| object.facts().modified.is_none();
         let is_passed = |object: &Object| {
             passed.is_some_and(|at| object.confirmed() < at) || lacks_time(object)
@@ -261,12 +259,12 @@ impl Engine {
             Ok(object) => (false, is_passed(object)),
             Err(error) => (*error == Error::NotFound, false),
         };
-        // A listing that was asked for later knows better.
+        // A listing requested later takes precedence.
         let seen_at = seen.as_ref().map(|seen| seen.since);
         let missing = missing && !self.was_missing_before(source, key, seen_at);
         let stale = || names.stale(asked, path);
         match seen.map(|seen| (seen.meaning, seen.left)) {
-            // Who opened it since may have found out that it is gone.
+            // A reader that opened it since may have found that it is gone.
             Some((Meaning::File(facts), fresh)) if !headers && !missing => {
                 Ok(lasting(Entry::File(facts), fresh))
             }
@@ -279,7 +277,7 @@ impl Engine {
         }
     }
 
-    /// Whether an object was found missing before that time.
+    /// Returns whether an object was found missing before that time.
     fn was_missing_before(&self, source: &Source, key: &ObjectKey, at: Option<Timestamp>) -> bool {
         match self.core.meta.peek(&source.object(key)) {
             Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
@@ -287,13 +285,13 @@ impl Engine {
         }
     }
 
-    /// Whether a version of the key is remembered, however old.
+    /// Returns whether a version of the key is known, however old.
     fn knows(&self, source: &Source, key: &ObjectKey) -> bool {
         let id = source.object(key);
         matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
     }
 
-    /// Both questions side by side, or those that are left.
+    /// Asks both questions concurrently, or those that remain.
     async fn ask_by_name(
         &self,
         source: &Arc<Source>,
@@ -305,7 +303,7 @@ impl Engine {
         metrics.asked_for_names(Cause::Name);
         let as_folder = self.prove(source, key.as_str(), asked);
         if doubts.was_folder {
-            // It is one still, most likely: then that is all.
+            // It most likely still is a folder: then no other question is needed.
             match as_folder.await {
                 Ok(true) => return Ok(self.answer(source, Entry::Folder)),
                 Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
@@ -335,7 +333,7 @@ impl Engine {
         }
     }
 
-    /// A name that is no folder any more may be an object, unless that is `missing`.
+    /// Asks for the object of a name that is no folder any more, unless that is `missing`.
     async fn ask_as_file(
         &self,
         source: &Arc<Source>,
@@ -354,7 +352,7 @@ impl Engine {
         }
     }
 
-    /// A name was found to be an object: who reads its folder is told so.
+    /// Records a name as an object, so that readers of its folder see it.
     fn is_file(&self, object: &Object, path: &str, asked: &Asked) -> Answer {
         let answer = file(object);
         if !answer.fresh.is_zero() {
@@ -367,14 +365,14 @@ impl Engine {
         answer
     }
 
-    /// A name was found missing.
+    /// Records a name as missing.
     fn is_missing(&self, source: &Source, key: &ObjectKey, asked: &Asked) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
         self.answer(source, Entry::Missing)
     }
 
-    /// Whether keys go on behind `path` with a `/`. A page may be empty and not the last one.
+    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
     async fn prove(&self, source: &Source, path: &str, asked: &Asked) -> Result<bool, Error> {
         let mut after = None;
         let proof = loop {
@@ -426,7 +424,7 @@ impl Engine {
     }
 }
 
-/// For the version alone; the listing beside it shows that there is a bucket.
+/// Opens for the version alone; the listing beside it shows that the bucket exists.
 fn bare() -> Open {
     Open {
         bare: true,
@@ -446,7 +444,7 @@ fn file(object: &Object) -> Answer {
     }
 }
 
-/// No listing is missing.
+/// Converts a listing's failure: a listing cannot be missing.
 pub(super) fn of_listing(error: OriginError) -> Error {
     match error {
         OriginError::NotFound => Error::BadOrigin("a listing that does not exist"),

@@ -1,4 +1,4 @@
-//! One open object: a version, pinned, and where its bytes are.
+//! An open object: a pinned version, and the tiers in which its bytes lie.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ pub struct Object {
     pub(super) outcome: Outcome,
 }
 
-/// What all readers of an open object share.
+/// The state that all readers of an open object share.
 #[derive(Debug)]
 pub(super) struct Pinned {
     pub(super) core: Arc<Core>,
@@ -30,8 +30,8 @@ pub(super) struct Pinned {
     pub(super) terms: Terms,
     pub(super) limits: Limits,
     fill: OnceLock<Arc<Fill>>,
-    /// Keeps the bytes coming that came with the version, until a reader has boarded: an object
-    /// that stays open must not pin them for longer.
+    /// The lease on the bytes that came with the version, held until a reader has its first chunk: an object that stays
+    /// open must not pin them longer.
     first: Mutex<Option<Arc<Lease>>>,
 }
 
@@ -56,7 +56,7 @@ impl Pinned {
         }
     }
 
-    /// The version's fill, if there is one.
+    /// Returns the version's fetches, if there are any.
     pub(super) fn living_fill(&self) -> Option<&Arc<Fill>> {
         if self.fill.get().is_none() {
             let fill = Fill::living(&self.core, self.record.id)?;
@@ -65,25 +65,25 @@ impl Pinned {
         self.fill.get()
     }
 
-    /// Holds on to the bytes that came with the version, or (`None`) lets go of them.
+    /// Holds the bytes that came with the version; `None` releases them.
     pub(super) fn hold(&self, first: Option<Arc<Lease>>) {
         let mut held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         *held = first;
     }
 
-    /// What came with the version, while it is held on to.
+    /// Returns the lease on the bytes that came with the version, while it is held.
     pub(super) fn brings(&self) -> Option<Arc<Lease>> {
         let held = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
-    /// The chunks of that; else none.
+    /// Returns the chunks of that lease; an empty range if none is held.
     pub(super) fn brought(&self) -> Range<u32> {
         let brings = self.brings();
         brings.map_or(0..0, |lease| lease.part().chunks.clone())
     }
 
-    /// The version's fill; made when memory does not have everything.
+    /// Returns the version's fetches; created when memory lacks a chunk.
     pub(super) fn fill(&self) -> &Arc<Fill> {
         self.fill.get_or_init(|| {
             Fill::of(
@@ -97,11 +97,11 @@ impl Pinned {
     }
 }
 
-/// How many chunks of a range are looked up to say whether it is cached. Beyond that many (64 MiB
-/// of the default size) the first ones speak for the rest.
+/// The maximum number of chunks looked up to tell whether a range is cached. Beyond them (64 MiB at the default size)
+/// the first ones stand for the rest.
 const LOCATED: usize = 256;
 
-/// Where some bytes of a version are now.
+/// Tells how much of a range of a version is cached, and in which tier.
 pub(super) fn locate(core: &Core, version: VersionId, range: ByteRange) -> Found {
     let (mut found, mut missing, mut tier) = (false, false, Tier::Memory);
     for index in core.geometry.span(range).take(LOCATED) {
@@ -121,20 +121,20 @@ pub(super) fn locate(core: &Core, version: VersionId, range: ByteRange) -> Found
 }
 
 impl Object {
-    /// The version this object was opened on.
+    /// Returns the version this object was opened on.
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
         &self.pinned.record.version
     }
 
-    /// The identity of that version: the same for as long as no byte of it can differ.
+    /// Returns the identity of that version; no byte can differ while it is the same.
     #[must_use]
     pub fn id(&self) -> VersionId {
         self.pinned.record.id
     }
 
-    /// What came with the version is let go of after this time, if nobody has begun to read by then: others
-    /// may want the memory, and the object may stay open for long.
+    /// Releases the bytes that came with the version after `time`, unless a reader has begun by then: other readers may
+    /// need the memory, and the object may stay open for long.
     pub fn let_go_after(&self, time: Duration) {
         if self.pinned.brings().is_none() {
             return;
@@ -152,24 +152,24 @@ impl Object {
         });
     }
 
-    /// When the bucket last confirmed the version.
+    /// Returns the time at which the bucket last confirmed the version.
     pub(super) fn confirmed(&self) -> Timestamp {
         self.pinned.record.confirmed
     }
 
-    /// How the version was found.
+    /// Returns the way in which the version was found.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Where the bytes of `range` are now: decides hit or miss before they are read.
+    /// Tells how much of `range` is cached: decides hit or miss before the bytes are read.
     #[must_use]
     pub fn locate(&self, range: ByteRange) -> Found {
         locate(&self.pinned.core, self.pinned.record.id, range)
     }
 
-    /// The same for a reader that nobody waits for, and that reads nothing ahead.
+    /// Returns the same object for a background reader, without read-ahead.
     pub(super) fn quietly(&self) -> Self {
         let own = &*self.pinned;
         let terms = Terms {
@@ -194,20 +194,20 @@ impl Object {
         }
     }
 
-    /// A reader over `range`, which must lie within the version's size. Cheap; nothing is fetched
-    /// before the first poll.
+    /// Returns a reader over `range`, which must lie within the version's size. Cheap; nothing is fetched before the
+    /// first poll.
     #[must_use]
     pub fn read_at(&self, range: ByteRange) -> Reader {
         Reader::new(self.pinned.clone(), range)
     }
 }
 
-/// How the version of an [`Object`] was found: the material of `Cache-Status` (RFC 9211).
+/// The way in which the version of an [`Object`] was found: the data of `Cache-Status` (RFC 9211).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Why the origin was asked for the version; `None`: it was not.
+    /// The reason for asking the origin; `None` if it was not asked.
     pub forward: Option<Forward>,
-    /// Another request asked, this one waited for its answer.
+    /// Whether this request waited for the answer to another one's question.
     pub collapsed: bool,
     /// Whether the object may be kept.
     pub stored: bool,
@@ -217,25 +217,25 @@ pub struct Outcome {
     pub ttl_ms: i64,
 }
 
-/// Why the origin was asked (RFC 9211, 2.2).
+/// The reason for asking the origin (RFC 9211, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
     /// The key was unknown (`uri-miss`).
     Miss,
-    /// It was known and stale, and has another version now (`stale`).
+    /// The key was known and stale, and has another version now (`stale`).
     Stale,
-    /// It was known and stale, and the origin confirmed it with 304 (`stale`, `fwd-status=304`).
+    /// The key was known and stale, and the origin confirmed it with 304 (`stale`, `fwd-status=304`).
     Revalidated,
-    /// The client asked for confirmation (`request`), and got another version.
+    /// The client asked for confirmation (`request`), and the origin sent another version.
     Request,
-    /// It was known and stale, and is served so because the origin fails (`stale-if-error`).
+    /// The key was known and stale, and is served stale because the origin failed (`stale-if-error`).
     Failed,
 }
 
-/// How much of a range is cached.
+/// The cached share of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// All of it; the slowest tier that it lies in.
+    /// All of it; holds the slowest tier in which it lies.
     All(Tier),
     /// Some of it.
     Some,

@@ -1,15 +1,15 @@
-//! What an origin's connections have yielded lately: how long the first byte takes, and how many
-//! bytes a second come after it.
+//! The recent speed of an origin's connections: the time to the first byte, and the bytes a second
+//! after it.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::plan::tiering::Connection;
 
-/// How much of an average the newest measurement makes up.
+/// The weight of the newest measurement in an average.
 const WEIGHT: f64 = 0.2;
 
-/// Bodies shorter than this come out of buffers and say nothing about a connection's rate.
+/// Bodies shorter than this come out of buffers and tell nothing about a connection's rate.
 const TELLING: u64 = 128 << 10;
 
 /// Running averages over the requests to one origin. See the module's head.
@@ -33,13 +33,13 @@ impl Pace {
             .expect("no code panics while it holds this lock")
     }
 
-    /// A request's first byte took this long.
+    /// Records the time to a request's first byte.
     pub(super) fn answered(&self, after: Duration) {
         let mut averages = self.averages();
         averages.first_byte = mix(averages.first_byte, after.as_secs_f64());
     }
 
-    /// A body of `bytes` took this long after its first byte.
+    /// Records the time of a body of `bytes` after its first byte.
     pub(super) fn delivered(&self, bytes: u64, within: Duration) {
         if bytes >= TELLING {
             let mut averages = self.averages();
@@ -47,23 +47,23 @@ impl Pace {
         }
     }
 
-    /// Bytes a second of one connection.
+    /// Returns the bytes a second of one connection.
     pub(super) fn rate(&self) -> Option<f64> {
         self.averages().rate
     }
 
-    /// How long a request usually waits for its first byte.
+    /// Returns the usual time to a request's first byte.
     pub(super) fn first_byte(&self) -> Option<Duration> {
         self.averages().first_byte.map(Duration::from_secs_f64)
     }
 
-    /// What one more connection yields.
+    /// Returns the expected speed of one more connection.
     pub(super) fn connection(&self) -> Connection {
         Connection::new(self.first_byte(), self.rate())
     }
 
-    /// How many bytes before a body's end the next request has to start, so that its first byte
-    /// comes when this body's last one does.
+    /// Returns the bytes before a body's end at which the next request must start, so that its first
+    /// byte arrives with this body's last one.
     pub(super) fn lead(&self) -> u64 {
         let averages = self.averages();
         match (averages.first_byte, averages.rate) {

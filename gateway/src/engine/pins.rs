@@ -1,5 +1,5 @@
-//! What pins mean to the engine: chunks that are found on disk are pinned if their object is, and those
-//! of a version that is no more are let go of, lest they stay for ever.
+//! Pins in the engine. Chunks found on disk are pinned if their object is. Chunks of a superseded version are unpinned,
+//! because they would never be evicted otherwise.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::core::Core;
 use crate::plan::ObjectId;
 use crate::store::{ChunkKey, Entry, PinId, Record};
 
-/// How many chunks are let go of before others have their turn.
+/// The number of chunks to unpin before the task yields.
 const TURN: u32 = 4096;
 
-/// A chunk was found on disk.
+/// Pins a chunk that was found on disk, if its object is pinned.
 pub(super) fn found(core: &Core, id: &ObjectId, key: &ChunkKey) {
     let pin = core.meta.pin_of(id);
     if !pin.is_none() {
@@ -18,7 +18,7 @@ pub(super) fn found(core: &Core, id: &ObjectId, key: &ChunkKey) {
     }
 }
 
-/// A version is no longer the object's: its chunks are evicted in their turn.
+/// Unpins the chunks of a superseded version, so that they can be evicted.
 pub(super) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record>>) {
     let Some(record) = record.filter(|_| !core.meta.pin_of(id).is_none()) else {
         return;
@@ -36,7 +36,7 @@ pub(super) fn release(core: &Arc<Core>, id: &ObjectId, record: Option<Arc<Record
     });
 }
 
-/// The same for the version that is known of a key, which is about to be purged.
+/// Unpins the chunks of a key's known version, which is about to be purged.
 pub(super) async fn release_known(core: &Arc<Core>, id: &ObjectId) {
     if core.meta.pin_of(id).is_none() {
         return;

@@ -1,4 +1,4 @@
-//! The bytes of a range, in order: from memory where it has them, else from a flight.
+//! The bytes of a range, in order: from memory if it has them, otherwise from a flight.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,24 +16,23 @@ use super::object::Pinned;
 use crate::plan::ByteRange;
 use crate::store::ChunkKey;
 
-/// The bytes of a range, in order, as they arrive. Dropping it gives up the fetches that only it
-/// wanted.
+/// The bytes of a range, in order, as they arrive. Dropping the reader stops the fetches that no other reader wants.
 #[derive(Debug)]
 pub struct Reader {
     pinned: Arc<Pinned>,
     number: u64,
     left: ByteRange,
     chunk: Option<(u32, Chunk)>,
-    /// Taken ahead by [`Reader::prime`].
+    /// The bytes that [`Reader::prime`] waited for.
     primed: Option<Bytes>,
-    /// The memory that the piece yielded last keeps alive.
+    /// The bytes of memory that the last piece keeps alive.
     keeps: usize,
-    /// The whole of what it reads.
+    /// The whole range of the reader.
     range: ByteRange,
-    /// Taken up near where one is, and made by the first read that memory cannot serve; of an
-    /// object large enough.
+    /// The cursor: one nearby is taken over, or the first read that memory cannot serve creates one, if the object is
+    /// large enough.
     cursor: Option<Arc<Cursor>>,
-    /// The byte up to which the cursor was told, and whether the reader had to wait since.
+    /// The position last reported to the cursor, and whether the reader has waited since.
     told: u64,
     waited: bool,
 }
@@ -47,8 +46,7 @@ enum Chunk {
         place: Place,
         lease: Lease,
     },
-    /// Handed out to its end. The lease keeps the rest of its part coming until the next chunk is
-    /// boarded.
+    /// Read to its end. The lease keeps the rest of its part coming until the reader has the next chunk.
     Passed(Lease),
 }
 
@@ -73,13 +71,13 @@ impl Reader {
         }
     }
 
-    /// Bytes not yet handed out: exact, so that `Content-Length` can be.
+    /// Returns the exact number of bytes not yet returned, for `Content-Length`.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left.len() + self.primed.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
-    /// Bytes of memory that the piece yielded last keeps alive: the buffer that it was cut from.
+    /// Returns the bytes of memory that the last piece keeps alive: the size of the buffer from which it was cut.
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
@@ -90,10 +88,10 @@ impl Reader {
         self.primed.take()
     }
 
-    /// Waits until the first bytes are at hand, which the next poll then yields.
+    /// Waits for the first bytes, which the next poll then yields.
     ///
     /// # Errors
-    /// [`Error::Changed`] here means that the answer can still begin again on the new version.
+    /// After [`Error::Changed`], the caller can still start its answer again on the new version.
     pub async fn prime(&mut self) -> Result<(), Error> {
         if self.primed.is_none() && !self.left.is_empty() {
             self.primed = Some(poll_fn(|cx| self.poll_more(cx)).await?);
@@ -101,14 +99,14 @@ impl Reader {
         Ok(())
     }
 
-    /// The next piece; must not be called at the end.
+    /// Returns the next piece; must not be called at the end.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
         let geometry = self.pinned.core.geometry;
         let index = geometry.index(self.left.start);
         let offset = usize::try_from(self.left.start - geometry.start(index))
             .expect("chunks are at most 16 MiB");
         if self.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
-            // The new lease is taken before the old one goes: a part of several chunks stays wanted.
+            // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
             let next = board(&self.pinned, index, offset, self.left);
             let before = self.chunk.replace((index, next));
             self.pinned.hold(None);
@@ -157,15 +155,14 @@ impl Reader {
         Poll::Ready(Ok(piece))
     }
 
-    /// Lets go of a chunk that has been handed out to its end: from here on who took its bytes
-    /// answers for their memory.
+    /// Releases a chunk that was read to its end: from now on the consumer accounts for its memory.
     fn pass(&mut self) {
         if let Some((index, Chunk::Flight { lease, .. })) = self.chunk.take() {
             self.chunk = Some((index, Chunk::Passed(lease)));
         }
     }
 
-    /// Gives back the memory of a passed chunk that nobody else came for, though its part goes on.
+    /// Releases a chunk that the reader has passed and no other reader wants; the fetch of its part continues.
     fn leave_behind(&self, passed: Option<(u32, Chunk)>) {
         let Some((index, Chunk::Passed(lease))) = passed else {
             return;
@@ -178,8 +175,7 @@ impl Reader {
         }
     }
 
-    /// Tells the cursor how far the reader has come, and has it fetch what comes next. Done once a
-    /// chunk.
+    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk.
     fn look_ahead(&mut self) {
         let limits = self.pinned.limits;
         if self.pinned.record.version.size <= cursor::THRESHOLD || limits.window == 0 {
@@ -188,14 +184,14 @@ impl Reader {
         let cold = matches!(self.chunk, Some((_, Chunk::Flight { .. })));
         let fill = match cold {
             true => Some(self.pinned.fill()),
-            // What was fetched ahead of an earlier request comes from memory: its reader still
-            // goes on with the cursor that fetched it.
+            // Read-ahead for an earlier request now comes from memory: its reader still goes on with the cursor that
+            // fetched it.
             false => self.pinned.living_fill(),
         };
         let (Some(fill), at) = (fill, self.left.start) else {
             return;
         };
-        // By what was told last: what was read since may be far ahead of readers beside this one.
+        // The position last reported: bytes read since may be far ahead of this reader's neighbours.
         let told = self.told;
         if let Some(cursor) = self.cursor.take_if(|cursor| !cursor.continues(told)) {
             cursor.leave(fill);
@@ -222,7 +218,7 @@ impl Drop for Reader {
     }
 }
 
-/// Finds the chunk: one look into memory, and only then into what is on its way.
+/// Finds the chunk: looks once into memory, and only then among the flights.
 fn board(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> Chunk {
     let key = ChunkKey {
         version: pinned.record.id,

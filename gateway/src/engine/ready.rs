@@ -1,5 +1,5 @@
-//! Whether everything is there that answers need: the one thing asked of an origin that no reader
-//! caused.
+//! Readiness: whether the origins and the cache index can answer. Its probes are the only requests to an origin that no
+//! reader caused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout};
 use crate::origin::{Origin, OriginError, Phase};
 use crate::plan::OriginId;
 
-/// How long a probe's result stands. Load balancers ask every second or so, and several of them; an
-/// origin need not hear all of it.
+/// The time for which a probe's result is used again. Several load balancers ask about every second; an origin need not
+/// see all of it.
 const STANDS: Duration = Duration::from_secs(5);
 
-/// How long a probe may take: who asks wants to know whether requests are answered now.
+/// The timeout of a probe: the caller wants to know whether requests are answered now.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The origins to be probed, with what the last probe said.
+/// The origins to probe, with the result of each one's last probe.
 #[derive(Debug)]
 pub(super) struct Readiness {
     origins: Vec<Probed>,
@@ -43,7 +43,7 @@ impl Readiness {
         }
     }
 
-    /// All that is missing, one line each, origins side by side; `index` is what the cache index says.
+    /// Returns one line for each missing part; probes the origins in parallel. `index` is the cache index's state.
     pub(super) async fn check(&self, index: Result<(), String>) -> Result<(), Vec<String>> {
         let mut missing: Vec<String> = index.err().into_iter().collect();
         let probes = self.origins.iter().map(|probed| async move {
@@ -60,7 +60,7 @@ impl Readiness {
 }
 
 impl Readiness {
-    /// What the last probe of an origin said, if it was within `stands`, else what another one says.
+    /// Returns the result of an origin's last probe if it is younger than `stands`; otherwise probes again.
     pub(super) async fn reachable(
         &self,
         origin: OriginId,
@@ -75,7 +75,7 @@ impl Readiness {
 }
 
 impl Probed {
-    /// Asks at most once in a while; who comes in between waits for the answer under way.
+    /// Probes at most once within `stands`; concurrent callers wait for the probe under way.
     async fn probe(&self, stands: Duration) -> Result<(), OriginError> {
         let mut last = self.last.lock().await;
         if let Some((at, result)) = &*last
@@ -118,10 +118,10 @@ mod tests {
         assert!(missing[0] == "loading" && missing[1].contains("`hung`"));
         assert!(missing[2].contains("`down`"));
         assert_eq!(began.elapsed(), PATIENCE);
-        // Asked again within the time that a result stands, nobody is bothered.
+        // Within the time that a result is used again, no origin is asked.
         readiness.check(Ok(())).await.unwrap_err();
         assert_eq!(well.probes(), 1);
-        // Who wants a newer result has it asked for.
+        // A caller that wants a newer result causes a new probe.
         let stands = Duration::from_secs(1);
         tokio::time::advance(stands).await;
         assert!(readiness.reachable(well.id(), stands).await.is_ok());

@@ -1,9 +1,8 @@
-//! Finds out which version a key has, asking the origin at most once for all who want to know.
+//! Finds out which version a key has, with at most one request to the origin for all waiting callers.
 //!
-//! The first ranged GET answers that too, so a cold open costs one request. Whoever opens a key
-//! while it is being resolved waits for the same answer; when all of them leave, the request is
-//! dropped. A purge or a write takes the place of what was begun before it, which then installs
-//! nothing.
+//! The first ranged GET answers that too, so a cold open costs one request. A caller that opens a key during its
+//! resolve waits for the same answer; when all callers leave, the request is dropped. A purge or a write supersedes
+//! every resolve begun before it; those then install nothing.
 
 use std::sync::Arc;
 
@@ -24,54 +23,53 @@ use crate::plan::freshness::Policy;
 use crate::plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
 use crate::store::{Entry, Record};
 
-/// What a first open GET asks for, before the size is known: enough for pictures and documents to
-/// come whole in this one request; of a large object a reader who comes to stay needs these bytes
-/// anyway. ADR 0005 has the figures.
+/// The bytes that an open GET requests before the size is known: pictures and documents come whole in this one request,
+/// and a reader that goes on in a large object needs these bytes anyway. ADR 0005 has the figures.
 pub(super) const FIRST: u64 = 1 << 20;
 
 type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
 
-/// A resolve that is under way, kept alive by those who wait for it and not by the table.
+/// A resolve under way, kept alive by its waiting callers and not by the table.
 pub(super) struct Pending {
     token: u64,
     quiet: bool,
     shared: WeakShared<Resolving>,
 }
 
-/// What a resolve found.
+/// The result of a resolve.
 #[derive(Debug, Clone)]
 pub(super) struct Resolution {
     pub(super) record: Arc<Record>,
     pub(super) forward: Forward,
-    /// Keeps the bytes coming that came with the answer, until a reader has boarded.
+    /// The lease on the bytes that came with the answer, until a reader has its first chunk.
     pub(super) first: Option<Arc<Lease>>,
 }
 
-/// What is to be resolved.
+/// A request to resolve a key.
 #[derive(Clone)]
 pub(super) struct Question {
     pub(super) core: Arc<Core>,
     pub(super) source: Arc<Source>,
     pub(super) id: ObjectId,
-    /// What was known of the key when the question came up: a version at hand, to be confirmed or
-    /// replaced; or that it was missing, or nothing.
+    /// The entry known for the key when the question arose: a version to confirm or replace, a negative entry, or
+    /// nothing.
     pub(super) seen: Option<Entry>,
-    /// The bytes that are wanted first.
+    /// The bytes to fetch first.
     pub(super) first: Option<RangeSpec>,
-    /// The client itself asks for confirmation: what was begun before it does not count.
+    /// The client itself asks for confirmation: a resolve begun before does not count.
     pub(super) forced: bool,
-    /// The first bytes are wanted also of a version that is at hand.
+    /// Whether the first bytes are also fetched if the known version still stands.
     pub(super) certain: bool,
     /// See [`Open::bare`](super::Open::bare).
     pub(super) bare: bool,
     /// See [`Open::quiet`](super::Open::quiet).
     pub(super) quiet: bool,
-    /// The client that asked first; those that join wait in its turn.
+    /// The client that asked first; callers that join wait in its turn.
     pub(super) client: Client,
 }
 
 impl Question {
-    /// The version at hand.
+    /// Returns the known version.
     fn known(&self) -> Option<&Arc<Record>> {
         match &self.seen {
             Some(Entry::Present(record)) => Some(record),
@@ -79,8 +77,8 @@ impl Question {
         }
     }
 
-    /// What a resolve found that ended after this question came up, and before it could join. To
-    /// be asked under the lock of the table, which a resolve leaves after it has installed.
+    /// Returns the result of a resolve that ended after this question arose and before it could join. Call it under the
+    /// table's lock; a resolve leaves the table only after it has installed its result.
     fn answered(&self) -> Option<Result<Resolution, Error>> {
         let entry = self.core.meta.peek(&self.id);
         match entry.filter(|entry| self.seen.as_ref() != Some(entry))? {
@@ -95,7 +93,7 @@ impl Question {
     }
 }
 
-/// Joins the resolve of the key that is under way, or begins one. Says whether it joined.
+/// Joins the resolve of the key that is under way, or begins one. Returns whether it joined.
 pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
     let core = question.core.clone();
     let table = core.clone();
@@ -120,7 +118,7 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
         id: id.clone(),
         token,
     };
-    // Begins when it is polled first, which is not under the table's lock.
+    // It starts at its first poll, which is not under the table's lock.
     let run = on_behalf_of(question.client, run(question, place));
     let carried = async move { core.carry_out(run).await };
     let shared = carried.boxed().shared();
@@ -138,7 +136,7 @@ pub(super) fn resolve(question: Question) -> (Shared<Resolving>, bool) {
     (shared, false)
 }
 
-/// The answer to a question that was asked where nobody waited, or its own: that one gives up sooner.
+/// Joins a quiet resolve; if that fails, resolves the question itself, for a quiet one gives up sooner.
 fn or_itself(quiet: Shared<Resolving>, question: Question) -> Shared<Resolving> {
     let asked = async move {
         match quiet.await {
@@ -149,9 +147,9 @@ fn or_itself(quiet: Shared<Resolving>, question: Question) -> Shared<Resolving> 
     asked.boxed().shared()
 }
 
-/// Whether somebody is asking already.
+/// Returns whether a resolve of the key is under way.
 pub(super) fn is_under_way(core: &Core, id: &ObjectId) -> bool {
-    // Dropped after the lock is released: it may be the last one, whose end takes the lock.
+    // Dropped after the lock is released: it may be the last handle, whose drop takes the lock.
     let shared = core
         .resolves()
         .get(id)
@@ -159,12 +157,12 @@ pub(super) fn is_under_way(core: &Core, id: &ObjectId) -> bool {
     shared.is_some()
 }
 
-/// Takes the place of every resolve begun so far that matches: they will install nothing.
+/// Supersedes every matching resolve begun so far: those will install nothing.
 pub(super) fn supersede(core: &Core, matches: impl Fn(&ObjectId) -> bool) {
     core.resolves().retain(|id, _| !matches(id));
 }
 
-/// Remembers what a write has made of a key, in place of every resolve and doubt begun so far.
+/// Records a write's result for a key; supersedes every resolve and doubt begun so far.
 pub(super) fn remember(core: &Core, id: &ObjectId, entry: Option<Entry>) {
     let mut resolves = core.resolves();
     resolves.remove(id);
@@ -174,8 +172,8 @@ pub(super) fn remember(core: &Core, id: &ObjectId, entry: Option<Entry>) {
     }
 }
 
-/// Has the version that is remembered be confirmed before it is served, if `is_doubted` says so of it. What is
-/// written meanwhile is remembered after this, and not replaced by what it replaced.
+/// Marks the known version for confirmation before it is served next, if `is_doubted` says so. The table's lock is
+/// held, so a concurrent write is recorded after this and not overwritten by the version that it replaced.
 pub(super) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record) -> bool) {
     let _alone = core.resolves();
     if let Some(Entry::Present(record)) = core.meta.peek(id)
@@ -190,7 +188,7 @@ pub(super) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record)
     }
 }
 
-/// Remembers that a version was confirmed, if it is what is remembered still.
+/// Records that a version was confirmed, if it is still the known one.
 pub(super) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed: &Arc<Record>) {
     let _alone = core.resolves();
     if core.meta.peek(id).as_ref() == Some(&Entry::Present(known.clone())) {
@@ -198,7 +196,7 @@ pub(super) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed
     }
 }
 
-/// A resolve's place in the table; given up when it ends or is dropped.
+/// A resolve's place in the table; removed when the resolve ends or is dropped.
 struct Place {
     core: Arc<Core>,
     id: ObjectId,
@@ -206,7 +204,7 @@ struct Place {
 }
 
 impl Place {
-    /// Remembers what was found, unless a purge or a write came in between.
+    /// Records the result, unless a purge or a write superseded the resolve.
     fn install(&self, entry: Option<Entry>) {
         let resolves = self.core.resolves();
         if resolves
@@ -248,7 +246,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
         ..
     } = question;
     let generation = core.meta.generation(&id).await;
-    // A version from before a purge is not confirmed into the time after it.
+    // A confirmation must not carry a version from before a purge into the time after it.
     let known = known.filter(|record| is_of(record, &id, generation));
     let (first, charge) = pay(&core, first, quiet).await?.unzip();
     let asked = core.now();
@@ -256,7 +254,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     let found = match ask(&core, &source, &id, at_hand, first, bare, quiet).await {
         Ok(found) => found,
         Err(error) => {
-            // A bare 404 says so to who asked for it, and is no ground for a negative entry.
+            // A bare 404 answers the caller that accepts it, but is no ground for a negative entry.
             if error == OriginError::NotFound && (first.is_some() || !bare) {
                 place.install(Some(Entry::Missing { since: asked }));
                 pins::release(&core, &id, known);
@@ -290,7 +288,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     let profile = source.profile.load();
     let storable = Policy::new(&version, &profile, asked).storable;
     let forward = forward(forced, known.as_deref(), &record);
-    // Before the version is known to all: who finds it then finds its first bytes on their way.
+    // Before the version is installed: a caller that finds it then also finds its first bytes under way.
     let first = content.zip(charge).and_then(|(content, charge)| {
         let fill = Fill::of(&core, &source.origin, &id, &version, vid);
         fill.adopt(content, Terms::new(&profile, storable, client), charge)
@@ -305,7 +303,7 @@ async fn run(question: Question, place: Place) -> Result<Resolution, Error> {
     })
 }
 
-/// Whether no purge covers the key since the record was made.
+/// Returns whether no purge has covered the key since the record was made.
 pub(super) fn is_of(record: &Record, id: &ObjectId, generation: u64) -> bool {
     record.id == VersionId::new(id, &record.version, generation)
 }
@@ -320,9 +318,9 @@ fn forward(forced: bool, known: Option<&Record>, now: &Record) -> Forward {
 }
 
 enum Found {
-    /// The version at hand still stands.
+    /// The known version still stands.
     Same(Box<Record>),
-    /// This one, perhaps with some of its bytes.
+    /// Another version, perhaps with some of its bytes.
     Version(Arc<Version>, Option<Content>),
 }
 
@@ -368,14 +366,14 @@ async fn ask(
             },
             None => Err(OriginError::BadAnswer("304 to an unconditional request")),
         },
-        // Shorter than the range: empty, or the client asks beyond the end. S3 sends neither ETag
-        // nor headers with a 416, so the version costs a second request.
+        // Shorter than the range: the object is empty, or the client asks beyond the end. S3 sends neither ETag nor
+        // headers with a 416, so the version costs a second request.
         Err(OriginError::Unsatisfiable { .. }) => head(source, id, known).await,
         Err(error) => Err(error),
     }
 }
 
-/// Pays for the first bytes, if any are wanted: who is quiet from what demand leaves over.
+/// Reserves memory for the first bytes, if any; a quiet caller only uses memory that demand leaves free.
 async fn pay(
     core: &Core,
     first: Option<RangeSpec>,
@@ -394,9 +392,8 @@ async fn pay(
     }
 }
 
-/// Pays for the bytes before they are asked for, and asks for fewer where memory is short. Who asked
-/// first and then waited for memory would keep a request from those who have memory and wait for a
-/// request.
+/// Reserves memory before the request, and shortens the range if memory is short. In the other order, callers that wait
+/// for memory would hold requests that callers with memory need.
 async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), Error> {
     let chunk = core.geometry.chunk();
     let RangeSpec::Bounded { first, last } = wanted else {
@@ -417,8 +414,8 @@ async fn afford(core: &Core, wanted: RangeSpec) -> Result<(RangeSpec, Charge), E
     Ok((RangeSpec::Bounded { first, last }, charge))
 }
 
-/// A record that a 304 has confirmed. `None`: a copy of the object onto itself keeps the ETag, and moves only
-/// `Last-Modified`; its headers may be others.
+/// Returns the record that a 304 confirms. `None`: a copy of the object onto itself keeps the ETag and moves only
+/// `Last-Modified`; its headers may differ.
 fn unmodified(core: &Core, record: &Record, time: Option<Timestamp>) -> Option<Record> {
     let version = match time {
         Some(told) => core.unconfirmed.dated(record, told)?,
@@ -439,7 +436,7 @@ async fn head(
     Ok(compared(version, known))
 }
 
-/// A HEAD whose bare 404 is believed.
+/// Sends a HEAD whose bare 404 is believed.
 async fn peek(
     source: &Source,
     id: &ObjectId,
@@ -456,10 +453,9 @@ fn compared(version: Version, known: Option<&Record>) -> Found {
     }
 }
 
-/// From what the client wants to what is asked for: whole chunks, and of open ranges a beginning.
+/// Widens the client's range to whole chunks, and cuts an open range to its beginning.
 ///
-/// A suffix is widened by a chunk less a byte, so that the chunks that hold it come whole wherever
-/// the unknown end may lie.
+/// A suffix grows by a chunk less a byte, so that its chunks come whole wherever the unknown end lies.
 fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
     let chunk = geometry.chunk();
     let down = |at: u64| at - at % chunk;
@@ -476,7 +472,7 @@ fn widen(first: RangeSpec, geometry: Geometry) -> RangeSpec {
             bounded(first, length.min(PART.max(chunk)))
         }
         RangeSpec::Suffix(length) if length <= PART => RangeSpec::Suffix(length + chunk - 1),
-        // Too much for one part: learn the size first, with the last chunk.
+        // Too much for one part: ask for the last chunk first, which also tells the size.
         RangeSpec::Suffix(_) => RangeSpec::Suffix(2 * chunk - 1),
     }
 }

@@ -1,9 +1,7 @@
-//! Fetches small objects ahead of a reader that takes one after another of a folder.
+//! Folder prefetch: fetches small objects ahead of a reader that takes one after another of a folder.
 //!
-//! Which ones is decided in `plan::siblings`. What there is in the folder is what a listing told: for
-//! that nobody is asked, and where nothing was listed nothing is fetched ahead. An object that is
-//! fetched costs what opening it would have cost; memory and requests for it are what nobody else wants
-//! at that moment.
+//! `plan::siblings` chooses the objects among the names in the table of names; no request is sent to find more. An
+//! object costs as much as opening it would; prefetch only uses memory and requests that are free at that moment.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,10 +14,10 @@ use crate::plan::readahead::Limits;
 use crate::plan::siblings::{File, Run};
 use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
 
-/// How many readers are remembered; one more displaces the one that read longest ago.
+/// The maximum number of remembered readers; one more displaces the one that read longest ago.
 const READERS: usize = 32;
 
-/// The readers that go through folders, the one that read last at the end.
+/// The readers that go through folders, the most recent one last.
 #[derive(Debug, Default)]
 pub(super) struct Siblings {
     readers: Mutex<Vec<Reader>>,
@@ -29,8 +27,8 @@ pub(super) struct Siblings {
 struct Reader {
     origin: OriginId,
     run: Run,
-    /// As many as may be on their way at once. Closed when the reader is forgotten: what has not begun
-    /// by then is left.
+    /// The concurrent fetches allowed. Closed when the reader is forgotten: fetches that have not begun are then
+    /// dropped.
     places: Arc<Semaphore>,
 }
 
@@ -49,9 +47,9 @@ impl Siblings {
 }
 
 impl Engine {
-    /// A reader has come to the end of an object of at most `small` bytes, which it opened by name in a
-    /// folder. If it has done so with those before it, what comes next is fetched ahead, of objects that
-    /// are as small; no more of it than the profile lets be read ahead. Costs no wait.
+    /// Reports that a reader has come to the end of an object of at most `small` bytes, which it opened by name in a
+    /// folder. If it also read those before it, the next objects that are as small are fetched ahead, within the
+    /// profile's read-ahead. Never waits.
     pub fn read_whole(&self, source: &Arc<Source>, object: &Object, small: u64) {
         let pinned = &object.pinned;
         if pinned.limits.window == 0 || !pinned.terms.storable {
@@ -69,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// What is to be fetched now that this file was read.
+    /// Returns the files to fetch now that this one was read, and the reader's permits.
     fn come_next(
         &self,
         origin: OriginId,
@@ -103,7 +101,7 @@ impl Engine {
     }
 }
 
-/// One object that is fetched ahead.
+/// The prefetch of one object.
 struct Ahead {
     engine: Engine,
     source: Arc<Source>,
@@ -119,7 +117,8 @@ impl Ahead {
         }
     }
 
-    /// `None`: it was left. Who comes for it asks for himself, and is told why it cannot be had.
+    /// Fetches the object in its turn. `None`: it was dropped; a reader that needs the object asks for it itself and
+    /// gets the error.
     async fn at_its_turn(&self, path: &str, size: u64) -> Option<()> {
         let _place = self.places.acquire().await.ok()?;
         let key = ObjectKey::new(path).ok()?;

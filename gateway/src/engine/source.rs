@@ -1,4 +1,4 @@
-//! What a route or a mount lends the engine.
+//! The origin and profile with which a route or a mount reads.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use arc_swap::ArcSwap;
 use crate::origin::Origin;
 use crate::plan::{ObjectId, ObjectKey, Profile};
 
-/// An origin, and how its objects are treated here. Routes with the same origin share its cache
+/// An origin, and the rules for its objects here. Routes with the same origin share its cache
 /// whatever their profiles.
 #[derive(Debug)]
 pub struct Source {
     /// The bucket.
     pub origin: Arc<dyn Origin>,
-    /// The rules; may be exchanged at run time.
+    /// The rules; they can be exchanged at run time.
     pub profile: ArcSwap<Profile>,
 }
 
 impl Source {
-    /// The object of this key in the bucket.
+    /// Returns the object of this key in the bucket.
     #[must_use]
     pub fn object(&self, key: &ObjectKey) -> ObjectId {
         ObjectId {

@@ -1,6 +1,6 @@
-//! What is cached of an object: its version, how fresh that is, and which bytes are in which tier.
+//! The cached state of an object: its version, how fresh that is, and which bytes are in which tier.
 //!
-//! Nothing is asked of any origin, and nothing counts as used by it.
+//! Looking at it sends no request to an origin, and counts as no use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,41 +11,39 @@ use crate::plan::standing::Standing;
 use crate::plan::{ByteRange, ObjectKey, Version};
 use crate::store::{ChunkKey, Entry, Held, Record};
 
-/// Runs that are listed at most: an object of which every other chunk is cached has as many as it has
-/// chunks.
+/// The maximum number of listed runs: an object of which every other chunk is cached has as many runs as chunks.
 const LISTED: usize = 10_000;
 
-/// Chunks that are looked at, at most: 64 GiB of the default size. An object of 5 TiB has 20 million, and
-/// a caller may ask for many objects.
+/// The maximum number of chunks looked at: 64 GiB at the default size. An object of 5 TiB has 20 million, and a caller
+/// may ask for many objects.
 const MAX_CHUNKS: u32 = 1 << 18;
 
-/// What is known of a key.
+/// The known state of a key.
 #[derive(Debug, Clone)]
 pub enum Stat {
-    /// The origin said that there is none.
+    /// The origin said that there is no such object.
     Missing {
-        /// How long ago.
+        /// The time since then.
         age: Duration,
-        /// For how long that is believed still.
+        /// The time for which this stays valid.
         left: Duration,
     },
-    /// It has a version.
+    /// The key has a version.
     Present(Box<Present>),
 }
 
-/// A version that is known, and what is cached of it.
+/// A known version, and its cached bytes.
 #[derive(Debug, Clone)]
 pub struct Present {
     /// The version.
     pub version: Arc<Version>,
-    /// Since the origin last confirmed it.
+    /// The time since the origin last confirmed it.
     pub age: Duration,
-    /// How fresh it is.
+    /// The version's freshness.
     pub standing: Standing,
-    /// The whole object in runs of bytes that lie in the same tiers, in order; the first ones where
-    /// there are very many.
+    /// The whole object in runs of bytes in the same tiers, in order; only the first ones if there are very many.
     pub runs: Vec<Run>,
-    /// How many runs are left off.
+    /// The number of runs left out.
     pub left_off: usize,
     /// Bytes in memory.
     pub in_memory: u64,
@@ -55,22 +53,22 @@ pub struct Present {
     pub absent: u64,
     /// Bytes on disk that a pin keeps from eviction.
     pub pinned: u64,
-    /// Bytes at the end of a very large object that were not looked at; they are in none of the sums.
+    /// Bytes at the end of a very large object that were not looked at; no other sum has them.
     pub unseen: u64,
 }
 
-/// Bytes that lie in the same tiers.
+/// A run of bytes in the same tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Which.
+    /// The range of the bytes.
     pub range: ByteRange,
-    /// Where they are.
+    /// The tiers that hold them.
     pub held: Held,
 }
 
 impl Engine {
-    /// What is cached of `key`, or `None` where nothing is known of it. What the tiers say may be
-    /// out of date by the time it is read: other requests go on.
+    /// Returns the cached state of `key`, or `None` if nothing is known of it. Concurrent requests may change the tiers
+    /// before the caller uses the result.
     pub async fn stat(&self, source: &Source, key: &ObjectKey) -> Option<Stat> {
         let id = source.object(key);
         let entry = self.core.meta.load(&id).await?;
@@ -130,10 +128,10 @@ impl Engine {
         present
     }
 
-    /// What of the cache is not loaded yet, in words: until then, what is not found may be there.
+    /// Checks that the cache is loaded. Before that, bytes that are not found may still exist.
     ///
     /// # Errors
-    /// The words.
+    /// A text that says which part of the cache is not loaded yet.
     pub fn loaded(&self) -> Result<(), String> {
         self.core.chunks.ready()
     }

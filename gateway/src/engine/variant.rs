@@ -1,13 +1,13 @@
-//! What a content coding makes of one version, made once and kept as chunks.
+//! Variants: a version in a content coding, encoded once and kept as chunks.
 //!
-//! A variant is addressed by its version and its coding: a purge or a new version makes it unreachable
-//! as it does the version's own chunks. That address has one chunk, its *head*: the length and a hash of its
-//! bytes, of which the address of its pieces is made. A head that says 0 bytes remembers that the object does
-//! not get smaller.
+//! A variant is addressed by its version and its coding, so a purge or a new version makes it unreachable, like the
+//! version's own chunks. This address has one chunk, its *head*: the length and a hash of the variant's bytes. The
+//! address of its pieces is derived from both. A head with a length of 0 records that encoding does not make the object
+//! smaller.
 //!
-//! Encoders are few. Each holds a place, and pays for all that it can come to hold before it begins; where no
-//! place or no memory is left, the answer is identity. They run where origins are asked, on threads that may
-//! block. Readers that want the same variant at the same time wait for one *flight*, for [`PATIENCE`] at most.
+//! Encoders are few. Before an encoder begins, it takes a place and reserves its maximum memory; if no place or no
+//! memory is free, the answer is identity. Encoders run on the runtime for origin requests, on blocking threads.
+//! Concurrent readers of one variant wait for one *flight*, for [`PATIENCE`] at most.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,25 +38,25 @@ pub use reader::VariantReader;
 
 use encoder::{BLOCK, Encoder};
 
-/// The largest object that is encoded. At some 40 MB/s that is a tenth of a second of one processor.
+/// The largest object that is encoded. At some 40 MB/s that takes a tenth of a second of one processor.
 pub const LARGEST: u64 = 4 << 20;
 
-/// How long an answer waits for the encoder that makes its variant.
+/// The time that an answer waits for the encoder of its variant.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long an encoder may take, the bytes of its object included: a slow one keeps others out.
+/// The timeout of an encoder, reading its object included: a slow one blocks others.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Encoders at a time: as many as there are processors, within these.
+/// The minimum and maximum number of concurrent encoders; between them, one for each processor.
 const ENCODERS: (usize, usize) = (2, 4);
 
-/// The encoders of an engine, and what they are making.
+/// The encoders of an engine, and the variants being encoded.
 pub(super) struct Variants {
     places: Arc<Semaphore>,
     flights: Mutex<HashMap<VersionId, Flight>>,
 }
 
-/// A variant in the making. `None`: it failed, which is not remembered.
+/// A variant being encoded. `None`: the encoder failed; failures are not cached.
 type Flight = Shared<oneshot::Receiver<Option<Arc<Made>>>>;
 
 impl Default for Variants {
@@ -78,18 +78,18 @@ impl Variants {
     }
 }
 
-/// What is known of a variant.
+/// The stored state of a variant.
 #[derive(Debug, Clone)]
 pub enum Known {
-    /// It is kept.
+    /// It is stored.
     Variant(Variant),
-    /// It would be no smaller.
+    /// It would be no smaller than the object.
     Identity,
-    /// Nothing.
+    /// Its state is not stored.
     Nothing,
 }
 
-/// A version as a coding makes it.
+/// A version in a content coding.
 #[derive(Debug, Clone)]
 pub struct Variant(Arc<Inner>);
 
@@ -100,11 +100,11 @@ struct Inner {
     /// The address of its pieces.
     pieces: VersionId,
     head: Head,
-    /// Its bytes, where the store has not all of them in memory.
+    /// Its bytes, unless the store has all of them in memory.
     made: Option<Arc<Made>>,
 }
 
-/// What an encoder made.
+/// The output of an encoder.
 #[derive(Debug)]
 struct Made {
     head: Head,
@@ -112,7 +112,7 @@ struct Made {
     _charge: Charge,
 }
 
-/// What the first chunk of a variant says of its bytes.
+/// The head of a variant, stored in its first chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     /// 0: the object does not get smaller.
@@ -140,8 +140,8 @@ impl Head {
         })
     }
 
-    /// The address of the pieces of the variant `id`. A run of another release or on another processor, which
-    /// may come to other bytes, has another address: its pieces are never taken for these.
+    /// Returns the address of the pieces of the variant `id`. An encoder of another release or processor may produce
+    /// other bytes; their address differs, so pieces of two runs are never mixed.
     fn pieces(self, id: VersionId) -> VersionId {
         id.encoded(self.size, self.hash)
     }
@@ -154,7 +154,7 @@ impl Head {
     }
 }
 
-/// The chunk that holds the head of a variant.
+/// Returns the chunk that holds the head of a variant.
 fn head_chunk(id: VersionId) -> ChunkKey {
     ChunkKey {
         version: id,
@@ -162,7 +162,7 @@ fn head_chunk(id: VersionId) -> ChunkKey {
     }
 }
 
-/// Where variants of an object are kept; `None`: nowhere, so that none is made.
+/// Returns the tiers that store the variants of an object; `None`: no variant is made, because no tier may store it.
 fn admission(terms: Terms) -> Option<Admit> {
     match (terms.storable, terms.bulk, terms.disk) {
         (false, ..) | (true, true, DiskUse::Off) => None,
@@ -173,27 +173,27 @@ fn admission(terms: Terms) -> Option<Admit> {
     }
 }
 
-/// A place among the encoders, and the memory for one.
+/// A place among the encoders, and the memory for one encoder.
 struct Fare(OwnedSemaphorePermit, Charge);
 
-/// What came of asking for a flight.
+/// The outcome of a request for a flight.
 enum Departure {
-    /// The variant is on its way.
+    /// The variant is being encoded.
     Flight(Flight),
-    /// It has just been kept.
+    /// It was stored a moment ago.
     Kept,
-    /// No encoder is free, or no memory for one.
+    /// No encoder or no memory is free.
     Full,
 }
 
 impl Object {
-    /// Whether variants of this version are made: it is not too large, and may be kept.
+    /// Returns whether variants of this version are made: it is not too large, and may be stored.
     #[must_use]
     pub fn may_be_encoded(&self) -> bool {
         self.version().size <= LARGEST && admission(self.pinned.terms).is_some()
     }
 
-    /// What is known of a variant, without making it.
+    /// Returns the stored state of a variant without encoding it.
     pub async fn known_variant(&self, coding: Coding) -> Known {
         let (chunks, id) = (&self.pinned.core.chunks, self.id().variant(coding));
         let key = head_chunk(id);
@@ -210,18 +210,18 @@ impl Object {
                 if variant.is_cached(ByteRange::new(0, head.size)) {
                     return Known::Variant(variant);
                 }
-                // Some of it was evicted: it is made again, as if it had not been known.
+                // Some of it was evicted: it is encoded again, as if it had never been stored.
                 chunks.remove(&key);
                 Known::Nothing
             }
         }
     }
 
-    /// The variant, made if need be. `None`: identity is to be sent, for it is no smaller, or no encoder or no
-    /// memory is free, or it takes too long.
+    /// Returns the variant, encoding it if necessary. `None` means identity: the variant is no smaller, no encoder or
+    /// memory is free, or encoding takes too long.
     pub async fn variant(&self, coding: Coding) -> Option<Variant> {
-        // Twice, for one that was kept between the look and the flight. A head that cannot be read then is
-        // made again.
+        // Twice, in case the variant is stored between the look and the flight. If its head is unreadable even then, it
+        // is encoded again.
         for again in [false, true] {
             match self.known_variant(coding).await {
                 Known::Variant(variant) => return Some(variant),
@@ -241,8 +241,8 @@ impl Object {
         None
     }
 
-    /// Joins the flight of a variant, or begins it: with `fare`, or what is free. Not where the store has it,
-    /// unless `again`.
+    /// Joins the flight of a variant, or begins one with `fare` or with free resources. If the store has the variant,
+    /// it begins one only if `again` is set.
     fn depart(&self, coding: Coding, fare: Option<Fare>, again: bool) -> Departure {
         let core = &self.pinned.core;
         let id = self.id().variant(coding);
@@ -267,7 +267,7 @@ impl Object {
         Departure::Flight(flight)
     }
 
-    /// A place and memory, if both are free now.
+    /// Takes a place and memory, if both are free now.
     fn fare(&self, coding: Coding) -> Option<Fare> {
         let core = &self.pinned.core;
         let places = core.variants.places.clone();
@@ -290,7 +290,7 @@ impl Object {
         )
     }
 
-    /// Makes a variant, keeps it, and tells the readers that wait.
+    /// Encodes a variant, stores it, and tells the waiting readers.
     async fn fly(
         self,
         coding: Coding,
@@ -313,7 +313,7 @@ impl Object {
             Some(_) => "kept",
         };
         core.metrics.encoded(coding.name(), result);
-        // In the store before the flight is gone: a reader that finds neither would have it made again.
+        // The flight ends after the variant is stored: a reader that finds neither would encode it again.
         drop((landing, place));
         let _ = tell.send(made);
     }
@@ -380,7 +380,7 @@ impl Drop for Landing {
 }
 
 impl Made {
-    /// The object does not get smaller.
+    /// Creates the result for an object that encoding does not make smaller.
     fn identity(charge: Charge) -> Self {
         let head = Head { size: 0, hash: 0 };
         Self {
@@ -390,7 +390,7 @@ impl Made {
         }
     }
 
-    /// Puts it into the store, the head last: what has a head was whole.
+    /// Puts the output into the store, the head last: a head is only there once all pieces were.
     fn keep(&self, core: &Core, id: VersionId, admit: Admit) {
         let version = self.head.pieces(id);
         for (index, piece) in (0..).zip(&self.pieces) {
@@ -403,7 +403,7 @@ impl Made {
 
 impl Variant {
     fn new(object: &Object, coding: Coding, head: Head, made: Option<Arc<Made>>) -> Self {
-        // What came with the version is not read any more.
+        // The bytes that came with the version are no longer needed.
         object.pinned.hold(None);
         let mut inner = Inner {
             object: object.clone(),
@@ -412,31 +412,31 @@ impl Variant {
             head,
             made: None,
         };
-        // What memory has is paid for there.
+        // The store accounts for pieces in its memory tier.
         inner.made =
             made.filter(|_| inner.tier(ByteRange::new(0, head.size)) != Some(Tier::Memory));
         Self(Arc::new(inner))
     }
 
-    /// Its coding.
+    /// Returns its coding.
     #[must_use]
     pub fn coding(&self) -> Coding {
         self.0.coding
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.head.size
     }
 
-    /// Whether all of `range` can be read without encoding again.
+    /// Returns whether all of `range` can be read without another encoding.
     #[must_use]
     pub fn is_cached(&self, range: ByteRange) -> bool {
         self.0.made.is_some() || self.0.tier(range).is_some()
     }
 
-    /// A reader over `range`, which must lie within its size.
+    /// Returns a reader over `range`, which must lie within its size.
     #[must_use]
     pub fn read_at(&self, range: ByteRange) -> VariantReader {
         VariantReader::new(self.clone(), range)
@@ -444,7 +444,7 @@ impl Variant {
 }
 
 impl Inner {
-    /// The chunk that holds a piece.
+    /// Returns the chunk that holds a piece.
     fn chunk(&self, index: u32) -> ChunkKey {
         ChunkKey {
             version: self.pieces,
@@ -452,7 +452,7 @@ impl Inner {
         }
     }
 
-    /// The slowest tier that a range lies in; `None`: some of it is not cached.
+    /// Returns the slowest tier in which a range lies; `None` if some of it is not cached.
     fn tier(&self, range: ByteRange) -> Option<Tier> {
         let core = &self.object.pinned.core;
         let mut tiers = core.geometry.span(range);

@@ -1,8 +1,8 @@
 //! Fetches objects ahead of use, into the tiers that their profile names.
 //!
-//! What is cached already is left alone; the rest is read in pieces, a few at a time and no faster than
-//! is asked for, behind everything that a reader waits for. A disk is not outrun: no piece begins while
-//! more than half of its queue waits, and a chunk that it refused all the same is offered again.
+//! Cached chunks are left alone. The rest is read in pieces, a few at a time and within the requested rate, after
+//! everything for which a reader waits. Disks are not overrun: no piece begins while more than half of a disk's queue
+//! waits, and a chunk that a disk refuses all the same is offered again.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,24 +21,24 @@ use crate::plan::profile::DiskUse;
 use crate::plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 use crate::store::{Admit, ChunkKey};
 
-/// The largest piece: half of what a part may carry, so that several fit a disk's queue.
+/// The largest piece: half of the largest part, so that several fit a disk's queue.
 const PIECE: u64 = 4 << 20;
 
-/// Pieces on their way at a time, of all objects together: as many connections, and as much memory as
-/// the queue of one disk.
+/// The maximum number of concurrent pieces of all objects: this bounds connections, and memory to the size of one
+/// disk's queue.
 const PIECES: usize = 8;
 
-/// Under a rate, a piece takes no longer than this.
+/// The longest time for a piece if a rate is set.
 const STROKE: Duration = Duration::from_millis(250);
 
-/// How often a disk that is behind is looked at, and for how long.
+/// The interval of the checks on a busy disk, and the timeout of the wait for it.
 const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often an object may change while it is warmed.
+/// The number of attempts for an object that changes while it is warmed.
 const ATTEMPTS: u32 = 3;
 
-/// Warms objects, all of them together at one rate.
+/// Warms objects, all at one common rate.
 #[derive(Debug)]
 pub struct Warmer {
     engine: Engine,
@@ -47,20 +47,20 @@ pub struct Warmer {
     pieces: Semaphore,
 }
 
-/// What came of warming an object. Bytes.
+/// The result of warming an object, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Warmed {
-    /// Its size.
+    /// The object's size.
     pub size: u64,
-    /// Fetched from the origin.
+    /// Bytes fetched from the origin.
     pub fetched: u64,
-    /// Where they belong already.
+    /// Bytes that were already in their tier.
     pub cached: u64,
-    /// In no tier that they belong to after all: it is full or failing, or nothing may be kept.
+    /// Bytes that are not in their tier after all: it is full or failing, or nothing may be stored.
     pub left_out: u64,
 }
 
-/// One object, as it is to be warmed.
+/// The warming of one object.
 struct Job {
     pinned: Arc<Pinned>,
     to_disk: bool,
@@ -68,7 +68,7 @@ struct Job {
 }
 
 impl Warmer {
-    /// With `rate` bytes a second at most; `None`: as fast as it goes.
+    /// Creates a warmer with at most `rate` bytes a second; `None` means no limit.
     #[must_use]
     pub fn new(engine: Engine, rate: Option<u64>) -> Self {
         Self {
@@ -79,12 +79,12 @@ impl Warmer {
         }
     }
 
-    /// Warms an object; `tell` hears how many more bytes were fetched. What the profile keeps from disk
-    /// altogether (`off`) goes to memory, and bulk with it nowhere; what it offers to disk at the
-    /// second use is offered now.
+    /// Warms an object; calls `tell` with each number of newly fetched bytes. If the profile keeps the object from disk
+    /// (`off`), its bytes go to memory, and bulk bytes nowhere. Bytes that the profile offers to disk at the second use
+    /// are offered now.
     ///
     /// # Errors
-    /// Why the origin does not deliver. What arrived until then is kept.
+    /// The origin's failure. Bytes that arrived before are kept.
     pub async fn warm(
         &self,
         source: &Arc<Source>,
@@ -95,7 +95,7 @@ impl Warmer {
         let source = Arc::new(at_first_use(source));
         let mut attempts = 1;
         loop {
-            // What comes along with the version is counted when it has come.
+            // The bytes that come with the version are counted once they are here.
             self.pace(0).await;
             let how = Open {
                 first: Some(RangeSpec::From(0)),
@@ -133,7 +133,7 @@ impl Warmer {
             .try_for_each_concurrent(job.streams, |piece| async move {
                 let range = self.range(job, &piece);
                 if brought.contains(&piece.start) {
-                    // Its time was waited for, and it is counted.
+                    // Its time was waited for, and its bytes are counted.
                     return self.read(job, range).await;
                 }
                 self.fetch(job, range).await?;
@@ -155,8 +155,7 @@ impl Warmer {
         }
     }
 
-    /// Counts what is there and was not just `brought`, puts to disk what memory has, and cuts the rest
-    /// into pieces.
+    /// Counts cached chunks other than `brought`, writes chunks from memory to disk, and cuts the rest into pieces.
     async fn look(&self, job: &Job, brought: &Range<u32>, warmed: &mut Warmed) -> Vec<Range<u32>> {
         let core = &job.pinned.core;
         let size = job.pinned.record.version.size;
@@ -195,7 +194,7 @@ impl Warmer {
         }
     }
 
-    /// Whether a chunk is where it belongs; then it is pinned, if its object is.
+    /// Returns whether a chunk is in its tier; pins it if its object is pinned.
     fn is_there(&self, job: &Job, index: u32) -> bool {
         let (core, key) = (&job.pinned.core, Self::key(job, index));
         let held = core.chunks.held(&key);
@@ -205,7 +204,7 @@ impl Warmer {
         if job.to_disk { held.disk } else { held.memory }
     }
 
-    /// Puts a chunk to disk that memory has.
+    /// Writes a chunk from memory to disk. Returns whether the disk has it.
     async fn put(&self, job: &Job, index: u32) -> bool {
         let core = &job.pinned.core;
         let key = Self::key(job, index);
@@ -221,7 +220,7 @@ impl Warmer {
         core.chunks.held(&key).disk
     }
 
-    /// Waits while more than half of a disk's queue waits, for bounded time.
+    /// Waits, for bounded time, while more than half of a disk's queue waits.
     async fn wait_for_disk(&self, job: &Job) {
         let until = Instant::now() + PATIENCE;
         let behind = || {
@@ -245,7 +244,7 @@ impl Warmer {
         ByteRange::new(geometry.start(piece.start), end)
     }
 
-    /// Reads a piece, in its time.
+    /// Reads a piece within the rate.
     async fn fetch(&self, job: &Job, range: ByteRange) -> Result<(), Error> {
         let _place = self.pieces.acquire().await.expect("it is never closed");
         self.wait_for_disk(job).await;
@@ -258,7 +257,7 @@ impl Warmer {
         reader.try_for_each(|_| std::future::ready(Ok(()))).await
     }
 
-    /// Waits for the time of so many bytes.
+    /// Waits until the rate allows `bytes`.
     async fn pace(&self, bytes: u64) {
         let Some(pacer) = &self.pacer else {
             return;
@@ -270,8 +269,8 @@ impl Warmer {
         sleep(wait).await;
     }
 
-    /// Offers what was refused again, as long as memory has it; the bytes that are not where they
-    /// belong in the end.
+    /// Offers refused chunks to the disk again while memory has them. Returns the bytes that are still not in their
+    /// tier.
     async fn settle(&self, job: &Job) -> u64 {
         let (geometry, size) = (job.pinned.core.geometry, job.pinned.record.version.size);
         let mut left_out = 0;
@@ -284,7 +283,7 @@ impl Warmer {
     }
 }
 
-/// A source whose profile offers to disk at the first use what it would at the second.
+/// Returns the source with a profile that offers to disk at the first use instead of the second.
 fn at_first_use(source: &Source) -> Source {
     let mut profile = Profile::clone(&source.profile.load());
     if profile.disk == DiskUse::Second {

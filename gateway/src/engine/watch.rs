@@ -1,5 +1,5 @@
-//! Who must be told of purges, because it keeps something of its own: a mount, whose kernel does. And
-//! of what another of them changed.
+//! Subscribers to invalidations: they cache something of their own, as a mount's kernel does. They are told of purges,
+//! and of each other's changes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,17 +10,17 @@ use super::Engine;
 use super::core::Core;
 use crate::plan::{ObjectKey, OriginId};
 
-/// What a purge covers.
+/// The keys that a purge covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// One key.
     Key(ObjectKey),
-    /// Every key that begins so.
+    /// Every key with this prefix.
     Prefix(Arc<str>),
 }
 
 impl Scope {
-    /// Whether a key is covered.
+    /// Returns whether a key is covered.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
         match self {
@@ -30,13 +30,13 @@ impl Scope {
     }
 }
 
-/// Is told of purges. A purge returns when everybody is done, so who takes long holds it up.
+/// A subscriber to purges. A purge returns when all subscribers are done, so a slow one delays it.
 pub trait Watch: Send + Sync + fmt::Debug {
-    /// The bucket's keys in `scope` were purged.
+    /// Reports a purge of the bucket's keys in `scope`.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()>;
 }
 
-/// Those who are told, for as long as they live.
+/// The subscribers that still live.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Mutex<Vec<Weak<dyn Watch>>>);
 
@@ -56,8 +56,8 @@ impl Engine {
         all.push(watcher);
     }
 
-    /// Tells all but `who` of what `who` has changed, as of a purge. Does not wait for them: one's
-    /// kernel may hold a folder until the other's has let go of its own.
+    /// Tells all subscribers except `who` of a change that `who` made, like a purge. Does not wait for them: one's
+    /// kernel may hold a folder until another's has released its own.
     pub fn changed(&self, who: &dyn Watch, origin: OriginId, scope: Scope) {
         let mut others = self.core.watchers.living();
         others.retain(|one| !std::ptr::addr_eq(Arc::as_ptr(one), std::ptr::from_ref(who)));
@@ -71,7 +71,7 @@ impl Engine {
 }
 
 impl Core {
-    /// Tells all of a purge under one identity.
+    /// Tells all subscribers of a purge under one identity.
     pub(super) async fn tell(&self, origin: OriginId, scope: &Scope) {
         let watchers = self.watchers.living();
         join_all(watchers.iter().map(|one| one.purged(origin, scope))).await;

@@ -1,4 +1,4 @@
-//! The line for memory: clients are served in turn, one request at a time.
+//! The line for memory: serves clients in turn, one request at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use crate::origin::client;
 use crate::plan::Client;
 use crate::plan::lanes::{DEMAND, Lanes};
 
-/// The line.
+/// The line of requests for memory.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     state: Mutex<State>,
-    /// Requests in line, the first one included: a look without the lock.
+    /// The number of requests in line, the first one included; read without the lock.
     length: AtomicUsize,
 }
 
@@ -23,7 +23,7 @@ struct State {
     lanes: Lanes<oneshot::Sender<Turn>>,
 }
 
-/// The right to take memory before all others; the next one has it when it is dropped.
+/// The right to take memory before all others; passed on to the next request when dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     line: Arc<Line>,
@@ -39,19 +39,19 @@ impl Drop for InLine<'_> {
     }
 }
 
-/// A turn, and the place in line that goes with it.
+/// A turn, and the place in line that belongs to it.
 pub(super) struct Held<'a> {
     _turn: Turn,
     _in_line: InLine<'a>,
 }
 
 impl Line {
-    /// Whether a request waits for memory.
+    /// Returns whether a request waits for memory.
     pub(super) fn is_waited_in(&self) -> bool {
         self.length.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits until no request goes before this one.
+    /// Waits until this request is the first in line.
     pub(super) async fn turn(self: &Arc<Self>) -> Held<'_> {
         self.length.fetch_add(1, Ordering::SeqCst);
         let in_line = InLine(self);
@@ -102,7 +102,7 @@ impl Drop for Turn {
         };
         drop(state);
         let (client, waiter) = next;
-        // A waiter that left this moment drops the turn, which hands it on again.
+        // If the waiter has just left, the turn is dropped here, which passes it on again.
         drop(waiter.send(Self {
             line: self.line.clone(),
             client,

@@ -1,4 +1,4 @@
-//! Versions that a listing confirms: it shows the one at hand, so no request has to.
+//! Confirmation of versions by a listing: it shows the known version, so no request is needed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::plan::{ObjectId, ObjectKey, Timestamp};
 use crate::store::{Entry as Known, Record};
 
 impl Engine {
-    /// An object that a reader opened, and so found, at that time or later, if that is fresh.
+    /// Returns a fresh object that a reader opened at `since` or later.
     pub(super) fn found_since(
         &self,
         source: &Source,
@@ -28,12 +28,12 @@ impl Engine {
         let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
         let left = policy.lifetime.saturating_sub(age);
         let facts = self.core.facts(&id, &record.version);
-        // What was put over HTTP, and is asked for its time.
+        // An object put over HTTP still has to be asked for its time.
         let has_time = facts.modified.is_some();
         (fresh && has_time).then(|| lasting(Entry::File(facts), left))
     }
 
-    /// The version at hand as a listing has confirmed it, which was asked for later and shows the same one.
+    /// Returns the known version as confirmed by a listing that was requested later and shows the same one.
     pub(in crate::engine) fn confirmed_by_listing(
         &self,
         source: &Source,

@@ -1,7 +1,7 @@
 //! Folders page by page: for readers of a folder, and for programs that ask for several names in one.
 //!
-//! A page is asked for once, however many wait for it. What has come is in the table, and answers there until
-//! it is no longer fresh, for readers of the folder too. A reader that began before goes on from page to page.
+//! A page is requested once for all waiting callers. Pages that have arrived are in the table and answer there, also to
+//! readers of the folder, until they are no longer fresh. A reader that began before continues from page to page.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,21 +18,21 @@ use crate::origin::{After, List, Listed, Listing};
 use crate::plan::folder::{self, Child, is_name, is_told};
 use crate::plan::{ObjectId, ObjectKey, OriginId};
 
-/// So many pages a reader waits for names that come in order, before it reads past the table.
+/// The number of pages for which a reader waits for names in order before it reads past the table.
 const BLIND: u32 = 4;
 
 type Asking = BoxFuture<'static, Result<Arc<Landed>, Error>>;
 
-/// Which page: of an origin, below a prefix, behind a place.
+/// A page: its origin, prefix and position.
 type Question = (OriginId, String, Option<After>);
 
-/// Pages on their way, kept alive by the callers that wait for them.
+/// Pages under way, kept alive by the callers that wait for them.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Listings(Mutex<HashMap<Question, UnderWay>>);
 
 #[derive(Debug)]
 struct UnderWay {
-    /// When it was asked for.
+    /// The epoch in which it was requested.
     epoch: u64,
     shared: WeakShared<Asking>,
 }
@@ -45,35 +45,35 @@ impl Listings {
     }
 }
 
-/// What came on a page.
+/// The content of a page that has arrived.
 #[derive(Debug)]
 struct Landed {
     names: Vec<(String, Entry)>,
-    /// How far the listing has come; see [`Cursor::reached`].
+    /// The last name that the listing has reached; see [`Cursor::reached`].
     reached: String,
     next: Option<Cursor>,
 }
 
-/// Where a reader of a folder goes on.
+/// The position at which a reader of a folder continues.
 #[derive(Debug, Clone)]
 pub(super) enum At {
-    /// Behind a page; but for what it has had elsewhere.
+    /// After a page, without the names that it got elsewhere.
     Page(Cursor, Option<Had>),
-    /// Behind names that were known.
+    /// After names that were known.
     Known(Had),
 }
 
 /// The names that a reader has had.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Had {
-    /// All of them up to this one, itself included.
+    /// All names up to this one, itself included.
     pub(super) up_to: Arc<str>,
-    /// Those that a listing has told which has come so far.
+    /// The reach of a listing: the reader has also had all names told up to there.
     pub(super) told: String,
 }
 
 impl Had {
-    /// Those, and what a listing has told that has come so far.
+    /// Adds the names told by a listing that has reached `told`.
     fn and(mut self, told: String) -> Self {
         self.told = self.told.max(told);
         self
@@ -85,11 +85,11 @@ impl Had {
 }
 
 impl Engine {
-    /// Names in the folder of this prefix (empty, or with the `/` that it ends with), a page's worth
-    /// at a time. One request at most; none where all of them are known and fresh.
+    /// Returns a page of names in the folder of this prefix (empty, or with a `/` at its end). Sends one request, or
+    /// none if all the names are known and fresh.
     ///
     /// # Errors
-    /// When the origin failed.
+    /// If the origin failed.
     pub async fn list(
         &self,
         source: &Source,
@@ -121,20 +121,20 @@ impl Engine {
         Ok(Page { names, next })
     }
 
-    /// The next listing of the folder of this prefix asks the bucket, whatever is known.
+    /// Makes the next listing of this prefix's folder ask the bucket, whatever is known.
     pub fn list_anew(&self, source: &Source, prefix: &str) {
         let folder = prefix.trim_end_matches('/');
         self.core.names.list_anew(source.origin.id(), folder);
     }
 
-    /// Whether another reader has had more of a listing than this place of it.
+    /// Returns whether another reader has listed more than this position.
     fn is_known_behind(&self, source: &Source, prefix: &str, cursor: &Cursor) -> bool {
         let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
     }
 
-    /// Names that a reader has not had, from the table, and from a listing that another reader has begun;
-    /// `None`: not all of the folder is known, or names that come in order are still far.
+    /// Returns names that a reader has not had, from the table and from a listing that another reader has begun.
+    /// `None`: not all of the folder is known, or the next names in order are still far.
     async fn list_known(
         &self,
         source: &Source,
@@ -166,11 +166,11 @@ impl Engine {
         Ok(None)
     }
 
-    /// Lists the folder of a path until the path is told, if that is worth it; `by_name`: the requests that the
-    /// path costs else. Says whether the path is told.
+    /// Lists the folder of a path until the listing has passed the path, if that is worthwhile. `by_name` is the number
+    /// of requests that the path costs otherwise. Returns whether the listing has passed it.
     ///
     /// # Errors
-    /// When the origin failed in a way that a stale answer excuses.
+    /// If the origin failed in a way that a stale answer excuses.
     pub(super) async fn list_for(
         &self,
         source: &Source,
@@ -196,7 +196,7 @@ impl Engine {
                     names.gives_up(&asked, folder);
                     return match error.excuses_stale() {
                         true => Err(error),
-                        // It may still say what the name is.
+                        // A request for the name itself may still succeed.
                         false => Ok(false),
                     };
                 }
@@ -209,7 +209,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// A page of a folder; of one that is on its way already, and not made old by a change here, that one.
+    /// Returns a page of a folder; joins one under way unless a change here has made it old.
     async fn page(
         &self,
         source: &Source,
@@ -232,7 +232,7 @@ impl Engine {
         let (origin, folder) = (source.origin.id(), prefix.trim_end_matches('/'));
         let after = from.as_ref().map(|from| from.after.clone());
         let question = (origin, prefix.to_owned(), after.clone());
-        // Dropped after the lock is released: it may be the last one, whose end takes the lock.
+        // Dropped after the lock is released: it may be the last handle, whose drop takes the lock.
         let known;
         let mut under_way = core.listings.lock();
         let asking = under_way.get(&question);
@@ -280,7 +280,7 @@ impl Engine {
     }
 }
 
-/// A page's turn in the table of those on their way; given up when it has come or no caller waits.
+/// A page's place in the table of pages under way; removed when it has arrived or no caller waits.
 struct Turn {
     core: Arc<Core>,
     question: Question,
@@ -299,7 +299,7 @@ impl Drop for Turn {
     }
 }
 
-/// The listing of a folder from behind a name on; no other caller is told it. `None`: from its beginning.
+/// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
 fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
     (!had.up_to.is_empty()).then(|| Cursor {
         epoch: 0,
@@ -310,7 +310,7 @@ fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
     })
 }
 
-/// Remembers what a page tells.
+/// Records the names of a page.
 fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Listing) -> Landed {
     for listed in &page.objects {
         doubt(core, listed, asked);
@@ -340,7 +340,7 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     });
     let path = prefix.trim_end_matches('/');
     if something {
-        // There are keys below it.
+        // Keys exist below it.
         for folder in folder::folders_of(prefix) {
             let folder = folder.trim_end_matches('/');
             core.names.put(asked, folder, Meaning::Folder);
@@ -370,7 +370,7 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     }
 }
 
-/// Whether there are keys on a page that are no names.
+/// Returns whether a page has keys that are no valid names.
 fn is_odd(prefix: &str, page: &Listing) -> bool {
     let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
     let object = |it: &Listed| below(&it.key);
@@ -384,7 +384,7 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
     objects.any(|name| !is_name(&name)) || folders.any(|name| !is_name(&name))
 }
 
-/// What a listing tells of an object.
+/// Converts a listed object to its facts.
 fn told(core: &Core, origin: OriginId, key: &str, listed: Listed) -> Told {
     let (etag, stored) = (listed.etag, listed.last_modified);
     let (modified, changed) = core.times.told((origin, key), etag.as_ref(), stored);
@@ -400,7 +400,7 @@ fn told(core: &Core, origin: OriginId, key: &str, listed: Listed) -> Told {
     }
 }
 
-/// A version at hand that a younger listing contradicts must be confirmed.
+/// Doubts a known version that a younger listing contradicts.
 fn doubt(core: &Core, listed: &Listed, asked: &Asked) {
     let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
         return;

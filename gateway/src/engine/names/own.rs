@@ -1,4 +1,4 @@
-//! What this process itself does to names, seen at once.
+//! This process's own changes to names, which it sees at once.
 
 use super::table::Meaning;
 use super::{Cause, Engine, Facts, List};
@@ -7,28 +7,28 @@ use crate::engine::{Error, Source};
 use crate::plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
-    /// There is such an object since just now.
+    /// Records an object that was just written.
     pub(in crate::engine) fn name_written(&self, id: &ObjectId, facts: Facts) {
         self.name(id, Meaning::File(facts));
     }
 
-    /// There is no such object, nor a folder of its name, since just now.
+    /// Records that the object was just removed, and that there is no folder of its name.
     pub(in crate::engine) fn name_removed(&self, id: &ObjectId) {
         self.name(id, Meaning::Missing);
     }
 
-    /// There is such a folder since just now, with nothing in it.
+    /// Records a folder that was just created, with nothing in it.
     pub(in crate::engine) fn folder_made(&self, id: &ObjectId) {
         let path = id.key.as_str().trim_end_matches('/');
         self.names.note_made(id.origin, path, self.now());
     }
 
-    /// There is such a folder since just now.
+    /// Records a folder that exists since just now.
     pub(in crate::engine) fn folder_written(&self, id: &ObjectId) {
         self.name(id, Meaning::Folder);
     }
 
-    /// There is no such folder, nor anything in it, since just now.
+    /// Records that a folder was just removed, with everything in it.
     pub(in crate::engine) fn folder_removed(&self, origin: OriginId, path: &str) {
         self.names.note(origin, path, Meaning::Missing, self.now());
     }
@@ -40,7 +40,7 @@ impl Core {
 }
 
 impl Engine {
-    /// Whether it is known without asking that there is no such object.
+    /// Returns whether the object is known to be missing, without a request.
     pub(in crate::engine) fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
         let seen = self.core.names.get(&self.asked(source), key.as_str());
         let missing = seen.filter(|seen| seen.meaning.is_missing());
@@ -50,11 +50,11 @@ impl Engine {
         })
     }
 
-    /// Whether no key begins with `prefix`, which ends in `/`, but the folder's own. No request where all of the
-    /// folder is known, else one, but where a page is short and not the last one.
+    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`. Sends no request if the whole
+    /// folder is known, otherwise one, or more if a page is short and not the last one.
     ///
     /// # Errors
-    /// When the origin failed.
+    /// If the origin failed.
     pub async fn is_empty(&self, source: &Source, prefix: &str) -> Result<bool, Error> {
         if let Some(known) = self.core.names.is_empty(&self.asked(source), prefix) {
             return Ok(known);

@@ -1,8 +1,8 @@
-//! The table of names: bounded, and for a while.
+//! The table of names: bounded in size and time.
 //!
-//! A name is known by itself, or because all of its folder is (`folders`): what a listing has passed and not
-//! told is missing. Of two statements the later one holds, and what this process has changed itself is later
-//! than everything that was asked before. *Later* is told by epochs, not by the clock, which may be set back.
+//! A name is known by itself, or through its whole folder (`folders`): a name that a listing has passed and not told is
+//! missing. Of two answers the later one holds, and this process's own change is later than every earlier request.
+//! Epochs define *later*, not the clock, which may be set back.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -18,21 +18,21 @@ mod folders;
 use folders::Folders;
 pub(super) use folders::{Cursor, KnownNames, Landing, Then, Told, split};
 
-/// What a generation of names may take; there are two. With names of 60 bytes that makes about
-/// 70,000 of them: several folders of the kind that people have, and never more than 32 MiB.
+/// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
+/// usual size, and never more than 32 MiB.
 const GENERATION: usize = 16 << 20;
 
-/// What an entry takes beside its name: the table's slot, the shared text, an ETag.
+/// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
 const OVERHEAD: usize = 170;
 
-/// What a name means, as kept.
+/// The meaning of a name in the table.
 #[derive(Debug, Clone)]
 pub(super) enum Meaning {
-    /// An object, as a listing told.
+    /// An object, as told by a listing.
     File(Facts),
     Folder,
     Missing,
-    /// It was changed here, and what came of it was not said: it is asked for by itself.
+    /// It was changed here with an unknown result: it is asked for by itself.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ impl Meaning {
         matches!(self, Self::Missing)
     }
 
-    /// What frontends are told, where there is something.
+    /// Returns the entry for frontends, if the name exists.
     fn entry(&self) -> Option<Entry> {
         match self {
             Self::File(facts) => Some(Entry::File(facts.clone())),
@@ -51,11 +51,11 @@ impl Meaning {
     }
 }
 
-/// When and how something was asked.
+/// The time and terms of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) origin: OriginId,
-    /// What was asked before a purge is not remembered after it.
+    /// An answer from an epoch before a purge is not recorded after it.
     pub(super) epoch: u64,
     pub(super) at: Timestamp,
     pub(super) ttl: Duration,
@@ -63,13 +63,13 @@ pub(super) struct Asked {
     pub(super) stale_if_error: Duration,
 }
 
-/// What is known of a name, and fresh.
+/// A known and fresh answer for a name.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) meaning: Meaning,
-    /// For how long that holds.
+    /// The time for which it still holds.
     pub(super) left: Duration,
-    /// When it was found out.
+    /// The time at which it was found out.
     pub(super) since: Timestamp,
 }
 
@@ -81,25 +81,25 @@ pub(in crate::engine) struct Table {
 }
 
 type Path = (OriginId, Arc<str>);
-/// In the order in which a bucket lists them.
+/// Names in the order in which a bucket lists them.
 type Names = BTreeMap<Path, Known>;
 
 #[derive(Debug, Clone)]
 struct Known {
     meaning: Meaning,
     since: Timestamp,
-    /// The epoch in which it was asked, or that this process itself began by making it so.
+    /// The epoch in which it was requested, or that began with this process's own change.
     epoch: u64,
-    /// This process made it so.
+    /// Whether this process made the change.
     own: bool,
-    /// When the bucket says that a listed object was written.
+    /// The time at which a listed object was written, according to the bucket.
     stored: Option<Timestamp>,
 }
 
-/// So many purges are told apart; what was asked before older ones counts as purged.
+/// The number of purges told apart; requests from before older ones count as purged.
 const PURGES: usize = 64;
 
-/// A purge of a key, or of all that begin with a prefix.
+/// A purge of a key, or of all keys with a prefix.
 #[derive(Debug)]
 struct Purge {
     epoch: u64,
@@ -108,25 +108,24 @@ struct Purge {
 }
 
 impl Purge {
-    /// Whether it may change what a path means: it lies at or below it, or the path below that.
+    /// Returns whether it may change the meaning of a path: one of the two lies at or below the other.
     fn touches(&self, path: &str) -> bool {
         path.starts_with(&self.prefix) || self.prefix.starts_with(path)
     }
 }
 
-/// New names go into the young generation. When it is full it becomes the old one, and what is
-/// still asked for moves on.
+/// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
+/// requested names move on.
 #[derive(Debug, Default)]
 struct Generations {
     young: Names,
     old: Names,
     bytes: usize,
-    /// What was purged last, the oldest first.
+    /// The latest purges, the oldest first.
     purges: VecDeque<Purge>,
-    /// The last epoch of those that are told apart no more: of a purge that is not among these, or of a change
-    /// whose name has left the table.
+    /// The last epoch that is no longer told apart: of a dropped purge, or of a change whose name has left the table.
     forgotten: u64,
-    /// What is known of folders as a whole.
+    /// The knowledge of whole folders.
     folders: Folders,
 }
 
@@ -145,7 +144,7 @@ impl Table {
         self.epoch.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// What is known of a path and fresh, by itself or because all of its folder is.
+    /// Returns the fresh answer for a path, by itself or through its whole folder.
     pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<Seen> {
         let mut names = self.lock();
         let missing = names.folders.missing(asked, path);
@@ -169,16 +168,15 @@ impl Table {
         }
     }
 
-    /// What a path meant when it was last found out, if that is not too long ago to be told while
-    /// the origin fails.
+    /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
     pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
         let Known { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
         let most = asked.ttl + asked.stale_if_error;
         (asked.at.since(since) < most).then_some(meaning)
     }
 
-    /// When a path was last found missing, or a listing was asked for that has passed it in silence, if nothing
-    /// else was found of it since; however long ago that was.
+    /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
+    /// silently, however long ago; `None` if the path was found otherwise since.
     pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let mut names = self.lock();
         match names.standing(origin, path) {
@@ -187,8 +185,8 @@ impl Table {
         }
     }
 
-    /// What a listing told of an object, when it was asked, and when the bucket says that the object was
-    /// written: if that is fresh, and nothing was changed here since.
+    /// Returns a listing's facts about an object, the time of the listing, and the time at which the bucket says that
+    /// the object was written; only if that is fresh and the object was not changed here since.
     pub(super) fn listed(
         &self,
         asked: &Asked,
@@ -204,7 +202,7 @@ impl Table {
         }
     }
 
-    /// The `ctime` that was last told of a file, whether or not that is fresh.
+    /// Returns the last known `ctime` of a file, fresh or not.
     pub(in crate::engine) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         match self.lock().find(origin, path)?.meaning {
             Meaning::File(facts) => facts.changed,
@@ -212,8 +210,8 @@ impl Table {
         }
     }
 
-    /// The files of its folder that come after `path`, whether or not what is known of them is fresh:
-    /// at most `count` of no more than `size` bytes, with their sizes. Empty ones are left out.
+    /// Returns the files that follow `path` in its folder, fresh or not: at most `count`, of at most `size` bytes each,
+    /// with their sizes. Empty files are left out.
     pub(in crate::engine) fn files_after(
         &self,
         (origin, path): (OriginId, &str),
@@ -223,7 +221,7 @@ impl Table {
         let names = self.lock();
         let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
         let mut files = Vec::new();
-        // What is no such file is passed over, but not without end.
+        // Other names are skipped, but only a bounded number.
         let all = names.in_folder(origin, folder, Some(&path[folder.len()..]));
         for (_, path, known) in all.take(count * 4) {
             if let Meaning::File(facts) = &known.meaning
@@ -238,25 +236,24 @@ impl Table {
         files
     }
 
-    /// Remembers what was found, unless a purge came in between, or this process changed the name.
+    /// Records an answer, unless a purge came in between or this process changed the name.
     pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
         self.lock().put(asked, path, meaning, None);
     }
 
-    /// Whether what was found out of a name holds still: it was not purged, nor changed here, since it was
-    /// asked.
+    /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
     pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
         self.lock().holds(asked, path)
     }
 
-    /// Remembers what this process itself has made of a name. Newer than whatever is being found out.
+    /// Records this process's own change of a name; it is newer than every request under way.
     pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
         names.note((origin, path), meaning, at, epoch);
     }
 
-    /// The same for a folder that was made just now, with nothing in it.
+    /// Records a folder that this process has just created, with nothing in it.
     pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
@@ -265,8 +262,8 @@ impl Table {
         names.folders.made(origin, path, at, epoch);
     }
 
-    /// Remembers that this process has changed an object, or may have, and does not say into what. What else
-    /// is known of its folder stands.
+    /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
+    /// stays known.
     pub(in crate::engine) fn forget_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
@@ -282,8 +279,8 @@ impl Table {
         names.set((origin, path), Meaning::Unknown, Timestamp(0), epoch);
     }
 
-    /// Forgets what may no longer be true once the key is purged: itself, a folder of its name, and
-    /// that a folder on its path is missing.
+    /// Forgets the answers that a purge of the key may make wrong: the key's, a folder's of its name, and that a folder
+    /// on its path is missing.
     pub(in crate::engine) fn purge_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
         names.note_purge(self.begin_epoch(), origin, key);
@@ -292,7 +289,7 @@ impl Table {
         names.folders.doubt(origin, key);
     }
 
-    /// The same for every key that begins with `prefix`.
+    /// Like [`Table::purge_key`], for every key that begins with `prefix`.
     pub(in crate::engine) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
         let mut names = self.lock();
         names.note_purge(self.begin_epoch(), origin, prefix);
@@ -309,7 +306,7 @@ impl Table {
 impl Generations {
     /// See [`Table::put`].
     fn put(&mut self, asked: &Asked, path: &str, meaning: Meaning, stored: Option<Timestamp>) {
-        // What was asked later is not replaced by what was asked before.
+        // An earlier request's answer does not replace a later one's.
         let later = self.find(asked.origin, path);
         let later = later.is_some_and(|known| known.epoch > asked.epoch);
         if !later && self.holds(asked, path) {
@@ -331,7 +328,7 @@ impl Generations {
         changed <= asked.epoch && !self.is_purged_since(asked, path)
     }
 
-    /// Whether a purge after it was asked may have changed what the path means.
+    /// Returns whether a purge after the request may have changed the meaning of the path.
     fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
         let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
         let mut since = since.filter(|it| it.origin == asked.origin);
@@ -351,7 +348,7 @@ impl Generations {
         });
     }
 
-    /// See [`Table::note`]. What is there is in folders that are.
+    /// See [`Table::note`]. An existing name proves the folders on its path.
     fn note(
         &mut self,
         (origin, path): (OriginId, &str),
@@ -364,7 +361,7 @@ impl Generations {
             for (end, _) in path.match_indices('/') {
                 let folder = &path[..end];
                 let known = self.standing(origin, folder).map(|known| known.meaning);
-                // A name that was known as a file before stays one until that is no longer fresh.
+                // A name known as a file stays one until that is no longer fresh.
                 if !matches!(known, Some(Meaning::File(_))) {
                     self.set((origin, folder), Meaning::Folder, at, epoch);
                 }
@@ -373,7 +370,7 @@ impl Generations {
         self.set((origin, path), meaning, at, epoch);
     }
 
-    /// This process has made a name mean this.
+    /// Records a name's meaning as this process's own change.
     fn set(
         &mut self,
         (origin, path): (OriginId, &str),
@@ -402,7 +399,7 @@ impl Generations {
         Some(found)
     }
 
-    /// What was found of a path, unless a listing that was begun later has passed it.
+    /// Returns the answer for a path, unless a later listing has passed it.
     fn standing(&mut self, origin: OriginId, path: &str) -> Option<Known> {
         let known = self.find(origin, path)?;
         let told = self.folders.told(origin, path);
@@ -410,7 +407,7 @@ impl Generations {
             .then_some(known)
     }
 
-    /// The first name from there on.
+    /// Returns the first name from there on.
     fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
         let range = (from, Bound::Unbounded);
         let young = self.young.range(range.clone()).next();
@@ -421,8 +418,8 @@ impl Generations {
         }
     }
 
-    /// The names in the folder of this prefix (empty, or with a `/` at its end), in their order, from the one
-    /// behind `after` on: the name, its path, what is known.
+    /// Returns the names in the folder of this prefix (empty, or with a `/` at its end), in order, starting after
+    /// `after`: each with its path and its answer.
     fn in_folder<'a>(
         &'a self,
         origin: OriginId,
@@ -438,7 +435,7 @@ impl Generations {
                 let (key, known) = self.next(from.clone())?;
                 let name = key.1.strip_prefix(prefix).filter(|_| key.0 == origin)?;
                 if let Some((below, _)) = name.split_once('/') {
-                    // Past all of that folder: `0` comes after `/`.
+                    // Skips all of that folder: `0` sorts after `/`.
                     from = Bound::Included((origin, format!("{prefix}{below}0").into()));
                     continue;
                 }
@@ -457,7 +454,7 @@ impl Generations {
         }
     }
 
-    /// What is known of a folder as a whole takes room as a name does.
+    /// Accounts for a folder's knowledge as for a name.
     fn charge(&mut self, path: &str) {
         let bytes = path.len() + OVERHEAD;
         self.make_room(bytes);

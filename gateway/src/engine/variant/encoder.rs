@@ -1,7 +1,7 @@
-//! The encoders, with the memory that each of them takes.
+//! The encoders, and the memory that each of them takes.
 //!
-//! They are used directly, and not through tower-http's layer, because that leaves no choice of brotli's
-//! window (22 bits) and so takes 6 MiB for each answer under way.
+//! They are used directly, because tower-http's layer fixes brotli's window at 22 bits and so takes 6 MiB for each
+//! answer under way.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -16,30 +16,30 @@ use flate2::write::GzEncoder;
 
 use crate::plan::Coding;
 
-/// Bytes that an encoder is given at a time. Always as many, but for the last: what comes out must not
-/// depend on how the bytes came in.
+/// The block size of an encoder's input. Only the last block may be shorter, because the output must not depend on how
+/// the bytes arrived.
 pub(super) const BLOCK: usize = 64 << 10;
 
-/// Of brotli's qualities from 0 to 11: the first that searches with a hash chain and models contexts.
+/// Brotli's quality, from 0 to 11: the first that searches with a hash chain and models contexts.
 const BROTLI_QUALITY: u32 = 5;
 
-/// Logarithm of brotli's window. Twice its 256 KiB are gathered before any output, with a command for each
-/// match found in them: another bit costs 4 MiB of memory and gains next to nothing.
+/// Logarithm of brotli's window. Brotli gathers twice its 256 KiB before any output, with a command for each match in
+/// them: another bit costs 4 MiB of memory and gains next to nothing.
 const BROTLI_WINDOW: u32 = 18;
 
 /// zlib's own default.
 const GZIP_LEVEL: u32 = 6;
 
-/// What a brotli encoder of that quality and window allocates at most, for objects of any size and for
-/// [`SMALL`] ones; `an_encoder_takes_no_more_than_is_said` counts.
+/// The maximum allocation of a brotli encoder of this quality and window, for objects of any size and for [`SMALL`]
+/// ones; `an_encoder_takes_no_more_than_is_said` measures it.
 const BROTLI_BYTES: u64 = 7 << 20;
 const BROTLI_BYTES_OF_SMALL: u64 = 9 << 19;
 const SMALL: u64 = 300 << 10;
 
-/// The same of gzip, whose window is 32 KiB: `zlib-rs` takes 268 KiB, `miniz_oxide` 390 KiB.
+/// The maximum allocation of a gzip encoder, whose window is 32 KiB: `zlib-rs` takes 268 KiB, `miniz_oxide` 390 KiB.
 const GZIP_BYTES: u64 = 512 << 10;
 
-/// Encodes the bytes of one object.
+/// An encoder of one object's bytes.
 pub(super) enum Encoder {
     Brotli(Box<Brotli<StandardAlloc>>),
     Gzip(Box<GzEncoder<Pieces>>),
@@ -52,8 +52,8 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// An encoder of `size` bytes, whose output is cut into pieces of `piece` bytes. It fails where the output
-    /// would be larger than [`worthwhile`], and for a coding that is only passed on.
+    /// Creates an encoder for `size` bytes, whose output is cut into pieces of `piece` bytes. Fails for a coding that
+    /// is only passed on; writing fails once the output exceeds [`worthwhile`].
     pub(super) fn new(coding: Coding, size: u64, piece: u64) -> io::Result<Self> {
         let out = Pieces::new(worthwhile(size), piece);
         match coding {
@@ -69,7 +69,7 @@ impl Encoder {
         }
     }
 
-    /// Memory that encoding `size` bytes takes at most: the encoder, a block of input, and the output, whose last
+    /// Returns the maximum memory for encoding `size` bytes: the encoder, a block of input, and the output, whose last
     /// piece is copied to its own length.
     pub(super) fn memory(coding: Coding, size: u64, piece: u64) -> u64 {
         let own = match coding {
@@ -80,7 +80,7 @@ impl Encoder {
         own + BLOCK as u64 + worthwhile(size) + piece.min(size)
     }
 
-    /// Takes more of the object.
+    /// Encodes more of the object.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Brotli(brotli) => {
@@ -90,7 +90,7 @@ impl Encoder {
         }
     }
 
-    /// The output, in pieces that own their memory.
+    /// Returns the output, in pieces that own their memory.
     pub(super) fn finish(self) -> io::Result<Vec<Bytes>> {
         let out = match self {
             Self::Brotli(brotli) => brotli.finish()?,
@@ -100,12 +100,12 @@ impl Encoder {
     }
 }
 
-/// The largest output that is worth keeping: one that saves a sixteenth.
+/// Returns the largest output worth storing: it saves a sixteenth.
 fn worthwhile(size: u64) -> u64 {
     size - size / 16
 }
 
-/// Brotli, by the library's stream interface: it sets the window, and is told how long the object is.
+/// Brotli through the library's stream interface, which sets the window and takes the object's size.
 pub(super) struct Brotli<A: BrotliAlloc> {
     state: BrotliEncoderStateStruct<A>,
     out: Pieces,
@@ -162,7 +162,7 @@ impl<A: BrotliAlloc> Brotli<A> {
     }
 }
 
-/// Output in pieces of one size but the last; an error where it grows too large.
+/// Output in pieces of one size, the last may be shorter; fails if it grows too large.
 pub(super) struct Pieces {
     room: usize,
     piece: usize,
@@ -183,7 +183,7 @@ impl Pieces {
 
     fn done(mut self) -> Vec<Bytes> {
         if !self.last.is_empty() {
-            // Exactly as long as what it holds: caches count its length.
+            // Exactly as long as its content: caches count its length.
             self.full.push(Bytes::from(self.last.into_boxed_slice()));
         }
         self.full

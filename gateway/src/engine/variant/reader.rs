@@ -14,15 +14,15 @@ use super::{DEADLINE, Departure, Fare, Inner, Variant};
 use crate::engine::Error;
 use crate::plan::ByteRange;
 
-/// The bytes of a range of a variant, in order. It holds no memory but what a disk or an encoder gave it and
-/// its client has not taken.
+/// The bytes of a range of a variant, in order. It only holds memory for a piece from a disk or an encoder that its
+/// client has not taken yet.
 pub struct VariantReader {
     variant: Variant,
     left: ByteRange,
-    /// What [`VariantReader::prime`] had to wait for.
+    /// The piece for which [`VariantReader::prime`] waited.
     primed: Option<Bytes>,
     waits: Option<BoxFuture<'static, Result<Bytes, Error>>>,
-    /// Length of the piece that the bytes yielded last were cut from.
+    /// The length of the piece from which the last bytes were cut.
     keeps: usize,
 }
 
@@ -45,19 +45,19 @@ impl VariantReader {
         }
     }
 
-    /// Bytes of memory that those yielded last keep alive.
+    /// Returns the bytes of memory that the last bytes keep alive.
     #[must_use]
     pub fn keeps(&self) -> usize {
         self.keeps
     }
 
-    /// Takes the bytes that [`VariantReader::prime`] had to wait for, if it had.
+    /// Takes the bytes for which [`VariantReader::prime`] waited, if it did.
     pub fn take_primed(&mut self) -> Option<Bytes> {
         let piece = self.primed.take()?;
         Some(self.cut(&piece))
     }
 
-    /// What is wanted of the piece that comes next.
+    /// Cuts the wanted bytes from the next piece, and advances past them.
     fn cut(&mut self, piece: &Bytes) -> Bytes {
         let core = &self.variant.0.object.pinned.core;
         let whole = core
@@ -76,7 +76,7 @@ impl VariantReader {
     /// Waits until the first bytes are at hand.
     ///
     /// # Errors
-    /// They are in no cache any more, and cannot be made again.
+    /// If no cache holds them any more and they cannot be encoded again.
     pub async fn prime(&mut self) -> Result<(), Error> {
         let inner = &self.variant.0;
         let first = inner.object.pinned.core.geometry.index(self.left.start);
@@ -86,7 +86,7 @@ impl VariantReader {
         Ok(())
     }
 
-    /// The whole of one piece.
+    /// Returns the whole of one piece.
     fn poll_piece(&mut self, cx: &mut Context<'_>, index: u32) -> Poll<Result<Bytes, Error>> {
         if let Some(piece) = self.primed.take() {
             return Poll::Ready(Ok(piece));
@@ -131,7 +131,7 @@ impl Inner {
         usize::try_from(bytes.len()).expect("chunks are at most 16 MiB")
     }
 
-    /// A piece that is in memory.
+    /// Returns a piece that is in memory.
     fn at_hand(&self, index: u32) -> Option<Bytes> {
         let kept = match &self.made {
             Some(made) => made.pieces.get(index as usize).cloned(),
@@ -143,7 +143,7 @@ impl Inner {
         kept.filter(|piece| piece.len() == self.len(index))
     }
 
-    /// A piece that is not: from disk, or made again.
+    /// Returns a piece that is not in memory: from disk, or encoded again.
     async fn regain(&self, index: u32) -> Result<Bytes, Error> {
         let chunks = &self.object.pinned.core.chunks;
         let key = self.chunk(index);
@@ -154,8 +154,8 @@ impl Inner {
         remade.ok().flatten().ok_or(Error::Unavailable)
     }
 
-    /// A piece out of another run of the encoder, which must have come to the very same bytes. This one waits in
-    /// turn, for its answer has begun.
+    /// Encodes again for one piece; the run must produce identical bytes. It waits its turn for an encoder, because its
+    /// answer has begun.
     async fn remake(&self, index: u32) -> Option<Bytes> {
         let core = &self.object.pinned.core;
         let place = core.variants.places.clone().acquire_owned().await.ok()?;

@@ -1,8 +1,7 @@
-//! What is known of folders as a whole: how far each was listed and when, and how often names in it had to be
-//! asked for by themselves.
+//! The knowledge of whole folders: how far each was listed and when, and how often its names were requested singly.
 //!
-//! A listing tells what is there and, up to the last key that it has passed, what is not. Names live as long as
-//! their generation of the table: what is known of a folder is forgotten before any of its names is.
+//! A listing tells which names exist and, up to the last key that it has passed, which do not. Names live as long as
+//! their generation of the table: a folder's knowledge is dropped before any of its names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,41 +14,41 @@ use crate::origin::After;
 use crate::plan::folder::{self, is_name};
 use crate::plan::{OriginId, Timestamp};
 
-/// So many names of one folder are asked for by themselves; for the next one the folder is listed.
+/// The number of a folder's names that are requested singly; for the next one the folder is listed.
 const BY_NAME: u32 = 2;
 
-/// What is known of the folders whose names are in each generation.
+/// The knowledge of the folders whose names are in each generation.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     young: HashMap<Path, Folder>,
     old: HashMap<Path, Folder>,
 }
 
-/// One folder.
+/// The knowledge of one folder.
 #[derive(Debug, Clone, Default)]
 struct Folder {
     extent: Extent,
-    /// When its first page was asked for, or it was made; and in which epoch.
+    /// The time at which its first page was requested or it was made, and the epoch.
     since: Timestamp,
     epoch: u64,
-    /// Pages of the listing so far.
+    /// The number of pages listed so far.
     pages: u32,
-    /// Keys in it are no names: it is not empty, though no name may be in it.
+    /// Whether it has keys that are no valid names: then it is not empty, even without names.
     odd: bool,
-    /// The last epoch in which this process changed a name in it.
+    /// The last epoch in which this process changed one of its names.
     changed: u64,
-    /// Names that were asked for by themselves, and since when.
+    /// The number of names requested singly, and the time of the first of them.
     asked: u32,
     asked_since: Timestamp,
 }
 
-/// How much of a folder is known.
+/// The known extent of a folder.
 #[derive(Debug, Clone, Default)]
 enum Extent {
-    /// A name here and there.
+    /// Single names at most.
     #[default]
     Nothing,
-    /// What the pages told that came so far.
+    /// The names on the pages that have arrived.
     UpTo(Cursor),
     /// All of it.
     Whole,
@@ -57,29 +56,29 @@ enum Extent {
     Made,
 }
 
-/// A place between two pages of a folder's listing.
+/// A position between two pages of a folder's listing.
 #[derive(Debug, Clone)]
 pub(in crate::engine::names) struct Cursor {
-    /// The epoch that the listing began; 0: it is of no use to others, for it begins somewhere.
+    /// The epoch that the listing began; 0 if it began in the middle, so that others cannot use it.
     pub(in crate::engine::names) epoch: u64,
-    /// The page behind it, counted from 0.
+    /// The number of the page after it, from 0.
     pub(in crate::engine::names) number: u32,
     pub(in crate::engine::names) after: After,
-    /// The last key or folder so far, as it goes on behind the folder's own prefix.
+    /// The last key or folder so far, without the folder's own prefix.
     pub(in crate::engine::names) reached: String,
-    /// Files whose name a folder may take yet.
+    /// Files whose name a folder may still take.
     pub(in crate::engine::names) held: folder::Names<Told>,
 }
 
-/// What a listing tells of an object.
+/// A listing's facts about an object.
 #[derive(Debug, Clone)]
 pub(in crate::engine::names) struct Told {
     pub(in crate::engine::names) facts: Facts,
-    /// When the bucket says that it was written.
+    /// The time at which it was written, according to the bucket.
     pub(in crate::engine::names) stored: Option<Timestamp>,
 }
 
-/// A page that has come.
+/// A page that has arrived.
 #[derive(Debug)]
 pub(in crate::engine::names) struct Landing<'a> {
     /// The folder, without a slash at its end.
@@ -89,35 +88,35 @@ pub(in crate::engine::names) struct Landing<'a> {
     pub(in crate::engine::names) number: u32,
     pub(in crate::engine::names) names: Vec<(String, Meaning, Option<Timestamp>)>,
     pub(in crate::engine::names) odd: bool,
-    /// `None`: it is the last one.
+    /// The position after it; `None` if it is the last page.
     pub(in crate::engine::names) next: Option<Cursor>,
 }
 
-/// Some names of a folder, without asking, and what comes then.
+/// Known names of a folder, and what follows them.
 #[derive(Debug)]
 pub(in crate::engine::names) struct KnownNames {
     pub(in crate::engine::names) names: Vec<(String, Entry)>,
     pub(in crate::engine::names) then: Then,
 }
 
-/// What comes behind names that are known.
+/// The continuation after known names.
 #[derive(Debug)]
 pub(in crate::engine::names) enum Then {
     /// Nothing.
     End,
-    /// More that are known.
+    /// More known names.
     More,
-    /// What this page tells.
+    /// The names on this page.
     Page(Cursor),
 }
 
-/// The folder of a path, and the name in it.
+/// Splits a path into its folder and the name in it.
 pub(in crate::engine::names) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
 impl Folder {
-    /// Whether its listing tells a name that it shows not to be there.
+    /// Returns whether its listing has passed a name, so that a silent pass means missing.
     fn tells(&self, name: &str) -> bool {
         match &self.extent {
             Extent::Nothing => false,
@@ -126,7 +125,7 @@ impl Folder {
         }
     }
 
-    /// For how long what it tells holds still, of a name that is there and of one that is not.
+    /// Returns the time for which its answers still hold, for existing names and for missing ones.
     fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
         let age = asked.at.since(self.since);
         let left = |ttl: Duration| match self.extent {
@@ -145,7 +144,7 @@ impl Folder {
         let (here, missing) = self.lasts(asked);
         match &self.extent {
             Extent::Whole | Extent::Made if self.pages <= by_name => return true,
-            // What its listing told counts no more, and the folder is large: once in a `ttl`.
+            // Its listing no longer counts, and the folder is large: once in a `ttl`.
             _ if !here.is_zero() && (missing.is_zero() || self.tells(name)) => return false,
             Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
             _ => {}
@@ -178,12 +177,12 @@ impl Folders {
         self.young.insert(key, folder);
     }
 
-    /// The names of the old generation leave the table.
+    /// Drops the folders of the old generation, whose names leave the table.
     pub(super) fn age(&mut self) {
         self.old = std::mem::take(&mut self.young);
     }
 
-    /// This process has made a folder, with nothing in it.
+    /// Records a folder that this process has made, with nothing in it.
     pub(super) fn made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
         let folder = Folder {
             extent: Extent::Made,
@@ -195,7 +194,7 @@ impl Folders {
         self.put(origin, path, folder);
     }
 
-    /// This process has changed a name.
+    /// Records that this process has changed a name.
     pub(super) fn changed(&mut self, origin: OriginId, path: &str, epoch: u64) {
         if let Some(folder) = self.get_mut(origin, split(path).0) {
             folder.changed = epoch;
@@ -213,7 +212,7 @@ impl Folders {
         self.old.retain(|(of, path), _| keep(*of, path));
     }
 
-    /// Not all of the folders on the way to a key is known any more.
+    /// Drops the knowledge of the folders on the way to a key.
     pub(super) fn doubt(&mut self, origin: OriginId, key: &str) {
         self.forget(origin, "");
         for (at, _) in key.match_indices('/') {
@@ -221,21 +220,21 @@ impl Folders {
         }
     }
 
-    /// The epoch of the listing of its folder that has passed this path, however old.
+    /// Returns the epoch of the listing that has passed this path, however old.
     pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
         folder.tells(name).then_some(folder.epoch)
     }
 
-    /// When that listing was asked for.
+    /// Returns the time at which that listing was requested.
     pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         let (folder, name) = split(path);
         let folder = self.get(origin, folder)?;
         folder.tells(name).then_some(folder.since)
     }
 
-    /// That a name which is not in the table is missing, because the listing of its folder has passed it.
+    /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
     pub(super) fn missing(&self, asked: &Asked, path: &str) -> Option<Seen> {
         let (folder, name) = split(path);
         let folder = self.get(asked.origin, folder)?;
@@ -272,7 +271,7 @@ impl Generations {
             };
             self.put(asked, &path, meaning, stored);
         }
-        // Without it, names have left the table meanwhile, or what was listed may be purged.
+        // Without this entry, names have left the table meanwhile, or the listed names may be purged.
         let still = self.folders.get(asked.origin, folder).is_some();
         let Some(before) = before.filter(|_| still && epoch > 0) else {
             return;
@@ -304,8 +303,8 @@ impl Generations {
         }
     }
 
-    /// Names of a folder that its listing has passed in silence leave the table: they are not to be known again
-    /// when the folder is no longer.
+    /// Removes the names of a folder that its listing has passed silently, so that they are not found again once the
+    /// folder's knowledge is dropped.
     fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) {
         let prefix = match folder {
             "" => String::new(),
@@ -321,14 +320,14 @@ impl Generations {
 }
 
 impl Table {
-    /// A listing of a folder begins: gives the epoch that begins with it.
+    /// Begins a listing of a folder. Returns the epoch that begins with it.
     pub(in crate::engine::names) fn begin_listing(&self, origin: OriginId, folder: &str) -> u64 {
         let mut names = self.lock();
         names.folder(origin, folder);
         self.begin_epoch()
     }
 
-    /// What is known of a folder as a whole counts no more, nor what is being found out.
+    /// Invalidates a folder's knowledge and the pages under way.
     pub(in crate::engine::names) fn list_anew(&self, origin: OriginId, folder: &str) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
@@ -338,7 +337,7 @@ impl Table {
         }
     }
 
-    /// Whether this process has changed a name in the folder since that epoch, or may have.
+    /// Returns whether this process has changed a name in the folder since that epoch, or may have.
     pub(in crate::engine::names) fn is_changed_since(
         &self,
         origin: OriginId,
@@ -350,15 +349,15 @@ impl Table {
         folder.is_none_or(|folder| folder.changed > epoch)
     }
 
-    /// Remembers what a page of a folder told. Of each name only a change of this very name makes that old:
-    /// else no listing would be of use where much is written.
+    /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
+    /// useless in a folder with many writes.
     pub(in crate::engine::names) fn land(&self, asked: &Asked, landing: Landing<'_>) {
         self.lock().land(asked, landing);
     }
 
-    /// Whether a name that is not known is asked for by listing its folder, at most `bound` pages of it;
-    /// `by_name`: the requests that it costs else. It does if that is no more than the whole folder takes, or
-    /// others in the folder were asked for by name within the `ttl`.
+    /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
+    /// number of requests otherwise. True if the whole folder takes no more pages than that, or if several other names
+    /// in the folder were requested within the `ttl`.
     pub(in crate::engine::names) fn is_worth_listing(
         &self,
         asked: &Asked,
@@ -375,7 +374,7 @@ impl Table {
         folder.is_worth_listing(asked, name, by_name, bound)
     }
 
-    /// Where a listing goes on that has not come to a name yet, if what it told is fresh.
+    /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
     pub(in crate::engine::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
         let (folder, name) = split(path);
         let names = self.lock();
@@ -387,7 +386,7 @@ impl Table {
         }
     }
 
-    /// The folder could not be listed: each name in it is asked for by itself.
+    /// Gives up listing the folder, which failed: names in it are requested singly.
     pub(in crate::engine::names) fn gives_up(&self, asked: &Asked, folder: &str) {
         if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
             folder.extent = Extent::Nothing;
@@ -395,7 +394,7 @@ impl Table {
         }
     }
 
-    /// Whether more of a listing is known and fresh than what comes before this place of it.
+    /// Returns whether the known and fresh part of a listing goes beyond this position.
     pub(in crate::engine::names) fn is_known_behind(
         &self,
         asked: &Asked,
@@ -410,7 +409,7 @@ impl Table {
         })
     }
 
-    /// Up to `count` names of a folder that a reader has not had, where all of them are known and fresh.
+    /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
     pub(in crate::engine::names) fn names(
         &self,
         asked: &Asked,
@@ -450,7 +449,7 @@ impl Table {
         Some(KnownNames { names: found, then })
     }
 
-    /// Whether there is nothing in a folder, if that is known and fresh.
+    /// Returns whether a folder is empty, if that is known and fresh.
     pub(in crate::engine::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
         let some = self.names(asked, prefix, &Had::default(), 1)?;
         let names = self.lock();
@@ -464,8 +463,8 @@ impl Table {
         }
     }
 
-    /// Whether a path can only be missing, because all of its folder is known, and for how long
-    /// that holds. To be asked where the table knows nothing of the path itself.
+    /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
+    /// table has no answer for the path itself.
     #[cfg(test)]
     pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
         self.lock()
@@ -475,10 +474,10 @@ impl Table {
     }
 }
 
-/// Whether a name of the table is in its folder, of which a listing told; `None`: that must be asked.
+/// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
 fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
     match known.meaning {
-        // It was not on the listing.
+        // The listing did not have it.
         _ if known.epoch < folder.epoch => Some(false),
         Meaning::Unknown => None,
         Meaning::Missing => Some(false),

@@ -1,4 +1,4 @@
-//! The table by itself: what lasts how long, and what makes it old.
+//! The table by itself: how long answers last, and what makes them old.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn all_of_a_folder_that_was_made_is_known() {
     table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(50));
     assert!(has(&table, 99, "f/a") && missing(99, "f/b") && !missing(60, "f/a/b"));
     assert!(!missing(100, "f/b"), "it is no longer fresh");
-    // Something was put there that the table was not told of.
+    // A key was added there without the table's knowledge.
     for put in ["f/a/new", "f/b"] {
         table.note_made(ORIGIN, "f", Timestamp(0));
         table.purge_key(ORIGIN, put);
@@ -135,7 +135,7 @@ fn the_files_of_a_folder_come_in_their_order() {
         assert_eq!(table.files_after((OriginId(0), "f/a"), 9, 9), []);
     };
     check();
-    // Half of them among the old.
+    // Half of them in the old generation.
     {
         let mut names = table.lock();
         let names = &mut *names;
@@ -182,7 +182,7 @@ fn land(table: &Table, folder: &str, names: &[&str]) -> Asked {
 #[test]
 fn a_folder_is_forgotten_before_any_of_its_names() {
     let table = Table::default();
-    // Some of what is there before, so that it ages in the midst of the names.
+    // Some names come before, so that the folder's generation ages in the middle of its names.
     for n in 0..60_000 {
         table.put(&asked(&table, 0), &format!("before/{n}"), Meaning::Folder);
     }
@@ -218,14 +218,14 @@ fn of_two_listings_the_later_one_counts() {
     table.put(&early, "f/a", Meaning::Folder);
     table.put(&early, "f/c", Meaning::Missing);
     assert_eq!((missing("f/a"), missing("f/c")), (Some(true), Some(false)));
-    // Also when what is missing need not be so any more.
+    // Also if the missing name's answer is no longer fresh.
     let then = Asked {
         at: Timestamp(50),
         ..late
     };
     assert!(table.get(&then, "f/a").is_none());
     assert!(table.get(&then, "f/c").is_some());
-    // What is changed here is later than both.
+    // A change here is later than both.
     table.note(ORIGIN, "f/a", Meaning::Folder, Timestamp(0));
     assert_eq!(missing("f/a"), Some(false));
     table.forget_key(ORIGIN, "f/b");

@@ -8,7 +8,7 @@ use super::*;
 
 const PIECE: u64 = 4096;
 
-/// Text of words in no order: compressible, and different everywhere.
+/// Returns text of words in random order: compressible, and different everywhere.
 fn prose(size: usize) -> Vec<u8> {
     let words = [
         "function", "return", "margin", "0.5em", "colour", "(", ");\n", "window", "é",
@@ -24,7 +24,7 @@ fn prose(size: usize) -> Vec<u8> {
     text
 }
 
-/// Bytes that nothing makes smaller.
+/// Returns the bytes that no encoder makes smaller.
 fn noise(size: usize) -> Vec<u8> {
     let mut state = 7_u64;
     let step = |_| {
@@ -81,7 +81,7 @@ fn what_does_not_shrink_is_given_up() {
     Encoder::new(Coding::Zstd, 1000, PIECE).expect_err("only passed on");
 }
 
-/// Counts what is allocated through it.
+/// Counts the bytes allocated through it.
 #[derive(Clone, Default)]
 struct Counting(Arc<(AtomicUsize, AtomicUsize)>);
 
