@@ -98,12 +98,12 @@ impl Bays {
         })
     }
 
-    /// Whether no disk is configured.
+    /// Returns whether no disk is configured.
     pub(super) fn is_empty(&self) -> bool {
         self.bays.is_empty()
     }
 
-    /// The one disk that a chunk can be on, unless it is out.
+    /// Returns the one disk that a chunk can be on, unless it is out.
     pub(super) fn of(&self, key: &ChunkKey) -> Option<Guard<Option<Arc<Disk>>>> {
         let bay = match self.bays.as_slice() {
             [] => None,

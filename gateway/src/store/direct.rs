@@ -20,7 +20,7 @@ pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     options.clone().custom_flags(flag).open(path)
 }
 
-/// Whether `error` says that the file system does not support direct access.
+/// Returns whether `error` says that the file system does not support direct access.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
@@ -83,7 +83,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes that each buffer has room for.
+    /// Returns the bytes that each buffer has room for.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
@@ -139,7 +139,7 @@ impl Block {
         }
     }
 
-    /// The bytes that there is room for.
+    /// Returns the bytes that there is room for.
     pub(crate) fn room(&self) -> usize {
         self.bytes.len().saturating_sub(ALIGN)
     }

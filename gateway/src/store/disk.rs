@@ -159,7 +159,8 @@ impl Disk {
         self.reader.read(*key, place, patience).await
     }
 
-    /// Whether the chunk waits to be written, or is in the index of a disk that can be read.
+    /// Returns whether the chunk waits to be written, or is in the index of a disk that can be
+    /// read.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         let log = &self.log;
         log.queue.contains(key) || log.health.reads() && log.index.find(key).is_some()
@@ -197,7 +198,7 @@ impl Disk {
         self.log.mark(key, pin);
     }
 
-    /// Whether a chunk is there and kept from eviction.
+    /// Returns whether a chunk is there and kept from eviction.
     pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
         self.log.index.is_pinned(key)
     }
@@ -274,7 +275,7 @@ impl Disk {
         self.log.resize(capacity);
     }
 
-    /// The state in one word.
+    /// Returns the state in one word.
     pub(super) fn state(&self) -> State {
         self.log.health.state()
     }
@@ -322,13 +323,13 @@ impl Drop for Disk {
     }
 }
 
-/// Whether two configured paths are one directory, as far as the file system can tell.
+/// Returns whether two configured paths are one directory, as far as the file system can tell.
 pub(super) fn same_directory(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
     real(a) == real(b)
 }
 
-/// Whether a disk can have the capacity that its settings say. Blocks.
+/// Checks whether a disk can have the capacity that its settings say. Blocks.
 ///
 /// # Errors
 /// It is too small for these chunks, or too large for the file system.

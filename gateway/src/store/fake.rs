@@ -69,7 +69,7 @@ struct Inner {
 }
 
 impl FakeStore {
-    /// An empty store without faults.
+    /// Creates an empty store without faults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

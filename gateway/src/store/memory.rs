@@ -144,7 +144,7 @@ impl Memory {
         }
     }
 
-    /// Whether the chunk is held. Does not count as a use.
+    /// Returns whether the chunk is held. Does not count as a use.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         self.cache.contains(key)
     }

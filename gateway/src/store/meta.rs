@@ -309,7 +309,7 @@ fn late() -> MetaError {
     MetaError(format!("the state disk did not take it within {seconds} s"))
 }
 
-/// Whether `new` only confirms `known`.
+/// Returns whether `new` only confirms `known`.
 fn confirms(known: &Entry, new: &Record) -> bool {
     let Entry::Present(known) = known else {
         return false;

@@ -114,13 +114,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether pins still hold. After two rounds, all chunks that were not read or pinned are gone, because a read
-    /// chunk is passed over only once.
+    /// Returns whether pins still hold. After two rounds, all chunks that were not read or pinned are gone, because a
+    /// read chunk is passed over only once.
     fn do_pins_hold(&self) -> bool {
         self.hunt <= self.twice_around()
     }
 
-    /// Whether nothing is left to evict: two more rounds take every chunk.
+    /// Returns whether nothing is left to evict: two more rounds take every chunk.
     fn is_hopeless(&self) -> bool {
         self.hunt > 2 * self.twice_around()
     }

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// The bytes that `len` bytes take up in a data file.
+/// Returns the bytes that `len` bytes take up in a data file.
 pub(super) fn pages(len: usize) -> u64 {
     u64::try_from(len)
         .unwrap_or(u64::MAX / 2)

@@ -82,7 +82,7 @@ pub(super) struct Stat {
     pub(super) linked: bool,
 }
 
-/// Whether the file system, or Tidegate's quota on it, is full.
+/// Returns whether the file system, or Tidegate's quota on it, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
 }

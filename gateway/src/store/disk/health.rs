@@ -150,22 +150,22 @@ impl Health {
         }
     }
 
-    /// Whether chunks may be read.
+    /// Returns whether chunks may be read.
     pub(super) fn reads(&self) -> bool {
         !self.reads_off() && !self.closed.load(Ordering::Relaxed)
     }
 
-    /// Whether reads wait for a probe.
+    /// Returns whether reads wait for a probe.
     pub(super) fn reads_off(&self) -> bool {
         self.reads_off.load(Ordering::Relaxed)
     }
 
-    /// Whether writes wait for a probe.
+    /// Returns whether writes wait for a probe.
     pub(super) fn writes_off(&self) -> bool {
         self.writes_off.load(Ordering::Relaxed)
     }
 
-    /// Whether there is too little space.
+    /// Returns whether there is too little space.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }

@@ -33,8 +33,9 @@ impl Writer {
         more
     }
 
-    /// Below `min_free`, evicts until a quarter more than that is free, or nothing is left. The
-    /// need is asked once and then counted down, because a file system may report freed space late.
+    /// Frees space below `min_free`: evicts until a quarter more than that is free, or nothing is
+    /// left. The need is asked once and then counted down, because a file system may report freed
+    /// space late.
     fn leave_free(&mut self, now: Instant) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         if !log.health.is_full() || self.retry.is_some_and(|retry| now < retry) {

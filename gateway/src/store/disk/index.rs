@@ -176,7 +176,7 @@ impl Index {
         (slot.pin != before).then(|| slot.place())
     }
 
-    /// Whether the chunk is there and kept from eviction.
+    /// Returns whether the chunk is there and kept from eviction.
     pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
         let key = Packed::new(key);
         let pin = self.read(&key).get(&key).map(|slot| slot.pin);

@@ -180,8 +180,8 @@ fn report_others(path: &Path, ours: &str) {
     }
 }
 
-/// Whether the chunk size and the size of the file system allow the capacity in the settings.
-/// Blocks.
+/// Checks whether the chunk size and the size of the file system allow the capacity in the
+/// settings. Blocks.
 pub(super) fn can_have(
     settings: &DiskSettings,
     chunk: u64,

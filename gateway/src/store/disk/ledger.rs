@@ -61,7 +61,8 @@ impl Ledger {
         self.pins.give(pin, bytes);
     }
 
-    /// Whether the chunks of `pin` are to be kept: the pin exists, and no limit is exceeded.
+    /// Returns whether the chunks of `pin` are to be kept: the pin exists, and no limit is
+    /// exceeded.
     pub(super) fn keeps(&self, pin: PinId) -> bool {
         !pin.is_none() && self.pins.holds(pin) && self.pinned() <= self.most.load(Ordering::Relaxed)
     }

@@ -18,8 +18,8 @@ use super::segment::{Segment, parse_name};
 use super::writer::Writer;
 use crate::store::ChunkKey;
 
-/// An empty file that marks a log closed in order. It is only logged, for an operator who looks for
-/// the reason of missing chunks.
+/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
+/// an operator.
 pub(super) const CLEAN: &str = "clean";
 
 /// The chunks that were found.
@@ -159,7 +159,7 @@ fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, P
     Ok(entries)
 }
 
-/// Whether an entry's chunk lies within the data file and is not too long.
+/// Returns whether an entry's chunk lies within the data file and is not too long.
 fn fits(log: &Log, place: &Place, len: u64) -> bool {
     let end = place.offset.checked_add(u64::from(place.len));
     u64::from(place.len) <= log.chunk && end.is_some_and(|end| end <= len)

@@ -229,7 +229,7 @@ impl Log {
         self.queue.nudge();
     }
 
-    /// Whether the files were deleted; `true` once.
+    /// Returns whether the files were deleted; `true` once.
     pub(super) fn take_gone(&self) -> bool {
         self.gone.swap(false, Ordering::Relaxed)
     }

@@ -65,7 +65,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue for at most `limit` bytes, counted in whole pages.
+    /// Creates a queue for at most `limit` bytes, counted in whole pages.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             state: Mutex::default(),
@@ -95,7 +95,7 @@ impl Queue {
         state.chunks.get(key).map(|waiting| waiting.bytes.clone())
     }
 
-    /// Whether the chunk waits or is being written.
+    /// Returns whether the chunk waits or is being written.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         self.bytes() != 0 && self.lock().chunks.contains_key(key)
     }
@@ -168,7 +168,7 @@ impl Queue {
         batch
     }
 
-    /// Whether a chunk that was taken is still wanted.
+    /// Returns whether a chunk that was taken is still wanted.
     pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
         let state = self.lock();
         let waiting = state.chunks.get(key);

@@ -33,7 +33,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the chunk may be taken if it is offered again.
+    /// Returns whether the chunk may be taken if it is offered again.
     pub(in crate::store) fn passes(self) -> bool {
         !matches!(self, Self::Present | Self::Closed | Self::Size)
     }

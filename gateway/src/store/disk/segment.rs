@@ -26,7 +26,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// A segment with `entries` in its index file and `allocated` bytes in its data file.
+    /// Creates a segment with `entries` in its index file and `allocated` bytes in its data file.
     pub(super) fn new(number: u32, data: Arc<dyn LogFile>, entries: u64, allocated: u64) -> Self {
         Self {
             number,
@@ -98,7 +98,7 @@ impl Segments {
         self.dir.join(format!("{number:08}.index"))
     }
 
-    /// The segment with this number.
+    /// Returns the segment with this number.
     pub(super) fn get(&self, number: u32) -> Option<Arc<Segment>> {
         self.read().get(&number).cloned()
     }
@@ -141,7 +141,7 @@ impl Segments {
     }
 }
 
-/// The number in the name of a segment's file, and whether it is the data file.
+/// Returns the number in the name of a segment's file, and whether it is the data file.
 pub(super) fn parse_name(name: &str) -> Option<(u32, bool)> {
     let (number, kind) = name.split_once('.')?;
     let data = match kind {

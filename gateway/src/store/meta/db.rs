@@ -238,7 +238,7 @@ impl Db {
         Ok(())
     }
 
-    /// Whether the file is open now. Never blocks.
+    /// Returns whether the file is open now. Never blocks.
     pub(super) fn is_open(&self) -> bool {
         self.current
             .try_read()

@@ -115,7 +115,7 @@ impl Front {
         self.entries.insert(id.clone(), kept);
     }
 
-    /// Whether the database certainly has no row of the key.
+    /// Returns whether the database certainly has no row of the key.
     pub(super) fn is_rowless(&self, id: &ObjectId) -> bool {
         let found = self.entries.get(id);
         found.is_some_and(|found| found.value().rowless)
@@ -170,7 +170,7 @@ impl Front {
     }
 }
 
-/// Whether a record's address was made under this generation. The address itself proves it.
+/// Returns whether a record's address was made under this generation. The address itself proves it.
 fn made_under(generation: u64, id: &ObjectId, record: &Record) -> bool {
     VersionId::new(id, &record.version, generation) == record.id
 }

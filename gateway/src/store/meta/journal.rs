@@ -181,7 +181,7 @@ impl Journal {
         self.reads.note().into_iter().chain(stuck).collect()
     }
 
-    /// Whether a batch is being written.
+    /// Returns whether a batch is being written.
     #[cfg(test)]
     pub(super) fn is_writing(&self) -> bool {
         self.shared.writing_since().is_some()

@@ -91,7 +91,7 @@ impl Purges {
         }
     }
 
-    /// The number of the last purge that covers the object; 0 if none does.
+    /// Returns the number of the last purge that covers the object; 0 if none does.
     pub(super) fn generation(&self, id: &ObjectId) -> u64 {
         let prefix = self.prefixes.covering(id.origin, id.key.as_str());
         let purged = self.floor.max(prefix.unwrap_or(0));

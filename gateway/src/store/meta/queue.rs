@@ -92,7 +92,7 @@ impl Queue {
         self.changes.get(id).or_else(|| self.writing.get(id))
     }
 
-    /// Whether the key is being changed. If so, no version of it goes to disk.
+    /// Returns whether the key is being changed. If so, no version of it goes to disk.
     pub(super) fn is_changing(&self, id: &ObjectId) -> bool {
         self.changing.contains_key(id)
     }

@@ -31,7 +31,7 @@ const MAX_READS: usize = 16;
 
 /// A table of rows that may block, or never return.
 pub(super) trait Rows: Send + Sync + std::fmt::Debug {
-    /// Whether there is a database to read now. Never blocks.
+    /// Returns whether there is a database to read now. Never blocks.
     fn is_open(&self) -> bool;
 
     /// Reads the row of a key, still sealed. Blocks.
@@ -236,7 +236,7 @@ impl Shared {
         self.metrics.reads_up.set(1);
     }
 
-    /// Whether the store ends within the pause.
+    /// Returns whether the store ends within the pause.
     fn ends_within(&self, pause: Duration) -> bool {
         let waited = self
             .end

@@ -47,7 +47,7 @@ impl Sweep {
         }
     }
 
-    /// Whether the file has reached its limit, by its bytes on disk without holes. Blocks.
+    /// Returns whether the file has reached its limit, by its bytes on disk without holes. Blocks.
     pub(super) fn is_due(&self, path: &Path) -> io::Result<bool> {
         let taken = path.metadata()?.blocks() * BLOCK;
         Ok(taken >= self.limit)

@@ -50,7 +50,7 @@ impl MarkFile {
         file
     }
 
-    /// Whether the file is open, and still has its name.
+    /// Returns whether the file is open, and still has its name.
     pub(super) fn is_there(&self) -> bool {
         let links = |file: &File| file.metadata().is_ok_and(|found| found.nlink() > 0);
         self.file.as_ref().is_some_and(links)
