@@ -1,7 +1,7 @@
 //! The sockets that connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
-//! Both listeners of the gateway accept connections here, and handle them by themselves. A socket
-//! is bound here, or [`Inherited`] from a supervisor.
+//! Both listeners of the gateway accept connections here, and handle them by themselves. A socket is bound here,
+//! or [`Inherited`] from a supervisor.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ mod inherited;
 
 pub use inherited::Inherited;
 
-/// A socket that accepts connections. The file of a Unix socket bound here is removed when the
-/// listener is dropped.
+/// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener is
+/// dropped.
 #[derive(Debug)]
 pub struct Listener(Kind);
 

@@ -1,7 +1,7 @@
 //! The cache: chunks (in memory, then on SSD) and the metadata of each key.
 //!
-//! The engine sees the traits of this module. Both stores may forget anything at any time, and must never answer with
-//! anything but what was put in. An entry that cannot be verified is a miss.
+//! The engine sees the traits of this module. Both stores may forget anything at any time, and must never
+//! return anything that was not put in. An entry that cannot be verified is a miss.
 
 pub mod error;
 pub mod fake;
@@ -55,7 +55,8 @@ pub struct Stores {
 /// [`ChunkStore::ready`].
 ///
 /// # Errors
-/// A fault that only another configuration can mend. A failing disk or file is no error: the store goes on without it.
+/// A fault that only another configuration can mend. A failing disk or file is no error: the store goes on
+/// without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
     let meta = Arc::new(Meta::open(settings, registry)?);
     let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
@@ -131,29 +132,30 @@ impl Drop for Planned {
 
 /// Chunks by address, in tiers.
 ///
-/// `insert` never waits: the disk tier refuses a chunk that it cannot take at once, and counts the refusal by reason.
+/// `insert` never waits: the disk tier refuses a chunk that it cannot take at once, and counts the refusal by
+/// reason.
 pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Returns the chunk if memory holds it. Never blocks.
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes>;
 
-    /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error of a disk
-    /// is a miss. `len` is the chunk's expected length: another one is a miss.
+    /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error
+    /// of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
-    /// Returns the chunk as [`get`](Self::get) does, but waits up to the longest time that a disk may take, also for a
-    /// disk that counts as late. For a chunk that no other source has.
+    /// Returns the chunk as [`get`](Self::get) does, but waits up to the longest time that a disk may take,
+    /// also for a disk that counts as late. For a chunk that no other source has.
     fn get_patiently<'a>(
         &'a self,
         key: &'a ChunkKey,
         len: usize,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
-    /// Returns the chunk as [`get`](Self::get) finds it, for a caller that copies it elsewhere: the chunk is not
-    /// promoted, and no reader is counted.
+    /// Returns the chunk as [`get`](Self::get) finds it, for a caller that copies it elsewhere: the chunk is
+    /// not promoted, and no reader is counted.
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
 
-    /// Returns the chunk, if memory holds it, for a caller that files it under another address: no reader is counted.
-    /// Never blocks.
+    /// Returns the chunk, if memory holds it, for a caller that files it under another address: no reader is
+    /// counted. Never blocks.
     fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
         self.get_memory(key)
     }
@@ -163,7 +165,8 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         let _ = key;
     }
 
-    /// Returns the tier that probably holds the chunk, without reading it. Never blocks; may be wrong either way.
+    /// Returns the tier that probably holds the chunk, without reading it. Never blocks; may be wrong either
+    /// way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 
     /// Returns all tiers that probably hold the chunk. As [`locate`](Self::locate).
@@ -176,12 +179,12 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Inserts a whole chunk. `bytes` must own its memory, not be a slice of a larger buffer, because the tier counts
-    /// its length.
+    /// Inserts a whole chunk. `bytes` must own its memory, not be a slice of a larger buffer, because the
+    /// tier counts its length.
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
 
-    /// Inserts a chunk that disk keeps from eviction for as long as the pin holds and its limit allows. A store without
-    /// pins takes it as any other chunk.
+    /// Inserts a chunk that disk keeps from eviction for as long as the pin holds and its limit allows. A
+    /// store without pins takes it as any other chunk.
     fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let _ = pin;
         self.insert(key, bytes, admit);
@@ -195,18 +198,19 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
 
-    /// Estimates a read of the chunk from its disk that would begin now, by recent measurements. The estimate has no
-    /// time if none was measured, or if the chunk still waits in memory to be written. `None`: that disk cannot be
-    /// asked now. Never blocks.
+    /// Estimates a read of the chunk from its disk that would begin now, by recent measurements. It is zero
+    /// if the chunk still waits in memory to be written, or if nothing was measured and no read is ahead.
+    /// `None`: that disk cannot be asked now. Never blocks.
     fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate>;
 
-    /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision considers it.
-    /// The caller drops the result when the read begins or is given up.
+    /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision
+    /// considers it. The caller drops the result when the read begins or is given up.
     fn plan_read(&self, _key: &ChunkKey, _len: usize) -> Planned {
         Planned::default()
     }
 
-    /// Returns the bytes per second that all readable disks together gave lately; `None` while none was measured.
+    /// Returns the bytes per second that all readable disks together gave lately; `None` while none was
+    /// measured.
     fn disk_rate(&self) -> Option<f64>;
 
     /// Returns the fill of the fullest disk queue, from 0 to 1; `None` if no disk takes anything now.
@@ -218,10 +222,12 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Describes in words the faults of the tiers that keep no request from its answer.
     fn notes(&self) -> Vec<String>;
 
-    /// Waits until the index of every tier is loaded. Until then, a chunk that is not found may still be there.
+    /// Waits until the index of every tier is loaded. Until then, a chunk that is not found may still be
+    /// there.
     fn loaded(&self) -> BoxFuture<'_, ()>;
 
-    /// Writes out the chunks that are queued for disk, and closes in order. Nothing may be inserted afterwards.
+    /// Writes out the chunks that are queued for disk, and closes in order. Nothing may be inserted
+    /// afterwards.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -230,8 +236,8 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 pub struct Record {
     /// The version that the origin reported last.
     pub version: Arc<Version>,
-    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation that held when the
-    /// origin was asked. The store accepts no other.
+    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation that held
+    /// when the origin was asked. The store accepts no other.
     pub id: VersionId,
     /// The time at which the origin last confirmed that this is the current version.
     pub confirmed: Timestamp,
@@ -258,13 +264,15 @@ pub struct MetaError(pub String);
 
 /// The version of each key, and the purges that cover it; kept across restarts.
 ///
-/// Reads come from memory if they can. A version is durable about a second after it became known. Confirmations are
-/// written behind, coalesced to at most one write in five minutes a key. Purges are durable before they are answered.
+/// Reads come from memory if they can. A version is durable about a second after it became known.
+/// Confirmations are written behind, coalesced to at most one write in five minutes a key. Purges are durable
+/// before they are answered.
 pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Returns the entry if memory holds it. Never blocks.
     fn peek(&self, id: &ObjectId) -> Option<Entry>;
 
-    /// Returns the entry from memory or disk. A record that fails its check is removed, and the result is `None`.
+    /// Returns the entry from memory or disk. A record that fails its check is removed, and the result is
+    /// `None`.
     fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>>;
 
     /// Stores an entry: at once in memory, durably about a second later.
@@ -273,8 +281,8 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
     fn remove(&self, id: &ObjectId);
 
-    /// Returns the number of the last purge that covers the key, 0 if none does. It is part of every [`VersionId`], so
-    /// that no chunk from before a purge can be addressed after it.
+    /// Returns the number of the last purge that covers the key, 0 if none does. It is part of every
+    /// [`VersionId`], so that no chunk from before a purge can be addressed after it.
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
 
     /// Returns the pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
@@ -286,17 +294,17 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Forgets a key for good and gives it a new generation, durably.
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;
 
-    /// Does the same for every key of a bucket that starts with `prefix`, in constant time, durably. From the moment of
-    /// the call, `peek` and `load` return none of the entries from before.
+    /// Does the same for every key of a bucket that starts with `prefix`, in constant time, durably. From the
+    /// moment of the call, `peek` and `load` return none of the entries from before.
     fn purge_prefix<'a>(
         &'a self,
         origin: OriginId,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<(), MetaError>>;
 
-    /// Records durably that the key is about to be changed in the bucket. From the moment of the call, no version of
-    /// the key is on disk, and none is written there before [`end_change`](Self::end_change), which must follow,
-    /// whatever the result. Memory keeps what it holds.
+    /// Records durably that the key is about to be changed in the bucket. From the moment of the call, no
+    /// version of the key is on disk, and none is written there before [`end_change`](Self::end_change),
+    /// which must follow, whatever the result. Memory keeps what it holds.
     ///
     /// # Errors
     /// The state disk did not take it in time. Nothing may be changed then.

@@ -1,6 +1,5 @@
-//! Listening sockets that a supervisor hands over (`sd_listen_fds(3)`). The supervisor keeps them
-//! open, so that connections that come while the gateway restarts wait in the kernel's queue, and
-//! none is refused.
+//! Listening sockets that a supervisor hands over (`sd_listen_fds(3)`). The supervisor keeps them open, so
+//! that connections that come while the gateway restarts wait in the kernel's queue, and none is refused.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -26,9 +25,8 @@ enum Socket {
 }
 
 impl Inherited {
-    /// Takes the sockets that the environment names (`LISTEN_FDS`, `LISTEN_PID`) out of it.
-    /// Programs that this process starts get none of them. To be called once, before there are
-    /// other threads.
+    /// Takes the sockets that the environment names (`LISTEN_FDS`, `LISTEN_PID`) out of it. Programs that this
+    /// process starts get none of them. To be called once, before there are other threads.
     ///
     /// # Errors
     /// A descriptor is no listening socket with an address.

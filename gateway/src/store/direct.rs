@@ -44,8 +44,8 @@ pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usi
     Ok(done)
 }
 
-/// Returns a buffer with room for `room` bytes, filled up to the begin of a page, and the offset of that page. Bytes
-/// appended there are aligned for direct reads and writes.
+/// Returns a buffer with room for `room` bytes, filled up to the start of a page, and the offset of
+/// that page. Bytes appended there are aligned for direct reads and writes.
 pub(crate) fn buffer(room: usize) -> (Vec<u8>, usize) {
     let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
     let mut bytes: Vec<u8> = Vec::with_capacity(room + page);
@@ -54,8 +54,8 @@ pub(crate) fn buffer(room: usize) -> (Vec<u8>, usize) {
     (bytes, start)
 }
 
-/// Buffers of one size, which begin at a page and are reused, because to get fresh memory from the system costs more
-/// than to fill it. Once no buffer is in use, all spare ones are freed.
+/// Buffers of one size, which begin at a page and are reused, because fresh memory costs the system
+/// more than filling it. Once no buffer is in use, all spare ones are freed.
 #[derive(Debug)]
 pub(crate) struct Pool {
     room: usize,
@@ -150,8 +150,8 @@ impl Block {
         self.grown(at + bytes.len())[at..].copy_from_slice(bytes);
     }
 
-    /// Sets the length, at most as much as there is room for, and returns all bytes. Those behind the old length are
-    /// undefined.
+    /// Sets the length, at most as much as there is room for, and returns all bytes. Those behind the
+    /// old length are undefined.
     pub(crate) fn grown(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
         &mut self.bytes[self.start..self.start + length]

@@ -3,19 +3,18 @@
 //!
 //! # The life of a chunk
 //!
-//! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer`
-//! thread appends the queued chunks to the current `segment`, a batch at a time and past the file
-//! cache, and enters them into the `index` in memory. A read looks there, and verifies the bytes
-//! that the `reader`'s threads bring. If the capacity is reached, the `clock` evicts the chunks
-//! that were not read lately, and gives their space back to the file system in place. At the start
-//! the index files are read in the background (`load`); the `layout` of the directory says which
-//! can be.
+//! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer` thread
+//! appends the queued chunks to the current `segment`, a batch at a time and past the file cache, and
+//! enters them into the `index` in memory. A read looks there, and verifies the bytes that the
+//! `reader`'s threads bring. If the capacity is reached, the `clock` evicts the chunks that were not
+//! read lately, and gives their space back to the file system in place. At the start the index files
+//! are read in the background (`load`); the `layout` of the directory says which can be.
 //!
 //! # Failures of a disk
 //!
-//! A disk may fail in any way, at any time: `health` says what it is still trusted with, and a
-//! `watch` checks once a second whether it is well again. No reader waits for longer than the
-//! deadline of a read, no caller waits for an insertion, and no unverified bytes are given out.
+//! A disk may fail in any way, at any time: `health` says what it is still trusted with, and a `watch`
+//! checks once a second whether it is well again. No reader waits for longer than the deadline of a
+//! read, no caller waits for an insertion, and no unverified bytes are given out.
 //!
 //! All operations on files go through `files`, so that tests can make each of them fail.
 
@@ -123,8 +122,7 @@ impl Disk {
         })
     }
 
-    /// Returns the chunk if it is there, sound and `len` bytes long, and was read within the
-    /// deadline.
+    /// Returns the chunk if it is there, sound and `len` bytes long, and was read within the deadline.
     pub(super) async fn get(
         &self,
         key: &ChunkKey,
@@ -159,15 +157,14 @@ impl Disk {
         self.reader.read(*key, place, patience).await
     }
 
-    /// Returns whether the chunk waits to be written, or is in the index of a disk that can be
-    /// read.
+    /// Returns whether the chunk waits to be written, or is in the index of a disk that can be read.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         let log = &self.log;
         log.queue.contains(key) || log.health.reads() && log.index.find(key).is_some()
     }
 
-    /// Records that a chunk was used in memory, so that it stays on disk like one that was read
-    /// there. `false`: it is not there.
+    /// Records that a chunk was used in memory, so that it stays on disk like one that was read there.
+    /// `false`: it is not there.
     pub(super) fn touch(&self, key: &ChunkKey) -> bool {
         self.log.queue.contains(key) || self.log.index.touch(key).is_some()
     }
@@ -250,8 +247,8 @@ impl Disk {
         self.reader.plan(u64::try_from(len).unwrap_or(u64::MAX))
     }
 
-    /// Returns the bytes per second that the disk gave lately; `None`: it cannot be asked, or was
-    /// not measured.
+    /// Returns the bytes per second that the disk gave lately; `None`: it cannot be asked, or was not
+    /// measured.
     pub(super) fn rate(&self) -> Option<f64> {
         let reads = self.log.health.reads();
         reads.then(|| self.reader.rate()).flatten()
@@ -269,8 +266,8 @@ impl Disk {
         takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
     }
 
-    /// Sets another capacity, which [`can_have`] allowed. Chunks that no longer fit are evicted in
-    /// the background.
+    /// Sets another capacity, which [`can_have`] allowed. Chunks that no longer fit are evicted in the
+    /// background.
     pub(super) fn resize(&self, capacity: u64) {
         self.log.resize(capacity);
     }

@@ -1,8 +1,8 @@
 //! The memory tier: foyer's in-memory cache, weighed in bytes.
 //!
-//! Eviction is S3-FIFO. It resists scans: a chunk that is used once leaves through a queue of a
-//! tenth of the memory. A hit only raises a counter under a shard's *read* lock, whereas w-TinyLFU
-//! moves list nodes and updates a sketch under the write lock; hot objects are read from all cores.
+//! Eviction is S3-FIFO. It resists scans: a chunk that is used once leaves through a queue of a tenth
+//! of the memory. A hit only raises a counter under a shard's *read* lock, and hot objects are read
+//! from all cores. w-TinyLFU would move list nodes and update a sketch under the write lock.
 //!
 //! foyer's own metrics stay off: each looks its labels up in a map, which costs more than the hit
 //! itself. The tier counts for itself.
@@ -49,8 +49,8 @@ pub(super) enum OnDisk {
     Taken,
     /// The chunk is to be offered at its next use.
     Wanted,
-    /// The chunk is to be offered at its second use here: the first may be by the reader that it
-    /// was read ahead for.
+    /// The chunk is to be offered at its second use here: the first may be by the reader that it was
+    /// read ahead for.
     Later,
 }
 
@@ -79,8 +79,7 @@ pub(super) struct Memory {
     /// Bytes of a whole chunk with its overhead.
     chunk: usize,
     capacity: AtomicUsize,
-    /// The heaviest entry that is taken: one that fills a shard would displace all its other
-    /// chunks.
+    /// The heaviest entry that is taken: one that fills a shard would displace all its other chunks.
     largest: AtomicUsize,
     metrics: MemoryMetrics,
 }
@@ -118,8 +117,7 @@ impl Memory {
         }
     }
 
-    /// Returns the chunk, if it is held, and whether it is to be offered to a disk. Counts as a
-    /// use.
+    /// Returns the chunk, if it is held, and whether it is to be offered to a disk. Counts as a use.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<(Bytes, bool)> {
         let entry = self.cache.get(key)?;
         let kept = entry.value();
@@ -178,9 +176,8 @@ impl Memory {
         u64::try_from(self.capacity.load(Ordering::Relaxed)).unwrap_or(u64::MAX)
     }
 
-    /// Changes the capacity and evicts at once the chunks that no longer fit; 0 keeps nothing.
-    /// Blocks for as long as that takes. The number of shards stays, and each needs room for a
-    /// chunk.
+    /// Changes the capacity and evicts at once the chunks that no longer fit; 0 keeps nothing. Blocks
+    /// for as long as that takes. The number of shards stays, and each needs room for a chunk.
     ///
     /// # Errors
     /// The capacity is too small, or foyer refuses it: the reason in words.

@@ -1,10 +1,10 @@
-//! The metadata of each key: a bounded front in memory and, with a state directory, a database behind it that is
-//! written behind.
+//! The metadata of each key: a bounded front in memory and, with a state directory, a database behind it
+//! that is written behind.
 //!
-//! The front (`front`) answers on every request and holds all purges (`purges`). The database (`db`) keeps records and
-//! purges across restarts; changes reach it through a queue (`journal`). Every row is sealed (`record`). A purged
-//! record is never accepted: its address was made under a generation, and only the key's present one makes the same
-//! address.
+//! The front (`front`) answers on every request and holds all purges (`purges`). The database (`db`)
+//! keeps records and purges across restarts; changes reach it through a queue (`journal`). Every row is
+//! sealed (`record`). A purged record is never accepted: its address was made under a generation, and
+//! only the key's present one makes the same address.
 
 mod db;
 mod front;
@@ -42,15 +42,15 @@ use super::pins::{Pins, SharedPins};
 use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
-/// The shortest time between two writes of confirmations of an unchanged version. To write each 304 through would wear
-/// the disk; a restart costs at most this much freshness.
+/// The shortest time between two writes of confirmations of an unchanged version. To write each 304
+/// through would wear the disk; a restart costs at most this much freshness.
 const CONFIRM_EVERY: Duration = Duration::from_secs(300);
 
 /// The most reads of a row that is written meanwhile; after them it is unknown.
 const MAX_LOOKS: usize = 3;
 
-/// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the start, and
-/// becomes durable when the disk takes it.
+/// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the
+/// start, and becomes durable when the disk takes it.
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database in the state directory.
@@ -80,11 +80,12 @@ enum Looked {
 }
 
 impl Meta {
-    /// Opens the database in `settings.state`, or none without that setting, and registers the store's metrics. Blocks.
+    /// Opens the database in `settings.state`, or none without that setting, and registers the store's
+    /// metrics. Blocks.
     ///
     /// # Errors
-    /// Another process has the database open, the directory cannot be used, or its disk fails. A corrupt file is no
-    /// error: it is set aside.
+    /// Another process has the database open, the directory cannot be used, or its disk fails. A corrupt
+    /// file is no error: it is set aside.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
         Self::open_by(settings, registry, Arc::new(FileOpener))
     }
@@ -165,8 +166,8 @@ impl Meta {
         None
     }
 
-    /// Accepts a row or removes it, and puts its record into the front, unless the key may have been written since the
-    /// row was read.
+    /// Accepts a row or removes it, and puts its record into the front, unless the key may have been
+    /// written since the row was read.
     fn take_up(&self, journal: &Journal, id: &ObjectId, row: &[u8], seen: u64) -> Looked {
         let mut queue = journal.lock();
         if queue.batches != seen || queue.pending(id).is_some() {

@@ -1,11 +1,12 @@
 //! Pins: prefixes whose objects are kept from eviction on disk, each up to a limit of bytes.
 //!
-//! A pin has a number, and each chunk on disk carries the number of its pin: in the index and in its entry on the disk,
-//! so that a restart finds it pinned. Nothing else connects them. If a pin is removed, its number is not given to
-//! another (before all 65,535 were used), and all its chunks are free at once.
+//! A pin has a number. Each chunk on disk carries the number of its pin, in the index and in its entry
+//! on the disk, so that a restart finds it pinned. Nothing else connects them. If a pin is removed, its
+//! number is not given to another (before all 65,535 were used), and all its chunks are free at once.
 //!
-//! A set of pinned versions would have to be written for each object, and cleared up after each eviction and overwrite.
-//! The number lies in unused bytes of the entry, moves with the chunk, and disappears with it.
+//! A set of pinned versions would have to be written for each object, and cleared up after each eviction
+//! and overwrite. The number lies in unused bytes of the entry, moves with the chunk, and disappears
+//! with it.
 //!
 //! The bytes of a pin are counted here over all disks; each disk counts its own limit.
 
@@ -76,7 +77,8 @@ pub trait Pinning: Send + Sync + fmt::Debug {
     /// Returns all pins, by origin and prefix.
     fn pins(&self) -> Vec<Pin>;
 
-    /// Keeps objects whose key begins with `prefix`, up to `limit` bytes. For an existing pin, changes the limit.
+    /// Keeps objects whose key begins with `prefix`, up to `limit` bytes. For an existing pin, changes
+    /// the limit.
     ///
     /// # Errors
     /// There are too many pins, or the change may not outlive the process.
@@ -137,7 +139,8 @@ impl Pins {
         }
     }
 
-    /// Returns the pin that an object belongs to: the one with the longest prefix. Nearly free without pins.
+    /// Returns the pin that an object belongs to: the one with the longest prefix. Nearly free without
+    /// pins.
     pub(super) fn covering(&self, id: &ObjectId) -> PinId {
         if self.count.load(Ordering::Relaxed) == 0 {
             return PinId::NONE;
@@ -162,7 +165,7 @@ impl Pins {
             .is_ok()
     }
 
-    /// Uncounts bytes kept by a pin.
+    /// Stops counting bytes as kept by a pin.
     pub(super) fn give(&self, id: PinId, bytes: u64) {
         if let Some(kept) = self.read().pins.get(&id) {
             let less = |used: u64| Some(used.saturating_sub(bytes));
@@ -232,8 +235,8 @@ impl Pins {
         })
     }
 
-    /// Gives new numbers to the pins that `covers` selects, and returns the rows to store. Their chunks are free then;
-    /// those used from then on are pinned again.
+    /// Gives new numbers to the pins that `covers` selects, and returns the rows to store. Their chunks
+    /// are free then; those used from then on are pinned again.
     pub(super) fn renew(&self, covers: impl Fn(OriginId, &str) -> bool) -> Vec<Row> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();

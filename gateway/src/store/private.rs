@@ -1,8 +1,10 @@
-//! Directories and files that only the gateway's own user may read: cached objects may be private in the bucket.
+//! Directories and files that only the gateway's own user may read: cached objects may be private in the
+//! bucket.
 //!
-//! New ones are created so, whatever the umask. Those that an earlier version left open to others are closed if the
-//! gateway's user owns them. A configured directory that holds other files than the gateway's keeps its permissions,
-//! since it may be `/var/cache` itself; the gateway's files in it are closed all the same.
+//! New ones are created so, whatever the umask. Those that an earlier version left open to others are
+//! closed if the gateway's user owns them. A configured directory that holds other files than the gateway's
+//! keeps its permissions, since it may be `/var/cache` itself; the gateway's files in it are closed all the
+//! same.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -19,8 +21,8 @@ const DIR_MODE: u32 = 0o700;
 /// Permissions of a file.
 const FILE_MODE: u32 = 0o600;
 
-/// Creates a directory and its missing parents, durably. An existing one is closed to others, if the gateway's user
-/// owns it and it holds nothing else. Blocks.
+/// Creates a directory and its missing parents, durably. An existing one is closed to others, if the
+/// gateway's user owns it and it holds nothing else. Blocks.
 ///
 /// # Errors
 /// The directory cannot be created; a failure to close it is only logged.

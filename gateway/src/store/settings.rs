@@ -14,13 +14,14 @@ pub struct Settings {
     pub geometry: Geometry,
     /// The cache disks (`[[cache.disk]]`); each holds its share of the chunks.
     pub disks: Vec<DiskSettings>,
-    /// The directory of the metadata (`state.path`). `None` keeps it in memory: then chunks on disk cannot be found
-    /// again after a restart, so the configuration puts it beside the first disk.
+    /// The directory of the metadata (`state.path`). `None` keeps it in memory: then chunks on disk
+    /// cannot be found again after a restart, so the configuration puts it beside the first disk.
     pub state: Option<PathBuf>,
-    /// The size of the database file from which rows that were confirmed longest ago are removed for new ones.
+    /// The size of the database file from which rows that were confirmed longest ago are removed for new
+    /// ones.
     pub state_size: u64,
-    /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; entries that do not fit are read from
-    /// `state` again.
+    /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; entries that do not fit
+    /// are read from `state` again.
     pub meta_memory: u64,
 }
 
@@ -40,21 +41,21 @@ impl Default for Settings {
 /// One cache disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSettings {
-    /// The gateway's own directory. Its name, as written, decides which chunks it holds: if it is written another way,
-    /// chunks move between the disks.
+    /// The gateway's own directory. Its name, as written, decides which chunks it holds: if it is written
+    /// another way, chunks move between the disks.
     pub path: PathBuf,
     /// The most bytes of cache files on disk: a hard limit.
     pub capacity: u64,
     /// Bytes that stay free on the file system: below it nothing is admitted.
     pub min_free: u64,
-    /// Bytes that may wait to be written; chunks beyond that are refused. Waiting chunks are kept in memory, and can be
-    /// read.
+    /// Bytes that may wait to be written; chunks beyond that are refused. Waiting chunks are kept in
+    /// memory, and can be read.
     pub write_queue: u64,
     /// Reads at a time; each holds a thread while the disk works.
     pub reads: usize,
-    /// The time that a read may take beyond the disk's own norm before it counts as late. A late read is a miss, and
-    /// the disk is not read until a probe succeeds. Including the bucket's time, a request should then wait at most 100
-    /// ms longer than otherwise.
+    /// The time that a read may take beyond the disk's own norm before it counts as late. A late read is
+    /// a miss, and the disk is not read until a probe succeeds. Including the bucket's time, a request
+    /// should then wait at most 100 ms longer than otherwise.
     pub late: Duration,
 }
 

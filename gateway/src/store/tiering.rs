@@ -28,15 +28,15 @@ pub trait Tiering: Send + Sync + fmt::Debug {
     /// There is no such disk, or it cannot have this capacity.
     fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError>;
 
-    /// Closes the disk at `path` in order, and goes on without it. When this returns, the gateway
-    /// no longer uses the directory, unless a read hangs in it.
+    /// Closes the disk at `path` in order, and goes on without it. When this returns, the gateway no
+    /// longer uses the directory, unless a read hangs in it.
     ///
     /// # Errors
     /// There is no such disk.
     fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>>;
 
-    /// Opens a disk again that was switched off, with its content. Blocks, but does not wait for
-    /// its index.
+    /// Opens a disk again that was switched off, with its content. Blocks, but does not wait for its
+    /// index.
     ///
     /// # Errors
     /// There is no such disk, or it cannot be opened.

@@ -20,8 +20,8 @@ use crate::plan::meter::Estimate;
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
 /// A chunk that a disk refused temporarily is offered again when it is used in memory. A chunk that
-/// was used in memory counts as used on disk when it leaves. So hot chunks stay on disk, though
-/// they are not read there.
+/// was used in memory counts as used on disk when it leaves. So hot chunks stay on disk, though they
+/// are not read there.
 #[derive(Debug)]
 pub struct Tiers {
     memory: Memory,
@@ -30,8 +30,7 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// Opens the tiers and registers their metrics. Blocks, but does not wait for the disks'
-    /// indices.
+    /// Opens the tiers and registers their metrics. Blocks, but does not wait for the disks' indices.
     ///
     /// # Errors
     /// A fault that only another configuration can mend: a directory in use or not writable, or an

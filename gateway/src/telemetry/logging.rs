@@ -1,6 +1,6 @@
 //! Logs: one line an event on standard error, as text or JSON.
 //!
-//! No key or header can forge a line or control a terminal: text lines escape every control
+//! No key or header can forge a line or control a terminal. Text lines escape every control
 //! character, whatever the type of the value, and JSON escapes those below U+0020 by itself.
 
 use std::fmt::Write as _;

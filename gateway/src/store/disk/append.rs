@@ -1,6 +1,5 @@
-//! One batch: chunks side by side in a buffer, one write to the data file, one to the index file,
-//! and then their entry into the index in memory. They leave the queue last: in between, both hold
-//! them.
+//! One batch: chunks side by side in a buffer, one write to the data file, one to the index file, and
+//! then their entry into the index in memory. They leave the queue last: in between, both hold them.
 
 use std::io;
 use std::sync::Arc;

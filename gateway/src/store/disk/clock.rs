@@ -1,24 +1,27 @@
 //! Eviction: two clocks over the segments. Freed space is given back in place.
 //!
-//! A segment is first on trial, and is proven once the hand has passed it. Each hand is at the segment that was begun,
-//! or passed, longest ago. A chunk that was read since the hand's last visit stays, and is marked unread. All others
-//! leave the index, and their space is given back to the file system, neighbours in one call. The segment then goes to
-//! the end of the proven ones with the rest.
+//! A segment is first on trial, and is proven once the hand has passed it. Each hand is at the segment
+//! that was begun, or passed, longest ago. A chunk that was read since the hand's last visit stays,
+//! and is marked unread. All others leave the index, and their space is given back to the file system,
+//! neighbours in one call. The segment then goes to the end of the proven ones with its remaining
+//! chunks.
 //!
-//! While more than an eighth of the capacity is on trial, room is made there: a scan, of which nothing is read twice,
-//! evicts itself and not the proven chunks (as the small queue of S3-FIFO does; Yang et al., SOSP 2023). Every eighth
-//! turn takes a proven segment all the same, so that formerly popular chunks leave in the end.
+//! While more than an eighth of the capacity is on trial, room is made there. So a scan, of which
+//! nothing is read twice, evicts itself and not the proven chunks (as the small queue of S3-FIFO does;
+//! Yang et al., SOSP 2023). Every eighth turn takes a proven segment all the same, so that formerly
+//! popular chunks leave in the end.
 //!
-//! If there are more than twice as many segments as the capacity would fill, the chunks of segments with less than an
-//! eighth of their size left are written again into the current one, and the old files are deleted. So there are never
-//! more than eight segments for each that the capacity would fill.
+//! Segments are too many if they are more than twice as many as the capacity would fill. Then the
+//! chunks of those with less than an eighth of their size left are written again into the current one,
+//! and the old files are deleted. So there are never more than eight segments for each that the
+//! capacity would fill.
 //!
-//! A pinned chunk stays as if it were always read, up to half of the capacity. After two rounds of the hands, all other
-//! chunks are gone. If even that was not enough (other files fill the file system), pins hold no longer, so that the
-//! search always ends.
+//! A pinned chunk stays as if it were always read, up to half of the capacity. After two rounds of the
+//! hands, all other chunks are gone. If even that was not enough (other files fill the file system),
+//! pins hold no longer, so that the search always ends.
 //!
-//! A tombstone goes into the index file before space is given back, so that no restart resurrects the chunk. A torn
-//! tombstone does no harm: a chunk that reads as zeros fails its checksum.
+//! A tombstone goes into the index file before space is given back, so that no restart resurrects the
+//! chunk. A torn tombstone does no harm: a chunk that reads as zeros fails its checksum.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -35,7 +38,7 @@ use super::segment::Segment;
 use super::writer::Writer;
 use crate::store::ChunkKey;
 
-/// Sparse is a segment with less than this share (1/n) of its size left. If there are too many segments, it is
+/// The share (1/n) of its size below which a segment is sparse. If there are too many segments, it is
 /// rewritten.
 const SPARSE: u64 = 8;
 
@@ -114,8 +117,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns whether pins still hold. After two rounds, all chunks that were not read or pinned are gone, because a
-    /// read chunk is passed over only once.
+    /// Returns whether pins still hold. After two rounds, all chunks that were not read or pinned are
+    /// gone, because a read chunk is passed over only once.
     fn do_pins_hold(&self) -> bool {
         self.hunt <= self.twice_around()
     }
@@ -125,7 +128,8 @@ impl Writer {
         self.hunt > 2 * self.twice_around()
     }
 
-    /// Steps after which both hands have passed everything twice, whichever goes first: a long hunt takes them in turn.
+    /// Steps after which both hands have passed everything twice, whichever goes first: a long hunt
+    /// takes them in turn.
     fn twice_around(&self) -> usize {
         4 * (self.log.segments.len() + 2)
     }
@@ -239,7 +243,8 @@ impl Writer {
         self.note(segment, dead.iter().map(tombstone))
     }
 
-    /// Writes down the new pins of chunks that were assigned to another pin, or to none, since their writing.
+    /// Writes down the new pins of chunks that were assigned to another pin, or to none, since their
+    /// writing.
     pub(super) fn make_marks(&mut self) -> io::Result<()> {
         let mut marks = self.log.take_marks();
         marks.sort_by_key(|(_, place)| place.segment);

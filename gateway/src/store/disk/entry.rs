@@ -1,6 +1,6 @@
 //! An entry of an index file, and the checksum that proves its chunk.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! | --- | --- |
 //! | 16 | version of the chunk |
 //! | 4 | number of the chunk |

@@ -1,5 +1,5 @@
-//! Maintenance by the writer between two batches: it evicts what exceeds the capacity, frees space
-//! for other programs on the file system, and begins an empty log if the files were deleted.
+//! Maintenance by the writer between two batches: it evicts chunks beyond the capacity, and frees
+//! space for other programs on the file system. If the files were deleted, it begins an empty log.
 
 use std::io;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::writer::{RETRY, Writer};
 
 impl Writer {
     /// Does all work but writing. Begins a new log if the files were deleted, and gives back the
-    /// space of removed chunks. Then it evicts what exceeds the capacity, or frees space for
-    /// others, a segment at a time. `true`: there is more to do.
+    /// space of removed chunks. Then it evicts chunks beyond the capacity, or frees space for others,
+    /// a segment at a time. `true`: there is more to do.
     pub(super) fn keep_house(&mut self, now: Instant) -> io::Result<bool> {
         if self.log.take_gone() {
             self.start_anew();

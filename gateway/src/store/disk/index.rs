@@ -17,8 +17,8 @@ use crate::store::ChunkKey;
 use crate::store::hash::Folded;
 use crate::store::pins::PinId;
 
-/// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table
-/// is a small part of the whole.
+/// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
+/// a small part of the whole.
 const SHARDS: usize = 16;
 
 /// A key in 24 bytes; a [`ChunkKey`] takes 32, for the sake of its alignment.
@@ -227,8 +227,8 @@ impl Index {
         }
     }
 
-    /// Removes a chunk at `place`, unless it was read since the last visit, or is pinned. A pin
-    /// that is gone, or exceeds a limit, is released; so is every pin if `pins_hold` is `false`.
+    /// Removes a chunk at `place`, unless it was read since the last visit, or is pinned. A pin that
+    /// is gone, or exceeds a limit, is released; so is every pin if `pins_hold` is `false`.
     pub(super) fn judge(&self, key: &ChunkKey, place: &Place, pins_hold: bool) -> Verdict {
         let key = Packed::new(key);
         let mut shard = self.write(&key);

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! <path>/lock                          held while a process uses the directory
-//! <path>/speed                         what was measured of the disk, in one line
+//! <path>/speed                         the measurements of the disk, in one line
 //! <path>/log-v2-<chunk>/NNNNNNNN.data    chunks, one after the other
-//! <path>/log-v2-<chunk>/NNNNNNNN.index   where in it which chunk is
+//! <path>/log-v2-<chunk>/NNNNNNNN.index   the positions of the chunks in it
 //! ```
 //!
 //! A change that would make old bytes unreadable changes the name, so another version or chunk size
@@ -25,8 +25,8 @@ use super::files::{Files, PAGE, Space};
 use crate::plan::Geometry;
 use crate::store::{DiskSettings, StoreError, private};
 
-/// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an
-/// open file, and a new one costs a sync of the directory.
+/// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
+/// file, and a new one costs a sync of the directory.
 const SEGMENT: u64 = 64 << 20;
 
 /// Largest segment: a single eviction may take most of one.
@@ -180,8 +180,8 @@ fn report_others(path: &Path, ours: &str) {
     }
 }
 
-/// Checks whether the chunk size and the size of the file system allow the capacity in the
-/// settings. Blocks.
+/// Checks whether the chunk size and the size of the file system allow the capacity in the settings.
+/// Blocks.
 pub(super) fn can_have(
     settings: &DiskSettings,
     chunk: u64,
@@ -206,8 +206,8 @@ fn fits(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
     })
 }
 
-/// Refuses a capacity that can never fit, and warns of one that does not fit now: other programs
-/// may make room again, and `min_free` holds meanwhile.
+/// Refuses a capacity that can never fit, and warns of one that does not fit now: other programs may
+/// make room again, and `min_free` holds meanwhile.
 fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result<(), StoreError> {
     let Ok(space) = files.space(dir) else {
         return Ok(());

@@ -46,7 +46,7 @@ impl Ledger {
         true
     }
 
-    /// Uncounts pinned bytes.
+    /// Stops counting bytes as pinned.
     pub(super) fn give(&self, pin: PinId, bytes: u64) {
         if pin.is_none() {
             return;
@@ -72,7 +72,7 @@ impl Ledger {
         self.sum(&self.used())
     }
 
-    /// Uncounts everything.
+    /// Stops counting all pinned bytes.
     pub(super) fn clear(&self) {
         for (pin, bytes) in self.used().drain() {
             self.pins.give(pin, bytes);

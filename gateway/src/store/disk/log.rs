@@ -50,7 +50,7 @@ pub(super) struct Log {
     marks: Mutex<Vec<(ChunkKey, Place)>>,
     /// The files were deleted.
     gone: AtomicBool,
-    /// The begin of the writer's present step, which may hang.
+    /// The start of the writer's present step, which may hang.
     busy: Mutex<Option<Instant>>,
     /// Segments to be loaded at the start, and loaded.
     pub(super) to_load: AtomicU32,
@@ -239,7 +239,7 @@ impl Log {
         *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
-    /// Returns the time since the begin of the writer's present step.
+    /// Returns the time since the start of the writer's present step.
     pub(super) fn busy(&self, now: Instant) -> Duration {
         let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))

@@ -186,7 +186,7 @@ impl Queue {
         Some(waiting.pin)
     }
 
-    /// Uncounts the bytes of a chunk that has left the queue. The caller holds the lock.
+    /// Subtracts the bytes of a chunk that has left the queue. The caller holds the lock.
     fn release(&self, waiting: &Waiting) {
         let size = pages(waiting.bytes.len());
         self.bytes.fetch_sub(size, Ordering::Release);

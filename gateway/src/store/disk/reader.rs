@@ -1,8 +1,8 @@
 //! Reads of one disk: bounded in number and in time, on threads of the disk's own.
 //!
-//! A late read is not waited for any longer, but it keeps its permit and its thread until the system call returns,
-//! which may be never. If such reads hold all permits, other reads are misses at once. A read may take twice the time
-//! that the meter expects, plus the recent scatter of reads, plus `late`.
+//! A late read is not waited for any longer, but it keeps its permit and its thread until the system
+//! call returns, which may be never. If such reads hold all permits, other reads are misses at once. A
+//! read may take twice the time that the meter expects, plus the recent scatter of reads, plus `late`.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ use super::refusal::Fault;
 use crate::plan::meter::{Estimate, Meter};
 use crate::store::{ChunkKey, DiskSettings, Planned, StoreError};
 
-/// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first reads after a
-/// start must not count as late on a slow disk.
+/// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
+/// reads after a start must not count as late on a slow disk.
 const SLOWEST: u64 = 8 << 20;
 
 /// The longest expected time that is accepted: a slower disk is of no use to a reader.
@@ -30,8 +30,9 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// The time that a disk gets if no other source has the chunk.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Reads of at least this size, with more than [`MANY`] of them under way, go past the file cache: to fill its pages is
-/// slower than a good disk, and evicts pages that other readers use. Sparse reads fill it.
+/// Reads of at least this size, with more than [`MANY`] of them under way, go past the file cache. To
+/// fill its pages is slower than a good disk, and evicts pages that other readers use. Sparse reads
+/// fill it.
 const LARGE: u64 = 256 << 10;
 const MANY: u64 = 3;
 
@@ -151,8 +152,8 @@ impl Reader {
         Planned::take(&self.shared.planned, len)
     }
 
-    /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read counts as no
-    /// time, so that one is tried; few follow behind it, because the disk may be slow.
+    /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read
+    /// counts as no time, so that one is tried; few follow behind it, because the disk may be slow.
     pub(super) fn estimate(&self, len: u64) -> Estimate {
         let ahead = self.shared.ahead();
         let meter = self.shared.rested();
@@ -278,7 +279,7 @@ impl Call {
 struct Turn {
     shared: Arc<Shared>,
     len: u64,
-    /// Bytes under way at its begin, its own included.
+    /// Bytes under way at its start, its own included.
     under_way: u64,
 }
 

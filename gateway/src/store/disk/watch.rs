@@ -133,8 +133,7 @@ impl Watch {
             return false;
         };
         if checksum(&key, &bytes) != place.sum {
-            // It was evicted meanwhile, or is damaged: the disk answers, and only that matters
-            // here.
+            // It was evicted meanwhile, or is damaged: the disk answers, and only that matters here.
             self.log.forget(&key, &place);
         }
         began.elapsed() < self.patience

@@ -1,10 +1,8 @@
-//! The writer: the only one that changes the files of a log. It writes the queued chunks and does
-//! maintenance.
+//! The writer: the only one that changes the files of a log. It writes the queued chunks and does maintenance.
 //!
-//! [`Writer::step`] does a piece of work and returns when the next one is due. A thread calls it
-//! for as long as the disk is open; tests call it by hand. Order within a step: give space back
-//! ([`house`](super::house), [`clock`](super::clock)), write one batch ([`append`](super::append)),
-//! make it durable.
+//! [`Writer::step`] does a piece of work and returns when the next one is due. A thread calls it for as long as the
+//! disk is open; tests call it by hand. Order within a step: give space back ([`house`](super::house),
+//! [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,8 +27,8 @@ pub(super) const BATCH: u64 = 4 << 20;
 /// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
 const MOVES: u64 = 1 << 20;
 
-/// The shortest time between two syncs, except those of full segments. A power cut may lose the
-/// writes since the last one.
+/// The shortest time between two syncs, except those of full segments. A power cut may lose the writes since the
+/// last one.
 const SYNC: Duration = Duration::from_secs(1);
 
 /// The time after which a file system that reported itself full is asked again.
@@ -248,8 +246,7 @@ impl Writer {
         }
     }
 
-    /// Drops the queue, because nothing can be written, and closes the current segment, which is no
-    /// longer trusted.
+    /// Drops the queue, because nothing can be written, and closes the current segment, which is no longer trusted.
     fn give_up(&mut self) {
         self.unsynced = false;
         self.let_go();

@@ -1,8 +1,8 @@
 //! The database file: redb, opened, read, written, and set aside when it is corrupt.
 //!
-//! redb promises that a commit is there whole or not at all. It does not promise to notice every damaged page, and may
-//! panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed and a new one begun, at
-//! start or at any time later.
+//! redb promises that a commit is there whole or not at all. It does not promise to notice every damaged
+//! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
+//! and a new one begun, at start or at any time later.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -54,8 +54,8 @@ impl Opener for FileOpener {
     }
 }
 
-/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by the clock; a
-/// run that loses a change continues under a new number.
+/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
+/// the clock; a run that loses a change continues under a new number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     /// The number of this run.
@@ -127,11 +127,12 @@ impl<E: Into<redb::Error>> From<E> for Failure {
 }
 
 impl Db {
-    /// Opens the file, or begins a new one if it is corrupt, and removes the rows of `changing`: keys that were being
-    /// changed when the last process ended. `None`: these keys are not known. Blocks.
+    /// Opens the file, or begins a new one if it is corrupt, and removes the rows of `changing`: keys that
+    /// were being changed when the last process ended. `None`: these keys are not known. Blocks.
     ///
     /// # Errors
-    /// Another process has it open, the directory cannot be used, or the disk fails: a sound file stays where it is.
+    /// Another process has it open, the directory cannot be used, or the disk fails: a sound file stays
+    /// where it is.
     pub(super) fn open(
         path: &Path,
         opener: Arc<dyn Opener>,
@@ -170,8 +171,8 @@ impl Db {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a change is lost: records from before now must be confirmed or, after a lost removal, are ignored.
-    /// Durable with the next batch.
+    /// Records that a change is lost: records from before now must be confirmed or, after a lost removal,
+    /// are ignored. Durable with the next batch.
     pub(super) fn distrust(&self, removal: bool) {
         let mut run = self.lock_run();
         run.number = now_micros().max(run.number + 1);
@@ -207,8 +208,8 @@ impl Db {
         *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
     }
 
-    /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error), or begins a new one
-    /// if it is corrupt, with the present purges and pins. Blocks.
+    /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
+    /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
     pub(super) fn recover(
         &self,
         failure: &Failure,

@@ -1,12 +1,12 @@
 //! The write-behind journal: changes wait in memory, by key, until a thread of its own writes them.
 //!
-//! A change is visible from the moment it is queued until it is committed, so that a read that misses the front finds
-//! it here and never an older row. Every batch is durable. One is written a second after a version became known or was
-//! forgotten, as the chunks of that second are synced; for each purge; and at the end. Confirmations wait for the next
-//! batch, half a minute at most.
+//! A change is visible from the moment it is queued until it is committed. So a read that misses the front
+//! finds it here, and never an older row. Every batch is durable. One is written a second after a version
+//! became known or was forgotten, as the chunks of that second are synced; for each purge; and at the end.
+//! Confirmations wait for the next batch, half a minute at most.
 //!
-//! Changes that cannot be written stay queued until they can. A change is lost only if too many wait: then every older
-//! record must be confirmed or, after a lost removal, is ignored.
+//! Changes that cannot be written stay queued until they can. A change is lost only if too many wait: then
+//! every older record must be confirmed or, after a lost removal, is ignored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,8 +46,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A write that takes longer than this hangs.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that does not
-/// return is left behind.
+/// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that
+/// does not return is left behind.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queue and the thread that empties it.
@@ -359,8 +359,8 @@ impl Shared {
         }
     }
 
-    /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and pins are
-    /// written from memory, and changes stay queued, so that none is lost.
+    /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and
+    /// pins are written from memory, and changes stay queued, so that none is lost.
     fn recover(&self, failure: &Failure) {
         let mut failure = failure.clone();
         loop {

@@ -1,10 +1,11 @@
 //! Durable marks of keys that are being changed: a small file of blocks, beside the database.
 //!
-//! A mark is durable before the bucket is asked to change its key. A thread of its own writes all waiting marks into
-//! free blocks, with one flush for all: a mark costs a flush of the disk, or its share of one. Once the database has
-//! durably removed the old version of each key in a block, the block is zeroed, without a flush. At the start, each
-//! complete block names keys whose version on record may be older than the bucket's: their rows are removed. An
-//! incomplete block was never confirmed to the writer, so the bucket was not asked.
+//! A mark is durable before the bucket is asked to change its key. A thread of its own writes all
+//! waiting marks into free blocks, with one flush for all. A mark costs a flush of the disk, or its
+//! share of one. Once the database has durably removed the old version of each key in a block, the
+//! block is zeroed, without a flush. At the start, each complete block names keys whose version on
+//! record may be older than the bucket's: their rows are removed. An incomplete block was never
+//! confirmed to the writer, so the bucket was not asked.
 
 mod block;
 mod file;
@@ -56,7 +57,7 @@ struct State {
     live: HashMap<u32, (Block, usize)>,
     /// Blocks without valid marks, to be zeroed.
     unused: Vec<u32>,
-    /// The begin of the flush under way.
+    /// The start of the flush under way.
     flushing_since: Option<Instant>,
     fails: bool,
     ended: bool,
@@ -177,7 +178,8 @@ impl Shared {
                 }
                 (mem::take(&mut state.waiting), mem::take(&mut state.unused))
             };
-            // A block that cannot be zeroed names its keys once more at the next start, which does no harm.
+            // A block that cannot be zeroed names its keys once more at the next start, which does no
+            // harm.
             for number in unused {
                 let _ = file.clear(number);
             }

@@ -1,13 +1,13 @@
 //! The purges that cover a key: a pure structure, kept in memory as a whole.
 //!
-//! Every purge has a number, and a key's generation is the largest number among the purges that cover it. The
-//! generation is part of every version's address. So a purge takes one insertion here, whatever it covers, and nothing
-//! need be searched for or deleted.
+//! Every purge has a number, and a key's generation is the largest number among the purges that cover it.
+//! The generation is part of every version's address. So a purge takes one insertion here, whatever it
+//! covers, and nothing need be searched for or deleted.
 //!
-//! Purges of single keys are kept in levels. When the first is full, its oldest purge moves to the next, where it
-//! covers every key whose hash begins with the same bits. An unpurged object may then lose its cached chunks, but no
-//! purged one is found. So memory and rows are bounded, whatever is purged, and the cost is spread. If there are too
-//! many prefixes, their folders replace them.
+//! Purges of single keys are kept in levels. When the first is full, its oldest purge moves to the next,
+//! where it covers every key whose hash begins with the same bits. An unpurged object may then lose its
+//! cached chunks, but no purged one is found. So memory and rows are bounded, whatever is purged, and the
+//! cost is spread. If there are too many prefixes, their folders replace them.
 
 mod level;
 mod prefixes;
@@ -29,8 +29,8 @@ struct Shape {
     prefixes: usize,
 }
 
-/// 200,000 single keys; 900,000 more in 2^32 possible groups, so that they hide 0.02 % of all other objects. Each
-/// further purge hides one in 2^21. `docs/METRICS.md` has the figures.
+/// 200,000 single keys; 900,000 more in 2^32 possible groups, so that they hide 0.02 % of all other
+/// objects. Each further purge hides one in 2^21. `docs/METRICS.md` has the figures.
 const SHAPE: Shape = Shape {
     keys: 200_000,
     groups: (32, 900_000),
@@ -46,7 +46,8 @@ pub(super) struct Purges {
     last: u64,
     /// The number of the last purge of everything.
     floor: u64,
-    /// Purges by hash of the object: a collision in 128 bits would hide one record too many, nothing worse.
+    /// Purges by hash of the object: a collision in 128 bits would hide one record too many, nothing
+    /// worse.
     keys: Level<u128>,
     /// Purges by the first bits of the hash.
     groups: Level<u32>,
@@ -117,8 +118,8 @@ impl Purges {
         keys + self.prefixes.len() + usize::from(self.floor > 0)
     }
 
-    /// Purges one object. `now` (microseconds since 1970) keeps numbers from being given out again after a failed
-    /// write.
+    /// Purges one object. `now` (microseconds since 1970) keeps numbers from being given out again after a
+    /// failed write.
     pub(super) fn purge_key(&mut self, id: &ObjectId, now: u64) -> Vec<Edit> {
         let number = self.next(now);
         let hash = hash(id);

@@ -1,11 +1,12 @@
 //! Reads of the database: bounded in number and in time, on threads of their own.
 //!
-//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as for a key that it does not
-//! know. An unknown row says nothing about the key. It is never taken for "there is no row". A row that arrives after
-//! its deadline is dropped, so that it cannot overtake a later write.
+//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as for a
+//! key that it does not know. An unknown row says nothing about the key. It is never taken for "there
+//! is no row". A row that arrives after its deadline is dropped, so that it cannot overtake a later
+//! write.
 //!
-//! After a late read the database is left alone: every further read is unknown at once. A probe, one read at a time on
-//! a thread of its own, reads the same row again until it comes in time.
+//! After a late read the database is left alone: every further read is unknown at once. A probe, one
+//! read at a time on a thread of its own, reads the same row again until it comes in time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

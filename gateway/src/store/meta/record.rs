@@ -1,5 +1,5 @@
 //! Records as stored in the database: sealed with a format version and a checksum over the row and
-//! its key. A read returns what was stored under this key, or nothing.
+//! its key. A read returns the record stored under this key, or nothing.
 
 use std::sync::Arc;
 

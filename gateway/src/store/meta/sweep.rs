@@ -1,10 +1,11 @@
 //! Bounds the database file: the rows that were confirmed longest ago are removed for new ones.
 //!
-//! redb writes into the pages of removed rows, and never gives them back to the file system. So a file at its limit
-//! stays within it if at least as many rows are removed as are added. They are removed in the batch that adds the
-//! others: a sweep costs no commit of its own. It looks at a stretch of rows in key order, from where the last one
-//! stopped, and removes the half that was confirmed longest ago. If the row of a key is gone, its next reader costs one
-//! request; after it, the key's cached chunks are found again.
+//! redb writes into the pages of removed rows, and never gives them back to the file system. So a file at
+//! its limit stays within it if at least as many rows are removed as are added. They are removed in the
+//! batch that adds the others: a sweep costs no commit of its own. It looks at a stretch of rows in key
+//! order, from where the last one stopped, and removes the half that was confirmed longest ago. If the
+//! row of a key is gone, its next reader costs one request; after it, the key's cached chunks are found
+//! again.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,7 +17,8 @@ use redb::{ReadableTable as _, Table};
 use super::db::Failure;
 use super::record::{decode, unseal};
 
-/// Rows removed in addition to as many as were added: the space of removed rows is not used to the last byte.
+/// Rows removed in addition to as many as were added: the space of removed rows is not used to the last
+/// byte.
 const MORE: usize = 64;
 
 /// A unit of [`std::os::unix::fs::MetadataExt::blocks`].

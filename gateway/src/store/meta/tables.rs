@@ -92,8 +92,8 @@ pub(super) fn write(
     sweep: Option<&mut Sweep>,
 ) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
-    // Commits by two phases, and saves the data that a repair would need: opening after a crash
-    // then does not walk the whole file.
+    // Commits by two phases, and saves the data that a repair would need: opening after a crash then
+    // does not walk the whole file.
     transaction.set_quick_repair(true);
     {
         let mut records = transaction.open_table(RECORDS)?;

@@ -308,8 +308,7 @@ proptest! {
             let listed: u64 = rig.pins.list().iter().map(|pin| pin.used).sum();
             assert_eq!(listed, counted, "after {operation:?}");
         }
-        // After scans of the whole disk, the pinned chunks are there, and so is the end of each
-        // scan.
+        // After scans of the whole disk, the pinned chunks are there, and so is the end of each scan.
         let pinned = rig.pinned(0..2000);
         let half = rig.settings.capacity / 2;
         let length = u32::try_from(rig.settings.capacity / 4096).expect("small");

@@ -11,7 +11,8 @@ use crate::store::private;
 /// The most blocks: 16 MiB. If all have marks, writes are refused until the database has caught up.
 pub(super) const MAX_BLOCKS: u32 = 4096;
 
-/// Blocks that the file grows by, as zeros: a flush of an existing block waits for no metadata of the file system.
+/// Blocks that the file grows by, as zeros: a flush of an existing block waits for no metadata of the
+/// file system.
 const GROWTH: u32 = 64;
 
 /// The file.
@@ -25,7 +26,8 @@ pub(in crate::store::meta) struct MarkFile {
 }
 
 impl MarkFile {
-    /// Reads the marks that an earlier process left, as the keys of their rows. A missing file has none. Blocks.
+    /// Reads the marks that an earlier process left, as the keys of their rows. A missing file has none.
+    /// Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -56,7 +58,8 @@ impl MarkFile {
         self.file.as_ref().is_some_and(links)
     }
 
-    /// Writes blocks, and makes them durable. `live` are the other valid blocks, written if the file is missing.
+    /// Writes blocks, and makes them durable. `live` are the other valid blocks, written if the file is
+    /// missing.
     pub(super) fn write<'a>(
         &mut self,
         blocks: impl Iterator<Item = (u32, &'a Block)>,

@@ -6,7 +6,8 @@ use std::ops::Bound::{Included, Unbounded};
 use super::{Edit, prefix_row};
 use crate::plan::OriginId;
 
-/// The purges of prefixes of each origin. A prefix in here is always newer than every shorter one that covers it.
+/// The purges of prefixes of each origin. A prefix in here is always newer than every shorter one that
+/// covers it.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     of: HashMap<OriginId, BTreeMap<Box<str>, u64>>,
@@ -105,7 +106,7 @@ fn folder(prefix: &str) -> &str {
     within.rfind('/').map_or("", |at| &prefix[..=at])
 }
 
-/// Returns the number of folders that a prefix lies in, itself included; 0 for the whole bucket.
+/// Returns the number of folders that a prefix lies in, the bucket included; 0 for the whole bucket.
 fn depth(prefix: &str) -> usize {
     let mut depth = 0;
     let mut prefix = prefix;
@@ -118,8 +119,8 @@ fn depth(prefix: &str) -> usize {
 
 /// Returns the number of the longest prefix of `key` in the map, which is also the newest.
 ///
-/// The last entry before `key` in order either covers it or shares some beginning with it. In the second case, a prefix
-/// that covers the key can be no longer than that beginning.
+/// The last entry before `key` in order either covers it or shares some beginning with it. In the second
+/// case, a prefix that covers the key can be no longer than that beginning.
 fn longest_covering(prefixes: &BTreeMap<Box<str>, u64>, key: &str) -> Option<u64> {
     let mut probe = key;
     loop {
