@@ -103,7 +103,7 @@ pub(super) struct DiskMetrics {
     pub(super) written: Counter,
     /// Bytes of chunks written for the first time.
     pub(super) admitted: Counter,
-    /// Bytes of chunks written again, to empty nearly empty segments.
+    /// Bytes of chunks written again, to remove nearly empty segments.
     pub(super) rewritten: Counter,
     pub(super) read_seconds: Histogram,
     up: Gauge,
