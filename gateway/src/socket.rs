@@ -1,7 +1,7 @@
-//! Where connections come from: TCP, or a Unix socket for a proxy on the same machine.
+//! The sockets that connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
-//! Both listeners of the gateway accept from here; what they do with a connection is their own. A socket is bound
-//! here, or [`Inherited`] from a supervisor.
+//! Both listeners of the gateway accept connections here, and handle them by themselves. A socket is bound here,
+//! or [`Inherited`] from a supervisor.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,7 +19,8 @@ mod inherited;
 
 pub use inherited::Inherited;
 
-/// A socket that accepts connections. The file of a Unix socket that was bound here is removed when it is dropped.
+/// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener is
+/// dropped.
 #[derive(Debug)]
 pub struct Listener(Kind);
 
@@ -27,7 +28,7 @@ pub struct Listener(Kind);
 enum Kind {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
-    /// A Unix socket whose file is the supervisor's.
+    /// A Unix socket whose file belongs to the supervisor.
     Inherited(UnixListener, Listen),
 }
 
@@ -36,16 +37,16 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Gone already, or no longer ours to remove: either way there is nothing left to do.
+        // The file is gone already, or may not be removed any more: nothing is left to do.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 impl Listener {
-    /// Binds `address`. The file of a socket that nobody listens on any more is replaced.
+    /// Binds `address`. The file of a socket that no process listens on any more is replaced.
     ///
     /// # Errors
-    /// Those of the system; `AddrInUse` where another process listens there.
+    /// Those of the system; `AddrInUse` if another process listens there.
     pub async fn bind(address: &Listen, mode: u32) -> io::Result<Self> {
         let kind = match address {
             Listen::Tcp(address) => Kind::Tcp(TcpListener::bind(address).await?),
@@ -60,7 +61,7 @@ impl Listener {
         Ok(Self(kind))
     }
 
-    /// A TCP socket that listens already, as a supervisor hands it over; it must not block.
+    /// Takes a TCP socket that listens already, as a supervisor hands it over; it must not block.
     ///
     /// # Errors
     /// Those of the system.
@@ -68,7 +69,7 @@ impl Listener {
         TcpListener::from_std(listener).map(|listener| Self(Kind::Tcp(listener)))
     }
 
-    /// Where it listens, with the port that was chosen where 0 was asked for.
+    /// Returns the address that it listens on, with the chosen port if port 0 was requested.
     ///
     /// # Errors
     /// Those of the system.
@@ -80,15 +81,15 @@ impl Listener {
         })
     }
 
-    /// The next connection, and its peer's address where it has one.
+    /// Accepts the next connection, and returns its peer's IP address if it has one.
     ///
     /// # Errors
-    /// Those of the system; the next try may well do better.
+    /// Those of the system; the next call may succeed.
     pub async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match &self.0 {
             Kind::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Without it the last piece of an answer waits for an acknowledgement.
+                // Without it, the last piece of an answer waits for an acknowledgement.
                 stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
@@ -122,13 +123,13 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
 /// A connection of either kind.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// A TCP connection.
     Tcp(TcpStream),
-    /// From this machine.
+    /// A connection from this machine.
     Unix(UnixStream),
 }
 
-/// Calls the same method on whichever stream it is.
+/// Calls the same method on either kind of stream.
 macro_rules! on_either {
     ($self:ident, $method:ident ( $($argument:expr),* )) => {
         match $self.get_mut() {
@@ -198,7 +199,7 @@ mod tests {
         drop(first);
         assert!(!path.exists(), "the file goes with the listener");
 
-        // What a killed process leaves behind: a file that nobody listens on.
+        // A killed process leaves such a file, on which no process listens.
         drop(std::os::unix::net::UnixListener::bind(path).expect("free"));
         assert!(path.exists());
         drop(Listener::bind(&address, 0o660).await.expect("stale"));

@@ -1,7 +1,7 @@
-//! Keeps chunks (memory, then SSD) and what is known of each key.
+//! The cache: chunks (in memory, then on SSD) and the metadata of each key.
 //!
-//! The traits here are what the engine sees. Both stores may forget anything at any time, and must
-//! never answer with anything but what was put in: what cannot be verified is a miss.
+//! The engine sees the traits of this module. Both stores may forget anything at any time, and must never
+//! return anything that was not put in. An entry that cannot be verified is a miss.
 
 pub mod error;
 pub mod fake;
@@ -41,22 +41,22 @@ use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 /// Both stores.
 #[derive(Debug, Clone)]
 pub struct Stores {
-    /// Where chunks are kept.
+    /// The chunk store.
     pub chunks: Arc<dyn ChunkStore>,
-    /// The same, for who runs it.
+    /// The operator's view of the chunk store.
     pub tiering: Arc<dyn Tiering>,
-    /// Where versions are remembered.
+    /// The metadata store: which version each key has.
     pub meta: Arc<dyn MetaStore>,
-    /// What is kept from eviction on disk.
+    /// The prefixes that are kept from eviction on disk.
     pub pinning: Arc<dyn Pinning>,
 }
 
-/// Opens both stores, and registers what they count. Blocks, but not for the index of a disk: see
+/// Opens both stores and registers their metrics. Blocks, but does not wait for the index of a disk: see
 /// [`ChunkStore::ready`].
 ///
 /// # Errors
-/// What only another configuration can mend. What a disk or a file does wrong is no error: the
-/// store goes on without it.
+/// A fault that only another configuration can mend. A failing disk or file is no error: the store goes on
+/// without it.
 pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
     let meta = Arc::new(Meta::open(settings, registry)?);
     let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
@@ -90,32 +90,32 @@ pub enum Admit {
     Disk,
 }
 
-/// Where a chunk was found.
+/// The tier that a chunk was found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// In memory.
+    /// Memory.
     Memory,
-    /// On an SSD.
+    /// An SSD.
     Disk,
 }
 
-/// Which tiers a chunk is in.
+/// The tiers that hold a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// It is in memory.
+    /// The chunk is in memory.
     pub memory: bool,
-    /// It is on an SSD, or on its way there.
+    /// The chunk is on an SSD, or on its way there.
     pub disk: bool,
-    /// It is on an SSD, and kept from eviction there.
+    /// The chunk is on an SSD, and kept from eviction there.
     pub pinned: bool,
 }
 
-/// A read of a disk that is going to be made; see [`ChunkStore::plan_read`].
+/// A planned read of a disk; see [`ChunkStore::plan_read`].
 #[derive(Debug, Default)]
 pub struct Planned(Option<(Arc<AtomicU64>, u64)>);
 
 impl Planned {
-    /// Adds `bytes` to a count of them, until this is dropped.
+    /// Adds `bytes` to `count` until the returned guard is dropped.
     pub(crate) fn take(count: &Arc<AtomicU64>, bytes: u64) -> Self {
         count.fetch_add(bytes, Ordering::Relaxed);
         Self(Some((count.clone(), bytes)))
@@ -132,37 +132,39 @@ impl Drop for Planned {
 
 /// Chunks by address, in tiers.
 ///
-/// `insert` never waits: what the disk tier cannot take at once it refuses, counted by reason.
+/// `insert` never waits: the disk tier refuses a chunk that it cannot take at once, and counts the refusal by
+/// reason.
 pub trait ChunkStore: Send + Sync + fmt::Debug {
-    /// The chunk, if memory holds it. Never blocks.
+    /// Returns the chunk if memory holds it. Never blocks.
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes>;
 
-    /// The chunk, if memory or disk holds it; a chunk found on disk is promoted to memory. Any
-    /// error of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
+    /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error
+    /// of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
-    /// The same, but waits for a disk as long as that may take at all, also for one that counts as
-    /// late: for when nobody else has the chunk.
+    /// Returns the chunk as [`get`](Self::get) does, but waits up to the longest time that a disk may take,
+    /// also for a disk that counts as late. For a chunk that no other source has.
     fn get_patiently<'a>(
         &'a self,
         key: &'a ChunkKey,
         len: usize,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
 
-    /// The chunk as [`get`](Self::get) finds it, for who copies it elsewhere: it is not promoted, and no
-    /// reader is counted.
+    /// Returns the chunk as [`get`](Self::get) finds it, for a caller that copies it elsewhere: the chunk is
+    /// not promoted, and no reader is counted.
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
 
-    /// The chunk, if memory holds it, for a caller that files it under another address: no reader is counted.
-    /// Never blocks.
+    /// Returns the chunk, if memory holds it, for a caller that files it under another address: no reader is
+    /// counted. Never blocks.
     fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
         self.get_memory(key)
     }
 
-    /// Where the chunk probably is, without reading it. Never blocks; may be wrong either way.
+    /// Returns the tier that probably holds the chunk, without reading it. Never blocks; may be wrong either
+    /// way.
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 
-    /// In which tiers the chunk probably is, both of them where it is in both. As [`locate`](Self::locate).
+    /// Returns all tiers that probably hold the chunk. As [`locate`](Self::locate).
     fn held(&self, key: &ChunkKey) -> Held {
         let tier = self.locate(key);
         Held {
@@ -172,18 +174,18 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Puts a whole chunk in. `bytes` must own its memory: no slice of a larger buffer, for the
+    /// Inserts a whole chunk. `bytes` must own its memory, not be a slice of a larger buffer, because the
     /// tier counts its length.
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
 
-    /// The same; on disk the chunk is kept from eviction for as long as the pin holds, and its limit
-    /// allows. A store that knows no pins takes it as any other.
+    /// Inserts a chunk that disk keeps from eviction for as long as the pin holds and its limit allows. A
+    /// store without pins takes it as any other chunk.
     fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let _ = pin;
         self.insert(key, bytes, admit);
     }
 
-    /// Has a chunk belong to another pin, or to none, if it is on disk. Never blocks.
+    /// Assigns a chunk that is on disk to another pin, or to none. Never blocks.
     fn pin(&self, key: &ChunkKey, pin: PinId) {
         let _ = (key, pin);
     }
@@ -191,61 +193,61 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Drops a chunk from every tier (it turned out wrong).
     fn remove(&self, key: &ChunkKey);
 
-    /// What a read of the chunk from its disk would do if it began now, by what was measured lately;
-    /// no time where nothing was, or where the chunk waits to be written and is in memory still.
+    /// Estimates a read of the chunk from its disk that would begin now, by recent measurements. It is zero
+    /// if the chunk still waits in memory to be written, or if nothing was measured and no read is ahead.
     /// `None`: that disk cannot be asked now. Never blocks.
     fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate>;
 
-    /// Counts a read of the chunk's disk that was decided on and has not begun, so that what is decided
-    /// next reckons with it. To be dropped when the read begins, or is not made after all.
+    /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision
+    /// considers it. The caller drops the result when the read begins or is given up.
     fn plan_read(&self, _key: &ChunkKey, _len: usize) -> Planned {
         Planned::default()
     }
 
-    /// Bytes per second that the disks that can be asked gave lately, together; `None` while none
-    /// was measured.
+    /// Returns the bytes per second that all readable disks together gave lately; `None` while none was
+    /// measured.
     fn disk_rate(&self) -> Option<f64>;
 
-    /// How full the queue of the disk is that is most behind, from 0 to 1; `None` where no disk takes
-    /// anything now.
+    /// Returns the fill of the fullest disk queue, from 0 to 1; `None` if no disk takes anything now.
     fn backlog(&self) -> Option<f64>;
 
-    /// Whether the index of every tier is loaded, or what is still missing, in words.
+    /// Returns `Ok` if the index of every tier is loaded; otherwise, in words, the missing part.
     fn ready(&self) -> Result<(), String>;
 
-    /// What is not as it should be with a tier, in words, though requests are answered all the same.
+    /// Describes in words the faults of the tiers that keep no request from its answer.
     fn notes(&self) -> Vec<String>;
 
-    /// Waits until the index of every tier is loaded; until then, what is not found may be there.
+    /// Waits until the index of every tier is loaded. Until then, a chunk that is not found may still be
+    /// there.
     fn loaded(&self) -> BoxFuture<'_, ()>;
 
-    /// Writes out what is queued for disk, and closes: an orderly end, after which nothing may be
-    /// inserted.
+    /// Writes out the chunks that are queued for disk, and closes in order. Nothing may be inserted
+    /// afterwards.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What is known of one key.
+/// The metadata of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What the origin last said of it.
+    /// The version that the origin reported last.
     pub version: Arc<Version>,
-    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation
-    /// that held when the origin was asked. The store believes no other.
+    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation that held
+    /// when the origin was asked. The store accepts no other.
     pub id: VersionId,
-    /// When the origin last confirmed that this is the current version.
+    /// The time at which the origin last confirmed that this is the current version.
     pub confirmed: Timestamp,
-    /// An invalidation, or an unclean stop, asks for confirmation whatever the age.
+    /// `true` after an invalidation or an unclean stop: the version must be confirmed whatever its age.
     pub must_confirm: bool,
 }
 
-/// What the metadata store says of a key.
+/// The metadata store's entry of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// It has this version.
+    /// The key has this version.
     Present(Arc<Record>),
-    /// The origin said that it does not exist: a negative entry. Kept in memory only.
+    /// The origin said that the key does not exist: a negative entry. Kept in memory only.
     Missing {
-        /// When it said so.
+        /// The time at which the origin said so.
         since: Timestamp,
     },
 }
@@ -255,29 +257,30 @@ pub enum Entry {
 #[error("the metadata store failed: {0}")]
 pub struct MetaError(pub String);
 
-/// Which version each key has, and which purges cover it; kept across restarts.
+/// The version of each key, and the purges that cover it; kept across restarts.
 ///
-/// Reads come from memory where they can. A version is durable about a second after it became known;
-/// confirmations are written behind, coalesced to at most one write in five minutes a key; purges are
-/// durable before they are answered.
+/// Reads come from memory if they can. A version is durable about a second after it became known.
+/// Confirmations are written behind, coalesced to at most one write in five minutes a key. Purges are durable
+/// before they are answered.
 pub trait MetaStore: Send + Sync + fmt::Debug {
-    /// The entry, if memory holds it. Never blocks.
+    /// Returns the entry if memory holds it. Never blocks.
     fn peek(&self, id: &ObjectId) -> Option<Entry>;
 
-    /// The entry from memory or disk. A record that fails its check is `None` and is removed.
+    /// Returns the entry from memory or disk. A record that fails its check is removed, and the result is
+    /// `None`.
     fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>>;
 
-    /// Remembers an entry: at once in memory, durably about a second later.
+    /// Stores an entry: at once in memory, durably about a second later.
     fn put(&self, id: &ObjectId, entry: Entry);
 
     /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
     fn remove(&self, id: &ObjectId);
 
-    /// The number of the last purge that covers the key, 0 if none does. Part of every
-    /// [`VersionId`], so that what was cached before a purge cannot be addressed after it.
+    /// Returns the number of the last purge that covers the key, 0 if none does. It is part of every
+    /// [`VersionId`], so that no chunk from before a purge can be addressed after it.
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
 
-    /// The pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
+    /// Returns the pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
     fn pin_of(&self, id: &ObjectId) -> PinId {
         let _ = id;
         PinId::NONE
@@ -286,17 +289,17 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
     /// Forgets a key for good and gives it a new generation, durably.
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;
 
-    /// The same for every key of a bucket that starts with `prefix`, in constant time, durably.
-    /// From the moment it is called, `peek` and `load` answer none of them from before.
+    /// Does the same for every key of a bucket that starts with `prefix`, in constant time, durably. From the
+    /// moment of the call, `peek` and `load` return none of the entries from before.
     fn purge_prefix<'a>(
         &'a self,
         origin: OriginId,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<(), MetaError>>;
 
-    /// Notes durably that the key is about to be changed in the bucket. From the moment it is called, no
+    /// Records durably that the key is about to be changed in the bucket. From the moment of the call, no
     /// version of the key is on disk, and none is written there before [`end_change`](Self::end_change),
-    /// which must follow, whatever the result: what memory holds stays as it is.
+    /// which must follow, whatever the result. Memory keeps what it holds.
     ///
     /// # Errors
     /// The state disk did not take it in time. Nothing may be changed then.
@@ -305,7 +308,7 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The bucket has answered, or no caller waits for it any more.
+    /// Ends a change: the bucket has answered, or no caller waits for it any more.
     fn end_change(&self, id: &ObjectId) {
         let _ = id;
     }
@@ -315,7 +318,7 @@ pub trait MetaStore: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(()))
     }
 
-    /// The faults of the store that keep no request from its answer, in words, one line each.
+    /// Describes the faults of the store that keep no request from its answer, one line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

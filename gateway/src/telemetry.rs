@@ -1,8 +1,8 @@
-//! Metrics and logs: names, and how they are set up.
+//! Metrics and logs: their names and their setup.
 //!
-//! Components count for themselves and register from [`names`]; here is what belongs to none of
-//! them, and what puts everything together: [`logging`] for standard error, [`exposition`] for
-//! `/metrics`.
+//! Components count for themselves and register from [`names`]. This module has the metrics of no
+//! component, and the parts that put everything together: [`logging`] for standard error,
+//! [`exposition`] for `/metrics`.
 
 pub mod amplification;
 pub mod exposition;

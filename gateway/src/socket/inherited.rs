@@ -1,5 +1,5 @@
 //! Listening sockets that a supervisor hands over (`sd_listen_fds(3)`). The supervisor keeps them open, so
-//! connections that come while the gateway restarts wait in the kernel's queue: none is refused.
+//! that connections that come while the gateway restarts wait in the kernel's queue, and none is refused.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::plan::Listen;
 /// The first descriptor that is handed over.
 const FIRST: usize = 3;
 
-/// Sockets that were handed over and that nothing has taken yet, each with its address.
+/// Sockets that were handed over and not taken yet, each with its address.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(Listen, Socket)>);
 
@@ -29,7 +29,7 @@ impl Inherited {
     /// process starts get none of them. To be called once, before there are other threads.
     ///
     /// # Errors
-    /// Names a descriptor that is no listening socket with an address.
+    /// A descriptor is no listening socket with an address.
     pub fn from_env() -> io::Result<Self> {
         let mut passed = ListenFd::from_env();
         let sockets = (0..passed.len()).map(|at| {
@@ -50,7 +50,7 @@ impl Inherited {
         sockets.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The socket that listens on `address`, if it was handed over.
+    /// Takes the socket that listens on `address`, if it was handed over.
     ///
     /// # Errors
     /// Those of the system.
@@ -72,7 +72,7 @@ impl Inherited {
         Ok(Some(Listener(kind)))
     }
 
-    /// The address of a socket that nothing has taken.
+    /// Returns the address of a socket that was not taken.
     #[must_use]
     pub fn left(&self) -> Option<&Listen> {
         self.0.first().map(|(address, _)| address)
@@ -80,7 +80,7 @@ impl Inherited {
 }
 
 impl Socket {
-    /// Where it listens.
+    /// Returns the address that it listens on.
     fn address(&self) -> io::Result<Listen> {
         let (address, is_connected) = match self {
             Self::Tcp(listener) => {

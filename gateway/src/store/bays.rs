@@ -1,4 +1,4 @@
-//! The disks of a store, each in a bay that it can be taken out of while all else goes on.
+//! The disks of a store. Each is in a bay, and can be taken out while everything else goes on.
 
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -19,10 +19,10 @@ use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use crate::plan::Geometry;
 use crate::plan::placement::{Place, place};
 
-/// How long a disk that is taken out is waited for: a read that takes longer hangs.
+/// The time that a disk which is taken out gets for its last reads: a read that takes longer hangs.
 const LAST_READS: Duration = Duration::from_secs(2);
 
-/// The same for what it still has to write.
+/// The time that it gets for its last writes.
 const LAST_WRITES: Duration = Duration::from_secs(20);
 
 /// A place for a disk, which may be empty for a while.
@@ -55,12 +55,12 @@ impl Bay {
     }
 }
 
-/// All disks. Which one a chunk belongs to depends on the configuration alone, so that a disk that
-/// is out for a while finds its chunks again.
+/// All disks. The disk of a chunk depends on the configuration alone, so that a disk that is out
+/// for a while finds its chunks again.
 #[derive(Debug)]
 pub(super) struct Bays {
     bays: Vec<Bay>,
-    /// One for each, in the same order. What changes at run time does not change them.
+    /// The placement of each bay, in the same order. Changes at run time do not change it.
     places: Vec<Place>,
     geometry: Geometry,
     pins: SharedPins,
@@ -98,12 +98,12 @@ impl Bays {
         })
     }
 
-    /// Whether no disk is configured.
+    /// Returns whether no disk is configured.
     pub(super) fn is_empty(&self) -> bool {
         self.bays.is_empty()
     }
 
-    /// The one disk that a chunk can be on, unless it is out.
+    /// Returns the one disk that a chunk can be on, unless it is out.
     pub(super) fn of(&self, key: &ChunkKey) -> Option<Guard<Option<Arc<Disk>>>> {
         let bay = match self.bays.as_slice() {
             [] => None,
@@ -113,7 +113,7 @@ impl Bays {
         bay.map(|bay| bay.disk.load())
     }
 
-    /// Offers a chunk to its disk. `None`: there is no disk that it could ever be on.
+    /// Offers a chunk to its disk. `None`: no disk is configured.
     pub(super) fn insert(
         &self,
         key: ChunkKey,
@@ -127,7 +127,7 @@ impl Bays {
         })
     }
 
-    /// Offers a chunk another time.
+    /// Offers a chunk again, without counting a refusal.
     pub(super) fn offer(&self, key: ChunkKey, bytes: &Bytes, pin: PinId) -> Result<(), Refusal> {
         match self.of(&key).as_deref() {
             Some(Some(disk)) => disk.offer(key, bytes.clone(), pin),
@@ -135,24 +135,24 @@ impl Bays {
         }
     }
 
-    /// A chunk that was used leaves the memory: on disk it counts as used, and where the disk has
+    /// Handles a used chunk that leaves the memory: on disk it counts as used. If the disk has
     /// evicted it meanwhile, or never took it, it is offered.
     pub(super) fn leaves_memory(&self, key: &ChunkKey, bytes: &Bytes, pin: PinId) {
         if let Some(Some(disk)) = self.of(key).as_deref()
             && !disk.touch(key)
         {
-            // A refusal was counted when it was offered first.
+            // A refusal was counted at the first offer.
             let _ = disk.offer(*key, bytes.clone(), pin);
         }
     }
 
-    /// Every disk that is in.
+    /// Returns every disk that is in.
     pub(super) fn all(&self) -> Vec<Arc<Disk>> {
         let disk = |bay: &Bay| bay.disk.load_full();
         self.bays.iter().filter_map(disk).collect()
     }
 
-    /// What is not as it should be, in words.
+    /// Describes the faults of the disks in words.
     pub(super) fn notes(&self) -> Vec<String> {
         let notes = |bay: &Bay| match &*bay.disk.load() {
             Some(disk) => disk.notes(),
@@ -170,12 +170,12 @@ impl Bays {
         join_all(disks.iter().map(|disk| disk.close())).await;
     }
 
-    /// How every disk is.
+    /// Returns the state of every disk.
     pub(super) fn report(&self) -> Vec<DiskReport> {
         self.bays.iter().map(Bay::report).collect()
     }
 
-    /// Another capacity for one disk, also for one that is out.
+    /// Changes the capacity of one disk, also of one that is out.
     ///
     /// # Errors
     /// As [`Tiering::resize_disk`](super::Tiering::resize_disk).
@@ -193,33 +193,33 @@ impl Bays {
         Ok(())
     }
 
-    /// Takes one disk out, closed in order; its chunks count as misses.
+    /// Takes one disk out and closes it in order; its chunks count as misses.
     ///
     /// # Errors
-    /// There is no such disk.
+    /// There is no such disk, or its end failed.
     pub(super) async fn take_out(&self, path: &Path) -> Result<(), TieringError> {
         let Some(disk) = self.bay(path)?.disk.swap(None) else {
             return Ok(());
         };
-        // What a disk that hangs does not write is lost.
+        // If a disk hangs, its unwritten chunks are lost.
         let closed = tokio::time::timeout(LAST_WRITES, disk.close()).await;
         if closed.is_err() {
             tracing::warn!(path = %path.display(), "cache disk not closed in order");
         }
-        // Reads that began before end within their deadline, and the last one lets go of the lock.
+        // Reads that began before end within their deadline; the last one releases the lock.
         let until = Instant::now() + LAST_READS;
         while Arc::strong_count(&disk) > 1 && Instant::now() < until {
             tokio::time::sleep(LAST_READS / 100).await;
         }
-        // Its end waits for threads.
+        // Dropping the disk waits for its threads.
         let ended = tokio::task::spawn_blocking(move || drop(disk)).await;
         ended.map_err(refused)
     }
 
-    /// Puts one disk in again, with what it holds. Blocks, but not for its index.
+    /// Puts one disk in again, with its content. Blocks, but does not wait for its index.
     ///
     /// # Errors
-    /// Why that cannot be, in words.
+    /// There is no such disk, or it cannot be opened: the reason in words.
     pub(super) fn put_in(&self, path: &Path) -> Result<(), TieringError> {
         let bay = self.bay(path)?;
         if bay.disk.load().is_some() {
@@ -254,8 +254,8 @@ fn refused(why: impl ToString) -> TieringError {
     TieringError::Refused(why.to_string())
 }
 
-/// A disk is known by its path, as it was written: the same after a restart, and whatever other
-/// disks come and go.
+/// Returns the placement of a disk. Its identity is its path as written in the configuration, so
+/// that it stays the same after a restart and whatever other disks come and go.
 fn place_of(disk: &DiskSettings) -> Place {
     Place {
         id: xxh3_64(disk.path.as_os_str().as_encoded_bytes()),

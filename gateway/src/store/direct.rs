@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// What addresses, offsets and lengths of direct reads and writes are multiples of: no disk has larger
-/// sectors.
+/// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
 pub(crate) const PAGE: u64 = 4096;
 
 const ALIGN: usize = PAGE as usize;
@@ -21,13 +20,13 @@ pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     options.clone().custom_flags(flag).open(path)
 }
 
-/// Whether the file system does not know how to do that.
+/// Returns whether `error` says that the file system does not support direct access.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
 }
 
-/// Reads past the file cache, as far as the file goes; says how far that is.
+/// Reads past the file cache until `bytes` is full or the file ends. Returns the number of bytes read.
 pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
@@ -37,7 +36,7 @@ pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usi
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // Where a read stops within a page, the file ends.
+        // A read that stops within a page has reached the end of the file.
         if !done.is_multiple_of(ALIGN) {
             break;
         }
@@ -45,8 +44,8 @@ pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usi
     Ok(done)
 }
 
-/// A buffer with room for so many bytes, filled up to where a page begins; and where that is. What is
-/// put behind that lies where direct reads and writes take it.
+/// Returns a buffer with room for `room` bytes, filled up to the start of a page, and the offset of
+/// that page. Bytes appended there are aligned for direct reads and writes.
 pub(crate) fn buffer(room: usize) -> (Vec<u8>, usize) {
     let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
     let mut bytes: Vec<u8> = Vec::with_capacity(room + page);
@@ -55,12 +54,12 @@ pub(crate) fn buffer(room: usize) -> (Vec<u8>, usize) {
     (bytes, start)
 }
 
-/// Buffers of one size, which begin at a page, and are used again: fresh memory costs the system more
-/// than to fill it. When none is in use any more, all are given back.
+/// Buffers of one size, which begin at a page and are reused, because fresh memory costs the system
+/// more than filling it. Once no buffer is in use, all spare ones are freed.
 #[derive(Debug)]
 pub(crate) struct Pool {
     room: usize,
-    /// So many wait to be used again at most.
+    /// The most buffers that wait to be reused.
     most: usize,
     state: Mutex<Spare>,
 }
@@ -84,12 +83,12 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes each has room for.
+    /// Returns the bytes that each buffer has room for.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// An empty one.
+    /// Takes an empty buffer.
     pub(crate) fn take(self: &Arc<Self>) -> Block {
         let spare = {
             let mut state = self.state();
@@ -111,7 +110,7 @@ impl Pool {
     }
 }
 
-/// Bytes that begin at a page. The memory of those of a [`Pool`] goes back to it.
+/// Bytes that begin at a page. A block of a [`Pool`] returns its memory to it.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
@@ -120,13 +119,13 @@ pub(crate) struct Block {
     home: Option<Arc<Pool>>,
 }
 
-/// Memory for so many bytes, wherever in it a page begins.
+/// Returns memory for `room` bytes, wherever in it a page begins.
 fn zeros(room: usize) -> Vec<u8> {
     vec![0; room + ALIGN]
 }
 
 impl Block {
-    /// An empty one of no pool.
+    /// Creates an empty block that belongs to no pool.
     pub(crate) fn new(room: usize) -> Self {
         Self::of(zeros(room), None)
     }
@@ -140,24 +139,25 @@ impl Block {
         }
     }
 
-    /// How many bytes there is room for.
+    /// Returns the bytes that there is room for.
     pub(crate) fn room(&self) -> usize {
         self.bytes.len().saturating_sub(ALIGN)
     }
 
-    /// Puts bytes behind those that are there; not more than there is room for.
+    /// Appends bytes, at most as many as there is room for.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let at = self.length;
         self.grown(at + bytes.len())[at..].copy_from_slice(bytes);
     }
 
-    /// So many bytes, not more than there is room for: behind those that are there lies anything.
+    /// Sets the length, at most as much as there is room for, and returns all bytes. Those behind the
+    /// old length are undefined.
     pub(crate) fn grown(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
         &mut self.bytes[self.start..self.start + length]
     }
 
-    /// Keeps the first so many.
+    /// Shortens the block to at most `length` bytes.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }

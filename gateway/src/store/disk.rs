@@ -1,21 +1,22 @@
-//! One cache disk: a log of chunks, of our own (`gateway/docs/adr/0008-chunk-log.md` says why).
+//! One cache disk: Tidegate's own log of chunks (`gateway/docs/adr/0008-chunk-log.md` gives the
+//! reasons).
 //!
 //! # The life of a chunk
 //!
-//! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer`
-//! thread appends what is queued to the current `segment`, a batch at a time and past the file cache,
-//! and enters it into the `index` in memory. A read looks there, and verifies what the `reader`'s
-//! threads bring. Where the capacity is reached, the `clock` evicts what was not read lately, and
-//! gives its space back to the file system in place. At the start the index files are read in the
-//! background (`load`); the `layout` of the directory says which can be.
+//! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer` thread
+//! appends the queued chunks to the current `segment`, a batch at a time and past the file cache, and
+//! enters them into the `index` in memory. A read looks there, and verifies the bytes that the
+//! `reader`'s threads bring. If the capacity is reached, the `clock` evicts the chunks that were not
+//! read lately, and gives their space back to the file system in place. At the start the index files
+//! are read in the background (`load`); the `layout` of the directory says which can be.
 //!
-//! # What a disk may do wrong
+//! # Failures of a disk
 //!
-//! Everything, at any time: `health` says what it is still trusted with, and a `watch` looks once a
-//! second whether it is well again. No reader waits for longer than the deadline of a read, nothing
-//! that is inserted is waited for, and nothing that cannot be verified is given out.
+//! A disk may fail in any way, at any time: `health` says what it is still trusted with, and a `watch`
+//! checks once a second whether it is well again. No reader waits for longer than the deadline of a
+//! read, no caller waits for an insertion, and no unverified bytes are given out.
 //!
-//! All operations on files go through `files`, so that tests can have each of them fail.
+//! All operations on files go through `files`, so that tests can make each of them fail.
 
 mod append;
 mod buffer;
@@ -67,12 +68,12 @@ use crate::plan::meter::Estimate;
 pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};
 
-/// How long a read is waited for.
+/// The time that a read may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// As long as the disk usually takes, and a little more: somebody else has the chunk.
+    /// As long as the disk usually takes, and a little more: another source has the chunk.
     Usual,
-    /// As long as a disk may take at all: nobody else has it.
+    /// As long as a disk may take at all: no other source has the chunk.
     Last,
 }
 
@@ -89,7 +90,7 @@ impl Disk {
     /// Locks the directory, and starts to load its index in the background. Blocks.
     ///
     /// # Errors
-    /// What only a change of configuration can mend; what a disk does wrong later is no error.
+    /// A fault that only a change of configuration can mend; a later fault of the disk is no error.
     pub(super) fn open(
         settings: &DiskSettings,
         geometry: Geometry,
@@ -121,7 +122,7 @@ impl Disk {
         })
     }
 
-    /// The chunk, if it is there, sound, and `len` bytes long, within the deadline of a read.
+    /// Returns the chunk if it is there, sound and `len` bytes long, and was read within the deadline.
     pub(super) async fn get(
         &self,
         key: &ChunkKey,
@@ -134,7 +135,7 @@ impl Disk {
         found
     }
 
-    /// The same without counting it, for who copies.
+    /// Returns the chunk without counting the look-up, for a caller that copies it.
     pub(super) async fn copy(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
         self.find(key, len, Patience::Usual).await
     }
@@ -156,23 +157,23 @@ impl Disk {
         self.reader.read(*key, place, patience).await
     }
 
-    /// Whether the chunk waits to be written, or is in the index of a disk that can be read.
+    /// Returns whether the chunk waits to be written, or is in the index of a disk that can be read.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         let log = &self.log;
         log.queue.contains(key) || log.health.reads() && log.index.find(key).is_some()
     }
 
-    /// Notes that a chunk was used in memory: then it stays on disk like one that was read there.
+    /// Records that a chunk was used in memory, so that it stays on disk like one that was read there.
     /// `false`: it is not there.
     pub(super) fn touch(&self, key: &ChunkKey) -> bool {
         self.log.queue.contains(key) || self.log.index.touch(key).is_some()
     }
 
-    /// Takes a chunk to be written behind, and kept from eviction by `pin` then. Never waits; a
-    /// refusal is counted.
+    /// Queues a chunk to be written behind; `pin` keeps it from eviction. Never waits; a refusal is
+    /// counted.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// The reason of the refusal.
     pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         let taken = self.offer(key, bytes, pin);
         if let Err(refusal) = taken {
@@ -181,20 +182,20 @@ impl Disk {
         taken
     }
 
-    /// The same for one that was refused before: it is not counted again.
+    /// Queues a chunk as [`insert`](Self::insert) does, without counting a refusal.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// The reason of the refusal.
     pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         self.log.offer(key, bytes, pin)
     }
 
-    /// Has a chunk that is there belong to another pin, or to none.
+    /// Assigns a chunk that is there to another pin, or to none.
     pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
         self.log.mark(key, pin);
     }
 
-    /// Whether a chunk is there and kept from eviction.
+    /// Returns whether a chunk is there and kept from eviction.
     pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
         self.log.index.is_pinned(key)
     }
@@ -204,7 +205,7 @@ impl Disk {
         self.log.remove(key);
     }
 
-    /// Whether the index is complete.
+    /// Returns `Ok` if the index is complete; otherwise its progress, in words.
     pub(super) fn ready(&self) -> Result<(), String> {
         let log = &self.log;
         if log.ready.initialized() {
@@ -223,12 +224,12 @@ impl Disk {
         self.log.ready.wait().await;
     }
 
-    /// What is not as it should be, in words.
+    /// Describes the faults of the disk in words.
     pub(super) fn notes(&self) -> Vec<String> {
         self.log.health.notes()
     }
 
-    /// What a read of `len` bytes would do if it began now; `None`: the disk cannot be asked.
+    /// Estimates a read of `len` bytes that would begin now; `None`: the disk cannot be asked.
     pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
         if self.log.queue.contains(key) {
             return Some(Estimate::default());
@@ -238,7 +239,7 @@ impl Disk {
         reads.then(|| self.reader.estimate(len))
     }
 
-    /// Counts a read that is going to be made; see [`crate::store::ChunkStore::plan_read`].
+    /// Counts a planned read; see [`crate::store::ChunkStore::plan_read`].
     pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
         if self.log.queue.contains(key) {
             return Planned::default();
@@ -246,42 +247,43 @@ impl Disk {
         self.reader.plan(u64::try_from(len).unwrap_or(u64::MAX))
     }
 
-    /// Bytes per second that the disk gave lately; `None`: it cannot be asked, or never was.
+    /// Returns the bytes per second that the disk gave lately; `None`: it cannot be asked, or was not
+    /// measured.
     pub(super) fn rate(&self) -> Option<f64> {
         let reads = self.log.health.reads();
         reads.then(|| self.reader.rate()).flatten()
     }
 
-    /// Bytes that wait to be written, or are being written.
+    /// Returns the bytes that wait to be written, or are being written.
     pub(super) fn queued(&self) -> u64 {
         self.log.queue.bytes()
     }
 
-    /// How full the queue is, from 0 to 1; `None` where nothing is taken now.
+    /// Returns the fill of the queue, from 0 to 1; `None` if the disk takes nothing now.
     pub(super) fn backlog(&self) -> Option<f64> {
         let log = &self.log;
         let takes = log.health.refusal().is_none();
         takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
     }
 
-    /// Another capacity from now on, which [`can_have`] allowed; what no longer fits is evicted in the
+    /// Sets another capacity, which [`can_have`] allowed. Chunks that no longer fit are evicted in the
     /// background.
     pub(super) fn resize(&self, capacity: u64) {
         self.log.resize(capacity);
     }
 
-    /// The state in one word.
+    /// Returns the state in one word.
     pub(super) fn state(&self) -> State {
         self.log.health.state()
     }
 
-    /// Why that is not `up`, in words.
+    /// Describes in words why the state is not `up`.
     pub(super) fn why(&self) -> Vec<String> {
         let loading = self.ready().err();
         loading.into_iter().chain(self.notes()).collect()
     }
 
-    /// What is in it now.
+    /// Returns figures of the disk's content.
     pub(super) fn content(&self) -> DiskContent {
         let log = &self.log;
         DiskContent {
@@ -298,33 +300,33 @@ impl Disk {
         self.log.queue.end(Phase::Closing);
         self.log.drained.wait().await;
         let (path, measured) = (self.path.clone(), self.reader.measured());
-        // A disk that hangs is not waited for, and what was measured of it can be measured again.
+        // A hanging disk is not waited for: its measurements can be made again.
         let written = tokio::task::spawn_blocking(move || speed::write(&path, &measured));
         let _ = tokio::time::timeout(SOON, written).await;
     }
 }
 
-/// How long the end waits for what was measured to be written down.
+/// The time that [`Disk::close`] waits for the measurements to be written.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Drop for Disk {
-    /// Without [`Disk::close`] before, what is queued is lost.
+    /// Stops the threads. Without [`Disk::close`] before, the queued chunks are lost.
     fn drop(&mut self) {
         self.log.queue.end(Phase::Stopped);
-        // Who hangs on the disk still has the directory.
+        // A thread that hangs on the disk still has the directory.
         if self.threads.end() {
             self.log.layout.unlock();
         }
     }
 }
 
-/// Whether two configured paths are one directory, as far as the file system can tell.
+/// Returns whether two configured paths are one directory, as far as the file system can tell.
 pub(super) fn same_directory(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
     real(a) == real(b)
 }
 
-/// Whether a disk can have the capacity that its settings say. Blocks.
+/// Checks whether a disk can have the capacity that its settings say. Blocks.
 ///
 /// # Errors
 /// It is too small for these chunks, or too large for the file system.

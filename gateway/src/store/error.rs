@@ -1,9 +1,9 @@
-//! Why a store cannot be opened.
+//! The errors of opening a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The configuration and this machine do not fit together; said before anything is served.
+/// A mismatch between the configuration and this machine, reported before anything is served.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the directory, and two would write over each other.
@@ -11,42 +11,42 @@ pub enum StoreError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The other's process id, where it could be read.
+        /// The other's process id, if it could be read.
         holder: Option<u32>,
     },
-    /// The directory cannot be made or written.
+    /// The directory cannot be created or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file system can never hold that much.
+    /// The file system can never hold the capacity.
     #[error("capacity of {capacity} bytes and {min_free} bytes to be left free do not fit on the file system of {}, which has {total} in all", path.display())]
     TooLarge {
         /// The cache directory.
         path: PathBuf,
-        /// What was configured.
+        /// The configured capacity in bytes.
         capacity: u64,
-        /// What must stay free.
+        /// The bytes that must stay free.
         min_free: u64,
         /// Bytes of the file system.
         total: u64,
     },
-    /// Too little for a few blocks of a few chunks.
+    /// The capacity is too small for a few segments of a few chunks.
     #[error("capacity of {capacity} bytes for {} is too small: at least {least} are needed for this chunk size", path.display())]
     TooSmall {
         /// The cache directory.
         path: PathBuf,
-        /// What was configured.
+        /// The configured capacity in bytes.
         capacity: u64,
-        /// What would do.
+        /// The smallest possible capacity in bytes.
         least: u64,
     },
-    /// Two disks with one directory.
+    /// Two disks have the same directory.
     #[error("{} is named twice as a cache disk", .0.display())]
     Twice(PathBuf),
     /// The metadata store cannot be used.
@@ -54,13 +54,13 @@ pub enum StoreError {
     Meta {
         /// Its file.
         path: PathBuf,
-        /// What the database said.
+        /// The database's error.
         reason: String,
     },
 }
 
 impl StoreError {
-    /// Wraps an I/O error with what was done to what.
+    /// Wraps an I/O error with the operation and its path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {

@@ -1,4 +1,4 @@
-//! A chunk store with faults on demand: an ordinary implementation, for tests of what stands above.
+//! A chunk store with faults on demand: an ordinary implementation, for tests of the layers above.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,31 +11,31 @@ use tokio::sync::Notify;
 use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
 use crate::plan::meter::Estimate;
 
-/// What goes wrong. The default: nothing.
+/// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The disk takes nothing, as when it is full or slow.
     pub refuse_disk: bool,
-    /// The disk never comes to the end of being closed.
+    /// Closing the disk never ends.
     pub hangs_at_close: bool,
     /// Memory takes nothing, as when it is too small.
     pub refuse_memory: bool,
     /// Every read of the disk takes this long (tokio's time).
     pub delay: Duration,
-    /// How fast it says that it is: how long a read takes, and bytes a second. `None` says a
-    /// millisecond, and no rate.
+    /// The estimate and the rate that the disk claims: the time of a read, and bytes a second.
+    /// `None` claims a millisecond, and no rate.
     pub claims: Option<(Duration, u32)>,
-    /// The disk is late: reads are given up, but for those that wait patiently.
+    /// The disk is late: reads are given up, except patient ones.
     pub late: bool,
     /// Reads of the disk find nothing, though the index names the chunk.
     pub lose: bool,
     /// The index is not loaded yet.
     pub loading: bool,
-    /// The disk cannot be read: what it holds is not found, and no estimate is given.
+    /// The disk cannot be read: its chunks are not found, and no estimate is given.
     pub demoted: bool,
 }
 
-/// How often what was asked for.
+/// The number of calls by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads that went to the disk.
@@ -48,7 +48,7 @@ pub struct Counts {
     pub removals: usize,
 }
 
-/// Chunks in two maps, one of which plays the disk. Never forgets unless told to.
+/// Chunks in two maps, one of which plays the disk. Nothing is evicted unless a test asks for it.
 #[derive(Debug, Default)]
 pub struct FakeStore {
     inner: Mutex<Inner>,
@@ -59,7 +59,7 @@ pub struct FakeStore {
 struct Inner {
     memory: HashMap<ChunkKey, Bytes>,
     disk: HashMap<ChunkKey, Bytes>,
-    /// In memory, and for disk when they are used again.
+    /// Chunks in memory that go to disk at their next use.
     first: HashSet<ChunkKey>,
     faults: Faults,
     counts: Counts,
@@ -67,19 +67,19 @@ struct Inner {
 }
 
 impl FakeStore {
-    /// An empty store without faults.
+    /// Creates an empty store without faults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on these faults, and no others.
+    /// Replaces the present faults by these.
     pub fn set(&self, faults: Faults) {
         self.lock().faults = faults;
         self.changed.notify_waiters();
     }
 
-    /// What was asked so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.lock().counts
@@ -97,12 +97,12 @@ impl FakeStore {
         inner.disk.clear();
     }
 
-    /// Takes every `nth` chunk from the disk, as eviction may.
+    /// Removes every `nth` chunk from the disk, as eviction may.
     pub fn lose_every(&self, nth: u32) {
         self.lock().disk.retain(|key, _| key.index % nth != 0);
     }
 
-    /// Bytes that the tiers hold together.
+    /// Returns the bytes that both tiers hold together.
     #[must_use]
     pub fn held(&self) -> usize {
         let inner = self.lock();

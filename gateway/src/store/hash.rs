@@ -6,14 +6,14 @@ use std::hash::{BuildHasher, Hasher};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// For keys that are hashes already ([`super::ChunkKey`]): folds their words together.
+/// A hasher for keys that are hashes already ([`super::ChunkKey`]): it folds their words together.
 ///
 /// The result decides which of several disks holds a chunk, so it must not change within one version
 /// of the disk layout, and takes no seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Folded(u64);
 
-/// Odd, with its bits spread evenly: the golden ratio in 64 bits.
+/// An odd number with evenly spread bits: the golden ratio in 64 bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Folded {
@@ -62,13 +62,13 @@ impl Hasher for Folded {
     }
 }
 
-/// For keys that clients choose ([`crate::plan::ObjectId`]): xxh3 with a seed of this process, so
-/// that nobody can prepare keys that collide.
+/// A hasher for keys that clients choose ([`crate::plan::ObjectId`]): xxh3 with a seed of this
+/// process, so that no client can prepare keys that collide.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// A seed that differs from process to process.
+    /// Returns a hasher whose seed differs from process to process.
     #[must_use]
     pub fn random() -> Self {
         Self(RandomState::new().hash_one(0u8))
@@ -109,7 +109,7 @@ mod tests {
     use crate::plan::VersionId;
     use crate::store::ChunkKey;
 
-    /// The value is part of the disk layout: a change of it needs a new layout version.
+    /// The value is part of the disk layout: changing it needs a new layout version.
     #[test]
     fn folded_is_stable_and_spreads_the_chunks_of_one_version() {
         let key = |version, index| ChunkKey {

@@ -1,11 +1,11 @@
 //! The memory tier: foyer's in-memory cache, weighed in bytes.
 //!
-//! Eviction is S3-FIFO. It resists scans (what is used once leaves through a queue of a tenth of
-//! the memory), and a hit only raises a counter under a shard's *read* lock, where w-TinyLFU moves
-//! list nodes and updates a sketch under the write lock; hot objects are read from all cores.
+//! Eviction is S3-FIFO. It resists scans: a chunk that is used once leaves through a queue of a tenth
+//! of the memory. A hit only raises a counter under a shard's *read* lock, and hot objects are read
+//! from all cores. w-TinyLFU would move list nodes and update a sketch under the write lock.
 //!
-//! foyer's own metrics stay off here: each one looks its labels up in a map,
-//! which costs more than the hit itself. The tier counts for itself.
+//! foyer's own metrics stay off: each looks its labels up in a map, which costs more than the hit
+//! itself. The tier counts for itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,53 +20,54 @@ use super::ChunkKey;
 use super::hash::Folded;
 use super::pins::PinId;
 
-/// What an entry costs beside its bytes: foyer's record, its share of the index and of the ghost
+/// The cost of an entry beside its bytes: foyer's record, its share of the index and of the ghost
 /// queue, the `Bytes` handle and the allocator's rounding.
 const OVERHEAD: usize = 256;
 
-/// A shard should hold at least this many chunks, or the evenness of the hash decides what stays.
+/// The fewest chunks that a shard should hold: with less, the evenness of the hash decides which
+/// stay.
 const CHUNKS_PER_SHARD: u64 = 64;
 
-/// Shards at most: enough that cores rarely meet in one.
+/// The most shards: enough that cores rarely meet at one.
 const MAX_SHARDS: u64 = 64;
 
-/// What the tier counts as it goes.
+/// The counters of the tier.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MemoryMetrics {
-    /// Chunks that were pushed out by others.
+    /// Chunks that others displaced.
     pub(super) evictions: Counter,
     /// Bytes held now, overhead included.
     pub(super) used: Gauge,
 }
 
-/// What has become of a chunk as far as the disk is concerned.
+/// The state of a chunk with regard to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDisk {
-    /// It is not meant for a disk.
+    /// The chunk is not meant for a disk.
     Never,
-    /// A disk has it, or took it.
+    /// A disk has the chunk, or took it.
     Taken,
-    /// It is to be offered when it is used next.
+    /// The chunk is to be offered at its next use.
     Wanted,
-    /// It is to be offered when it is used here a second time: the first may be the reader's for whom
-    /// it was fetched ahead.
+    /// The chunk is to be offered at its second use here: the first may be by the reader that it was
+    /// read ahead for.
     Later,
 }
 
-/// Called for a chunk that is pushed out after it was used, unless it is not meant for a disk.
+/// The callback for a chunk that is evicted after it was used, unless it is not meant for a disk.
 pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
 
-/// A chunk, and what is noted of it. The notes lie beside the handle of the bytes, which a hit
-/// touches anyway, and are written once each.
+/// A chunk and its flags. The flags lie beside the handle of the bytes, which a hit touches anyway,
+/// and are written once each.
 #[derive(Debug)]
 struct Kept {
     bytes: Bytes,
     disk: bool,
     wanted: AtomicBool,
-    /// Not before its second use here.
+    /// The chunk is not to be offered before its second use here.
     later: bool,
     used: AtomicBool,
-    /// What is to keep it from eviction on disk.
+    /// The pin that is to keep it from eviction on disk.
     pin: PinId,
 }
 
@@ -78,13 +79,13 @@ pub(super) struct Memory {
     /// Bytes of a whole chunk with its overhead.
     chunk: usize,
     capacity: AtomicUsize,
-    /// The heaviest entry that is taken: one that fills a shard would push all else out of it.
+    /// The heaviest entry that is taken: one that fills a shard would displace all its other chunks.
     largest: AtomicUsize,
     metrics: MemoryMetrics,
 }
 
 impl Memory {
-    /// A tier of `capacity` bytes for chunks of up to `chunk` bytes.
+    /// Creates a tier of `capacity` bytes for chunks of up to `chunk` bytes.
     pub(super) fn new(
         capacity: u64,
         chunk: u64,
@@ -116,7 +117,7 @@ impl Memory {
         }
     }
 
-    /// The chunk, if it is held, and whether it is to be offered to a disk. Counts as a use.
+    /// Returns the chunk, if it is held, and whether it is to be offered to a disk. Counts as a use.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<(Bytes, bool)> {
         let entry = self.cache.get(key)?;
         let kept = entry.value();
@@ -128,28 +129,28 @@ impl Memory {
         Some((kept.bytes.clone(), wanted))
     }
 
-    /// What is to keep a chunk from eviction on disk.
+    /// Returns the pin that is to keep a chunk from eviction on disk.
     pub(super) fn pin(&self, key: &ChunkKey) -> PinId {
         let entry = self.cache.get(key);
         entry.map_or(PinId::NONE, |entry| entry.value().pin)
     }
 
-    /// Notes that a chunk need not be offered any more.
+    /// Records that a chunk need not be offered any more.
     pub(super) fn settle(&self, key: &ChunkKey) {
         if let Some(entry) = self.cache.get(key) {
             entry.value().wanted.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Whether the chunk is held. Does not count as a use.
+    /// Returns whether the chunk is held. Does not count as a use.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         self.cache.contains(key)
     }
 
-    /// Takes a chunk in, unless it is larger than a shard.
+    /// Inserts a chunk, unless it is larger than a shard.
     pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
-            // What is held under this key is no longer the last that was put in.
+            // The chunk held under this key is no longer the latest.
             self.remove(&key);
             return;
         }
@@ -170,16 +171,16 @@ impl Memory {
         self.cache.remove(key);
     }
 
-    /// Bytes that it may hold.
+    /// Returns the bytes that it may hold.
     pub(super) fn capacity(&self) -> u64 {
         u64::try_from(self.capacity.load(Ordering::Relaxed)).unwrap_or(u64::MAX)
     }
 
-    /// Changes the capacity, evicting at once what no longer fits; 0 keeps nothing. Blocks for as
-    /// long as that takes. The number of shards stays, and each wants to hold a chunk.
+    /// Changes the capacity and evicts at once the chunks that no longer fit; 0 keeps nothing. Blocks
+    /// for as long as that takes. The number of shards stays, and each needs room for a chunk.
     ///
     /// # Errors
-    /// It is too little, in words; or what foyer says of it.
+    /// The capacity is too small, or foyer refuses it: the reason in words.
     pub(super) fn resize(&self, capacity: u64) -> Result<(), String> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         let least = self.shards * self.chunk;
@@ -207,8 +208,8 @@ fn weight_i64(bytes: &Bytes) -> i64 {
     i64::try_from(weight(bytes)).unwrap_or(i64::MAX)
 }
 
-/// Counts what leaves. foyer reports every entry that was inserted exactly once. (One that its own
-/// filter turned away it would report twice: hence the check in [`Memory::insert`].)
+/// Counts the chunks that leave. foyer reports each inserted entry exactly once. (One that its own
+/// filter rejected it would report twice: hence the check in [`Memory::insert`].)
 struct Leaving {
     metrics: MemoryMetrics,
     on_evict: OnEvict,

@@ -1,10 +1,10 @@
-//! What is known of each key: a bounded front in memory, and behind it, where there is a state
-//! directory, a database that is written behind.
+//! The metadata of each key: a bounded front in memory and, with a state directory, a database behind it
+//! that is written behind.
 //!
 //! The front (`front`) answers on every request and holds all purges (`purges`). The database (`db`)
-//! keeps records and purges across restarts; changes reach it through a queue (`journal`). Every
-//! row is sealed (`record`). Nothing is believed that a purge covers: the address in a record was
-//! made under a generation, and only the key's present one makes the same address.
+//! keeps records and purges across restarts; changes reach it through a queue (`journal`). Every row is
+//! sealed (`record`). A purged record is never accepted: its address was made under a generation, and
+//! only the key's present one makes the same address.
 
 mod db;
 mod front;
@@ -42,15 +42,15 @@ use super::pins::{Pins, SharedPins};
 use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
 use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 
-/// A confirmation of an unchanged version is written at most this often: each 304 written through
-/// would wear the disk, and a restart costs at most this much freshness.
+/// The shortest time between two writes of confirmations of an unchanged version. To write each 304
+/// through would wear the disk; a restart costs at most this much freshness.
 const CONFIRM_EVERY: Duration = Duration::from_secs(300);
 
-/// How often a row is read again because something was written meanwhile; after that it is unknown.
+/// The most reads of a row that is written meanwhile; after them it is unknown.
 const MAX_LOOKS: usize = 3;
 
 /// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the
-/// start, and reaches the disk when the disk takes it.
+/// start, and becomes durable when the disk takes it.
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database in the state directory.
@@ -69,19 +69,19 @@ pub struct Meta {
     metrics: MetaMetrics,
 }
 
-/// What came of looking at a row.
+/// The result of a look at a row.
 enum Looked {
-    /// This is the entry; the front has it now.
+    /// The row's entry, which the front has now.
     Found(Entry),
-    /// There is none.
+    /// There is no entry.
     Nothing,
-    /// Something was written meanwhile: look again.
+    /// The row was written meanwhile: look again.
     Again,
 }
 
 impl Meta {
-    /// Opens the database in `settings.state`, or none where that is left out, and registers what
-    /// the store counts. Blocks.
+    /// Opens the database in `settings.state`, or none without that setting, and registers the store's
+    /// metrics. Blocks.
     ///
     /// # Errors
     /// Another process has the database open, the directory cannot be used, or its disk fails. A corrupt
@@ -113,7 +113,7 @@ impl Meta {
         }
         let (db, purges, pins) = Db::open(&database, opener, changing.as_deref().ok())?;
         db.bound(Sweep::new(settings.state_size, metrics.swept.clone()));
-        // Only now are the rows of those keys durably gone.
+        // Only now are the rows of those keys durably removed.
         let marks = Marks::start(MarkFile::create(&marks));
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
         let front = Arc::new(Front::new(settings.meta_memory, purges));
@@ -130,7 +130,7 @@ impl Meta {
         Ok(store)
     }
 
-    /// The pins, for those who keep them.
+    /// Returns the pins, for the disks that keep them.
     pub(super) fn shared_pins(&self) -> SharedPins {
         Arc::clone(&self.pins)
     }
@@ -143,12 +143,12 @@ impl Meta {
                     let Change::Put(record) = change else {
                         return None;
                     };
-                    // The front let go of it before it was written; a purge would have replaced it.
+                    // The front dropped it before it was written; a purge would have replaced it.
                     return self.still_covered(id, record);
                 }
                 queue.batches
             };
-            // Of an unknown row nothing may be concluded: the origin is asked.
+            // Nothing may be concluded from an unknown row: the origin is asked.
             let row = match journal.read(id).await {
                 Row::Found(row) => row,
                 Row::Absent => {
@@ -166,8 +166,8 @@ impl Meta {
         None
     }
 
-    /// Believes a row or removes it, and puts what it says into the front, unless the key may have
-    /// been written since the row was read.
+    /// Accepts a row or removes it, and puts its record into the front, unless the key may have been
+    /// written since the row was read.
     fn take_up(&self, journal: &Journal, id: &ObjectId, row: &[u8], seen: u64) -> Looked {
         let mut queue = journal.lock();
         if queue.batches != seen || queue.pending(id).is_some() {
@@ -194,7 +194,7 @@ impl Meta {
         Looked::Found(entry)
     }
 
-    /// Remembers that there is no row, unless the key may have been written since that was read.
+    /// Remembers that there is no row, unless the key may have been written since that read.
     fn note_absent(&self, journal: &Journal, id: &ObjectId, seen: u64) {
         let queue = journal.lock();
         let unchanged = queue.batches == seen && queue.pending(id).is_none();
@@ -209,7 +209,7 @@ impl Meta {
         holds.then(|| Entry::Present(Arc::clone(record)))
     }
 
-    /// Puts an entry into the front and, unless it says nothing new, into the queue.
+    /// Puts an entry into the front and, unless it is nothing new, into the queue.
     fn put_queued(&self, journal: &Journal, queue: &mut Queue, id: &ObjectId, entry: Entry) {
         let Entry::Present(record) = &entry else {
             // A flood of keys that never existed removes nothing.
@@ -220,7 +220,7 @@ impl Meta {
             return;
         };
         if queue.is_changing(id) {
-            // What a reader was told of it may be over, and must not outlive this process.
+            // The origin's answer may be outdated, and must not outlive this process.
             if !self.front.put(id, entry, None) {
                 self.metrics.purged.inc();
             }
@@ -249,14 +249,14 @@ impl Meta {
         self.metrics.purges.set(count.unwrap_or(i64::MAX));
     }
 
-    /// Writes down a purge that the front knows already.
+    /// Writes down a purge, after the front has applied it.
     fn write_down<'a>(
         &self,
         purge: impl FnOnce(&Front) -> Vec<Edit>,
         id: Option<&ObjectId>,
         prefix: Option<(OriginId, &str)>,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
-        // The chunks of what was purged cannot be told from others of a pin: it begins anew.
+        // Purged chunks cannot be told from other chunks of a pin, so the pin gets a new number.
         let pins = |edits: &[Edit]| {
             self.count_purges();
             let all = edits.contains(&Edit::Clear);
@@ -310,7 +310,7 @@ fn late() -> MetaError {
     MetaError(format!("the state disk did not take it within {seconds} s"))
 }
 
-/// Whether `new` says of `known` only that it was confirmed.
+/// Returns whether `new` only confirms `known`.
 fn confirms(known: &Entry, new: &Record) -> bool {
     let Entry::Present(known) = known else {
         return false;
@@ -318,8 +318,7 @@ fn confirms(known: &Entry, new: &Record) -> bool {
     known.id == new.id && known.version == new.version && !new.must_confirm
 }
 
-/// Whether `new` says of `known` only that it was confirmed again, soon after what is on disk: then
-/// when that was.
+/// Returns the confirmation time on disk, if `new` only confirms `known` again, soon after it.
 fn confirmed_lately(known: &Entry, written: Timestamp, new: &Record) -> Option<Timestamp> {
     let Entry::Present(known) = known else {
         return None;

@@ -1,4 +1,4 @@
-//! What the chunk tiers count.
+//! The metrics of the chunk tiers.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -11,14 +11,14 @@ use super::disk::{Fault, Refusal, State};
 use super::memory::MemoryMetrics;
 use crate::telemetry::names;
 
-/// Which tier, and which disk (its path; empty for memory).
+/// The tier, and the path of its disk (empty for memory).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TierLabel {
     tier: &'static str,
     disk: String,
 }
 
-/// A disk and why.
+/// A disk and a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     disk: String,
@@ -61,7 +61,7 @@ pub(super) struct StoreMetrics {
     read_seconds: Family<DiskLabel, Histogram>,
 }
 
-/// What every tier counts.
+/// The metrics of every tier.
 #[derive(Debug, Clone)]
 pub(super) struct TierMetrics {
     pub(super) hits: Counter,
@@ -86,7 +86,7 @@ impl TierMetrics {
     }
 }
 
-/// What a disk counts beside that.
+/// The metrics of a disk, including those of every tier.
 #[derive(Debug, Clone)]
 pub(super) struct DiskMetrics {
     pub(super) tier: TierMetrics,
@@ -96,14 +96,14 @@ pub(super) struct DiskMetrics {
     pub(super) pinned: Gauge,
     /// Chunks in the index.
     pub(super) chunks: Gauge,
-    /// Reads that nobody waits for any more and that did not return yet.
+    /// Abandoned reads that did not return yet.
     pub(super) hung: Gauge,
     pub(super) evictions: Counter,
     /// Bytes written to the device, whole pages and index entries.
     pub(super) written: Counter,
     /// Bytes of chunks written for the first time.
     pub(super) admitted: Counter,
-    /// Bytes of chunks written again, to do away with nearly empty segments.
+    /// Bytes of chunks written again, to remove nearly empty segments.
     pub(super) rewritten: Counter,
     pub(super) read_seconds: Histogram,
     up: Gauge,
@@ -126,7 +126,7 @@ impl DiskMetrics {
         self.faults.get_or_create(&self.reason(fault.name())).inc();
     }
 
-    /// Shows the state: 1 for that one, 0 for all others.
+    /// Shows the state: 1 for this one, 0 for all others.
     pub(super) fn state(&self, state: State) {
         for (one, gauge) in State::ALL.iter().zip(&self.states) {
             gauge.set(i64::from(*one == state));
@@ -197,7 +197,7 @@ impl StoreMetrics {
         names::STORE_READ_SECONDS.register(registry, self.read_seconds.clone());
     }
 
-    /// The memory tier's: what the tiers count, and what the tier counts itself.
+    /// Returns the metrics of the memory tier: those of every tier, and its own.
     pub(super) fn memory(&self) -> (TierMetrics, MemoryMetrics) {
         let tier = self.tier("memory", "");
         let own = MemoryMetrics {
@@ -207,7 +207,7 @@ impl StoreMetrics {
         (tier, own)
     }
 
-    /// The metrics of the disk at `path`.
+    /// Returns the metrics of the disk at `path`.
     pub(super) fn disk(&self, path: &str) -> DiskMetrics {
         let label = DiskLabel {
             disk: path.to_owned(),

@@ -1,14 +1,14 @@
 //! Pins: prefixes whose objects are kept from eviction on disk, each up to a limit of bytes.
 //!
-//! A pin has a number, and each chunk on disk carries that of its pin: in the index and in its entry
-//! on the disk, so that a restart finds it pinned. The number is all that ties them together: where a
-//! pin is removed, its number is never given to another, and all its chunks are free at once.
+//! A pin has a number. Each chunk on disk carries the number of its pin, in the index and in its entry
+//! on the disk, so that a restart finds it pinned. Nothing else connects them. If a pin is removed, its
+//! number is not given to another (before all 65,535 were used), and all its chunks are free at once.
 //!
-//! A set of pinned versions beside the pins would have done as well. But it would have to be written for
-//! each object, and cleared up after each eviction and overwrite, while the number lies in bytes of the
-//! entry that were unused, goes wherever the chunk goes, and is gone with it.
+//! A set of pinned versions would have to be written for each object, and cleared up after each eviction
+//! and overwrite. The number lies in unused bytes of the entry, moves with the chunk, and disappears
+//! with it.
 //!
-//! What a pin keeps is counted here over all disks; what a disk may keep is counted by the disk.
+//! The bytes of a pin are counted here over all disks; each disk counts its own limit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use futures_core::future::BoxFuture;
 
 use crate::plan::{ObjectId, OriginId};
 
-/// Pins at most: each is compared with the keys of what is written.
+/// The most pins: each is compared with the keys of written objects.
 const MOST: usize = 256;
 
 /// The number of a pin.
@@ -27,10 +27,10 @@ const MOST: usize = 256;
 pub struct PinId(u16);
 
 impl PinId {
-    /// Not pinned.
+    /// No pin.
     pub const NONE: Self = Self(0);
 
-    /// Whether it is no pin at all.
+    /// Returns whether this is no pin.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
@@ -45,12 +45,12 @@ impl PinId {
     }
 }
 
-/// A pin, and how much it keeps.
+/// A pin, and the bytes that it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// The bucket.
     pub origin: OriginId,
-    /// What the keys begin with; empty: every object of the bucket.
+    /// The prefix of the keys; empty: every object of the bucket.
     pub prefix: String,
     /// Bytes on disk that it may keep, counted in whole pages.
     pub limit: u64,
@@ -58,29 +58,30 @@ pub struct Pin {
     pub used: u64,
 }
 
-/// Why a pin is as it was.
+/// The error of a change of pins.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// There is none.
+    /// There is no such pin.
     #[error("nothing is pinned there; GET /pins lists what is")]
     NoSuch,
-    /// There are enough.
+    /// There are too many pins.
     #[error("no more than {MOST} prefixes can be pinned")]
     TooMany,
-    /// It holds in memory, but may not outlive the process.
+    /// The change holds in memory, but may not outlive the process.
     #[error("the metadata store failed: {0}")]
     NotDurable(String),
 }
 
-/// The pins, for whoever runs the cache. Changes are durable when they return.
+/// The operator's interface to the pins. Changes are durable when they return.
 pub trait Pinning: Send + Sync + fmt::Debug {
-    /// All of them, by origin and prefix.
+    /// Returns all pins, by origin and prefix.
     fn pins(&self) -> Vec<Pin>;
 
-    /// Keeps what begins with `prefix`, up to `limit` bytes; of one that is there, changes the limit.
+    /// Keeps objects whose key begins with `prefix`, up to `limit` bytes. For an existing pin, changes
+    /// the limit.
     ///
     /// # Errors
-    /// Why it does not hold, or may not outlive the process.
+    /// There are too many pins, or the change may not outlive the process.
     fn pin<'a>(
         &'a self,
         origin: OriginId,
@@ -88,10 +89,10 @@ pub trait Pinning: Send + Sync + fmt::Debug {
         limit: u64,
     ) -> BoxFuture<'a, Result<(), PinError>>;
 
-    /// Keeps it no longer.
+    /// Removes a pin.
     ///
     /// # Errors
-    /// There is no such pin, or its end may not outlive the process.
+    /// There is no such pin, or its removal may not outlive the process.
     fn unpin<'a>(
         &'a self,
         origin: OriginId,
@@ -99,13 +100,13 @@ pub trait Pinning: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<(), PinError>>;
 }
 
-/// A row to be stored: its key, and its value or that it goes.
+/// A row to be stored: its key, and its value; `None` removes it.
 pub(super) type Row = (Vec<u8>, Option<Vec<u8>>);
 
 /// All pins.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
-    /// How many there are, for a look without the lock.
+    /// The number of pins, readable without the lock.
     count: AtomicUsize,
     table: RwLock<Table>,
 }
@@ -126,7 +127,7 @@ struct Kept {
 }
 
 impl Pins {
-    /// The pins in stored rows; one that cannot be read is none.
+    /// Restores the pins from stored rows, without those that cannot be read.
     pub(super) fn restore(rows: &[(Vec<u8>, Vec<u8>)]) -> Self {
         let mut table = Table::default();
         for (key, value) in rows {
@@ -138,8 +139,8 @@ impl Pins {
         }
     }
 
-    /// The pin that an object belongs to: the one with the longest prefix. Nearly free where there
-    /// are no pins.
+    /// Returns the pin that an object belongs to: the one with the longest prefix. Nearly free without
+    /// pins.
     pub(super) fn covering(&self, id: &ObjectId) -> PinId {
         if self.count.load(Ordering::Relaxed) == 0 {
             return PinId::NONE;
@@ -152,7 +153,7 @@ impl Pins {
         longest.map_or(PinId::NONE, |(id, _)| *id)
     }
 
-    /// Counts bytes as kept by a pin. `false`: it is none any more, or its limit is reached.
+    /// Counts bytes as kept by a pin. `false`: the pin is gone, or its limit is reached.
     pub(super) fn take(&self, id: PinId, bytes: u64) -> bool {
         let table = self.read();
         let Some(kept) = table.pins.get(&id) else {
@@ -164,7 +165,7 @@ impl Pins {
             .is_ok()
     }
 
-    /// Counts bytes as kept no longer.
+    /// Stops counting bytes as kept by a pin.
     pub(super) fn give(&self, id: PinId, bytes: u64) {
         if let Some(kept) = self.read().pins.get(&id) {
             let less = |used: u64| Some(used.saturating_sub(bytes));
@@ -174,19 +175,19 @@ impl Pins {
         }
     }
 
-    /// Whether there is such a pin.
+    /// Returns whether the pin exists.
     pub(super) fn lives(&self, id: PinId) -> bool {
         self.read().pins.contains_key(&id)
     }
 
-    /// Whether there is such a pin, and it keeps no more than it may.
+    /// Returns whether the pin exists and does not exceed its limit.
     pub(super) fn holds(&self, id: PinId) -> bool {
         let table = self.read();
         let kept = table.pins.get(&id);
         kept.is_some_and(|kept| kept.used.load(Ordering::Relaxed) <= kept.limit)
     }
 
-    /// All of them, by origin and prefix.
+    /// Returns all pins, by origin and prefix.
     pub(super) fn list(&self) -> Vec<Pin> {
         let pin = |kept: &Kept| Pin {
             origin: kept.origin,
@@ -199,7 +200,7 @@ impl Pins {
         pins
     }
 
-    /// Pins a prefix, or changes its limit; says what is to be stored of it.
+    /// Pins a prefix, or changes its limit, and returns the rows to store.
     pub(super) fn set(
         &self,
         origin: OriginId,
@@ -225,7 +226,7 @@ impl Pins {
         })
     }
 
-    /// Pins a prefix no longer; says what is to be stored of that.
+    /// Removes a pin, and returns the rows to store.
     pub(super) fn remove(&self, origin: OriginId, prefix: &str) -> Result<Vec<Row>, PinError> {
         self.change(|table| {
             let id = table.find(origin, prefix).ok_or(PinError::NoSuch)?;
@@ -234,8 +235,8 @@ impl Pins {
         })
     }
 
-    /// Gives new numbers to the pins that `covers` names, so that their chunks are free, and those
-    /// used from then on are pinned again; says what is to be stored of that.
+    /// Gives new numbers to the pins that `covers` selects, and returns the rows to store. Their chunks
+    /// are free then; those used from then on are pinned again.
     pub(super) fn renew(&self, covers: impl Fn(OriginId, &str) -> bool) -> Vec<Row> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -258,7 +259,7 @@ impl Pins {
         })
     }
 
-    /// All rows, to store them anew.
+    /// Returns all rows, to store them again.
     pub(super) fn rows(&self) -> Vec<Row> {
         let table = self.read();
         let pins = table.pins.iter().map(|(id, kept)| kept.row(*id));
@@ -284,7 +285,7 @@ impl Table {
         found.map(|(id, _)| *id)
     }
 
-    /// A number that none has: not one that was given out lately, whose chunks are still there.
+    /// Returns an unused number, and not one of the latest, whose chunks may still be there.
     fn next(&mut self) -> PinId {
         loop {
             self.last = self.last.wrapping_add(1);
@@ -295,7 +296,7 @@ impl Table {
         }
     }
 
-    /// The row that remembers which numbers were given out.
+    /// Returns the row with the number given out last.
     fn counter(&self) -> Row {
         (Vec::new(), Some(self.last.to_le_bytes().to_vec()))
     }
@@ -330,7 +331,7 @@ fn key_of(origin: OriginId, prefix: &str) -> Vec<u8> {
     [&origin.0.to_le_bytes()[..], prefix.as_bytes()].concat()
 }
 
-/// All pins, as another part of the store holds them.
+/// All pins, shared with other parts of the store.
 pub(super) type SharedPins = Arc<Pins>;
 
 #[cfg(test)]

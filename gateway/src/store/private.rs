@@ -1,8 +1,10 @@
-//! Directories and files that only our own user may read: what is cached may be private in the bucket.
+//! Directories and files that only the gateway's own user may read: cached objects may be private in the
+//! bucket.
 //!
-//! New ones are made so, whatever the umask says. Those that an earlier version left open to others
-//! are closed where our user owns them. A configured directory that holds anything but our own files
-//! keeps its permissions, since it may be `/var/cache` itself; our files in it are closed all the same.
+//! New ones are created so, whatever the umask. Those that an earlier version left open to others are
+//! closed if the gateway's user owns them. A configured directory that holds other files than the gateway's
+//! keeps its permissions, since it may be `/var/cache` itself; the gateway's files in it are closed all the
+//! same.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -19,11 +21,11 @@ const DIR_MODE: u32 = 0o700;
 /// Permissions of a file.
 const FILE_MODE: u32 = 0o600;
 
-/// Makes a directory and its missing parents, durably. One that is there is closed to others, if it is ours
-/// and nothing else lies in it. Blocks.
+/// Creates a directory and its missing parents, durably. An existing one is closed to others, if the
+/// gateway's user owns it and it holds nothing else. Blocks.
 ///
 /// # Errors
-/// The directory cannot be made; that it cannot be closed is only logged.
+/// The directory cannot be created; a failure to close it is only logged.
 pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
@@ -32,7 +34,7 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
         .mode(DIR_MODE)
         .create(dir)?;
     for dir in missing {
-        // Else a power cut takes it, and everything that was synced inside.
+        // Otherwise a power cut may take it, and everything that was synced inside.
         if let Err(error) = sync_name(dir) {
             tracing::warn!(path = %dir.display(), %error, "the name of the directory may not outlive a power cut");
         }
@@ -51,7 +53,7 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Options with which a new file is made for our user alone.
+/// Returns options that create a file for the gateway's user alone.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
@@ -67,7 +69,7 @@ pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Closes an open file to other users if it is ours. That it cannot be done is only logged. Blocks.
+/// Closes an open file to other users if the gateway's user owns it. A failure is only logged. Blocks.
 pub(crate) fn close_to_others(file: &File, path: &Path) {
     let closed = file.metadata().and_then(|found| {
         if found.uid() == geteuid().as_raw() && found.mode() & 0o077 != 0 {
@@ -80,7 +82,7 @@ pub(crate) fn close_to_others(file: &File, path: &Path) {
     }
 }
 
-/// Whether nothing but files of ours lies in a directory.
+/// Returns whether a directory holds no other files than the gateway's.
 fn holds_only_ours(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
@@ -91,7 +93,7 @@ fn holds_only_ours(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a file of this name is one that we make in a cache or state directory, or inside one of ours
+/// Returns whether the gateway creates files of this name in a cache or state directory, or in one inside
 /// (`00000001.data`); `lost+found` belongs to the file system.
 fn is_ours(name: &str) -> bool {
     const NAMES: [&str; 7] = [

@@ -1,11 +1,11 @@
-//! What the stores are told: sizes and places, checked by the configuration before they come here.
+//! The settings of the stores: sizes and places, already checked by the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::plan::Geometry;
 
-/// Both stores' settings. The default keeps everything in memory.
+/// The settings of both stores. The default keeps everything in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of chunks kept in memory (`cache.memory`); 0 keeps none.
@@ -17,11 +17,11 @@ pub struct Settings {
     /// The directory of the metadata (`state.path`). `None` keeps it in memory: then chunks on disk
     /// cannot be found again after a restart, so the configuration puts it beside the first disk.
     pub state: Option<PathBuf>,
-    /// The size of the database file from which on rows that were confirmed longest ago make room for new
+    /// The size of the database file from which rows that were confirmed longest ago are removed for new
     /// ones.
     pub state_size: u64,
-    /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; what does not fit is
-    /// read from `state` again.
+    /// Bytes of metadata kept in memory. An entry takes about half a kilobyte; entries that do not fit
+    /// are read from `state` again.
     pub meta_memory: u64,
 }
 
@@ -41,26 +41,26 @@ impl Default for Settings {
 /// One cache disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSettings {
-    /// A directory of our own. Its name, as written, decides which chunks it holds: written another
-    /// way, chunks move between the disks.
+    /// The gateway's own directory. Its name, as written, decides which chunks it holds: if it is written
+    /// another way, chunks move between the disks.
     pub path: PathBuf,
-    /// Bytes of cache files at most, on disk: a hard limit.
+    /// The most bytes of cache files on disk: a hard limit.
     pub capacity: u64,
     /// Bytes that stay free on the file system: below it nothing is admitted.
     pub min_free: u64,
-    /// Bytes that may wait to be written; what comes on top is refused. The chunks are kept in
-    /// memory meanwhile, and can be read.
+    /// Bytes that may wait to be written; chunks beyond that are refused. Waiting chunks are kept in
+    /// memory, and can be read.
     pub write_queue: u64,
     /// Reads at a time; each holds a thread while the disk works.
     pub reads: usize,
-    /// How much longer than the disk's own norm a read may take before it counts as late: then it
-    /// is a miss, and the disk is not read until a probe succeeds. With what the bucket then takes, a
-    /// request should wait for no more than 100 ms longer than else.
+    /// The time that a read may take beyond the disk's own norm before it counts as late. A late read is
+    /// a miss, and the disk is not read until a probe succeeds. Including the bucket's time, a request
+    /// should then wait at most 100 ms longer than otherwise.
     pub late: Duration,
 }
 
 impl DiskSettings {
-    /// A disk with the defaults for everything but place and size.
+    /// Returns a disk with the defaults for everything but path and capacity.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, capacity: u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! How full a file system is.
+//! The total and the free space of a file system.
 
 use std::io;
 use std::path::Path;
@@ -6,17 +6,18 @@ use std::path::Path;
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// In all.
+    /// Bytes in total.
     pub(crate) total: u64,
-    /// Left for us (not for root alone).
+    /// Bytes free for the gateway's user (not for root alone).
     pub(crate) free: u64,
 }
 
 impl Space {
-    /// Of the one that a folder is on. Blocks, for as long as the file system takes to tell.
+    /// Returns the space of the file system of a folder. Blocks for as long as the file system
+    /// takes to answer.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let stat = rustix::fs::statvfs(folder)?;
         Ok(Self {

@@ -1,47 +1,49 @@
-//! What whoever runs the cache sees of its tiers, and may change while it runs.
+//! The operator's view of the tiers, and the changes possible at run time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use futures_core::future::BoxFuture;
 
-/// The tiers, to be looked at and changed at run time. What is changed holds until the process ends.
+/// The tiers, to be inspected and changed at run time. A change holds until the process ends.
 ///
-/// Readers are served meanwhile: what is out or evicted counts as a miss.
+/// Readers are served meanwhile: a chunk that is evicted or on a disk that is off counts as a miss.
 pub trait Tiering: Send + Sync + fmt::Debug {
-    /// How each tier is now. Never blocks: what a file system says of itself is from the last look
-    /// at it, a second ago.
+    /// Reports each tier. Never blocks: the figures of a file system are from the last check, up to
+    /// a second ago.
     fn report(&self) -> Report;
 
-    /// Changes the capacity of the memory tier, evicting what no longer fits. Blocks meanwhile.
+    /// Changes the capacity of the memory tier, and evicts the chunks that no longer fit. Blocks
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`TieringError::Refused`]: too little for the tier to keep a single chunk.
+    /// [`TieringError::Refused`]: it is too small for the tier to keep a single chunk.
     fn resize_memory(&self, capacity: u64) -> Result<(), TieringError>;
 
-    /// Changes the capacity of the disk at `path`, as the configuration names it; what no longer
-    /// fits is evicted in the background. Its share of the chunks among the disks stays. Blocks for
-    /// as long as the file system takes to say how large it is.
+    /// Changes the capacity of the disk at `path`, as the configuration names it. Chunks that no
+    /// longer fit are evicted in the background. Its share of the chunks among the disks stays.
+    /// Blocks for as long as the file system takes to report its size.
     ///
     /// # Errors
     /// There is no such disk, or it cannot have this capacity.
     fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError>;
 
-    /// Closes the disk at `path` in order, and goes on without it. When it returns, nothing of ours
-    /// uses the directory, unless a read hangs in it.
+    /// Closes the disk at `path` in order, and goes on without it. When this returns, the gateway no
+    /// longer uses the directory, unless a read hangs in it.
     ///
     /// # Errors
     /// There is no such disk.
     fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>>;
 
-    /// Opens a disk again that was switched off, with what it holds. Blocks, but not for its index.
+    /// Opens a disk again that was switched off, with its content. Blocks, but does not wait for its
+    /// index.
     ///
     /// # Errors
     /// There is no such disk, or it cannot be opened.
     fn switch_on(&self, path: &Path) -> Result<(), TieringError>;
 }
 
-/// How each tier is.
+/// The state of each tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The memory tier.
@@ -50,7 +52,7 @@ pub struct Report {
     pub disks: Vec<DiskReport>,
 }
 
-/// How the memory tier is.
+/// The state of the memory tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryReport {
     /// Bytes that it may hold.
@@ -59,31 +61,32 @@ pub struct MemoryReport {
     pub used: u64,
 }
 
-/// How one disk is.
+/// The state of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskReport {
     /// Its directory, as the configuration writes it.
     pub path: PathBuf,
     /// Bytes that its files may take up.
     pub capacity: u64,
-    /// The state in one word, as `tidegate_store_disk_state` has it; `off` where it is switched off.
+    /// The state in one word, as in `tidegate_store_disk_state`; `off` if it is switched off.
     pub state: &'static str,
-    /// Why it is not `up`, in words.
+    /// The reasons in words why it is not `up`.
     pub why: Vec<String>,
-    /// What is in it; `None` where it is switched off.
+    /// Its content; `None` if it is switched off.
     pub content: Option<DiskContent>,
-    /// Bytes written to it since the start, over [`DiskReport::admitted`] the write amplification.
+    /// Bytes written to it since the start; divided by [`DiskReport::admitted`], the write
+    /// amplification.
     pub written: u64,
     /// Bytes of chunks written to it for the first time since the start.
     pub admitted: u64,
 }
 
-/// What is in a disk.
+/// The content of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskContent {
-    /// Bytes that its files take up, at most.
+    /// The most bytes that its files take up.
     pub used: u64,
-    /// Bytes that are free on its file system, also for others.
+    /// Bytes that are free on its file system, also for other programs.
     pub free: u64,
     /// Bytes that wait to be written, or are being written.
     pub queued: u64,
@@ -93,13 +96,13 @@ pub struct DiskContent {
     pub chunks: u64,
 }
 
-/// Why a tier was not changed.
+/// The reason why a tier was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TieringError {
     /// No disk of this path is configured.
     #[error("there is no cache disk {}; GET /cache lists them", .0.display())]
     NoDisk(PathBuf),
-    /// It cannot be done; in words.
+    /// The change is not possible; the reason in words.
     #[error("{0}")]
     Refused(String),
 }

@@ -19,9 +19,9 @@ use crate::plan::meter::Estimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
-/// A chunk that a disk refused for the moment is offered again when it is used in memory, and a chunk
-/// that was used in memory counts as used on disk when it leaves: what is hot stays on disk, though
-/// it is not read there.
+/// A chunk that a disk refused temporarily is offered again when it is used in memory. A chunk that
+/// was used in memory counts as used on disk when it leaves. So hot chunks stay on disk, though they
+/// are not read there.
 #[derive(Debug)]
 pub struct Tiers {
     memory: Memory,
@@ -30,16 +30,16 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// Opens the tiers and registers what they count. Blocks, but not for the disks' indices.
+    /// Opens the tiers and registers their metrics. Blocks, but does not wait for the disks' indices.
     ///
     /// # Errors
-    /// What only another configuration can mend: a directory in use or not writable, a capacity
-    /// that cannot be.
+    /// A fault that only another configuration can mend: a directory in use or not writable, or an
+    /// impossible capacity.
     pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Self, StoreError> {
         Self::open_with(settings, registry, SharedPins::default())
     }
 
-    /// The same with these pins.
+    /// Opens the tiers with these pins.
     pub(super) fn open_with(
         settings: &Settings,
         registry: &mut Registry,
@@ -71,7 +71,7 @@ impl Tiers {
         self.memory.insert(key, bytes, disk, pin);
     }
 
-    /// Offers a chunk to disk that is wanted there; one more try at each use.
+    /// Offers a chunk that is wanted on disk, once at each use.
     #[cold]
     fn offer(&self, key: &ChunkKey, bytes: &Bytes) {
         let offered = self.bays.offer(*key, bytes, self.memory.pin(key));
@@ -84,7 +84,7 @@ impl Tiers {
         self.with_disk(key, |disk| disk.contains(key))
     }
 
-    /// Asks the one disk that a chunk can be on.
+    /// Applies `ask` to the only disk that can hold a chunk.
     fn with_disk(&self, key: &ChunkKey, ask: impl FnOnce(&Disk) -> bool) -> bool {
         let disk = self.bays.of(key);
         matches!(disk.as_deref(), Some(Some(disk)) if ask(disk))
@@ -97,7 +97,7 @@ impl Tiers {
             }
             self.memory.remove(key);
         }
-        // Owned: a disk that is taken out meanwhile ends after the last read of it.
+        // The disk is owned: one that is taken out meanwhile ends after its last read.
         let disk = self.bays.of(key)?.clone()?;
         let bytes = disk.get(key, len, patience).await?;
         self.remember(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
@@ -136,7 +136,7 @@ impl ChunkStore for Tiers {
                 Some(disk) => disk.copy(key, len).await,
                 None => None,
             };
-            // What is used in memory alone would stay there for longer.
+            // The disk first: a chunk that is used in memory would stay there for longer.
             found
                 .or_else(|| self.memory.get(key).map(|(bytes, _)| bytes))
                 .filter(|bytes| bytes.len() == len)

@@ -1,8 +1,8 @@
 //! The amplification: bytes fetched from origins over bytes delivered to readers.
 //!
-//! Below 1 the cache does its work; above it, read-ahead or whole chunks fetch what nobody reads.
-//! The gauge is over the life of the process; for a window of time, divide the rates of the two
-//! counters that it is computed from.
+//! Below 1 the cache works well; above it, read-ahead or whole chunks fetch bytes that no reader
+//! takes. The gauge covers the life of the process. For a window of time, divide the rates of the
+//! two counters that it is computed from.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub fn register(
     }));
 }
 
-/// There is no ratio to nothing.
+/// Returns the ratio; `None` if nothing was delivered.
 fn ratio(fetched: u64, delivered: u64) -> Option<f64> {
     (delivered > 0).then(|| fetched as f64 / delivered as f64)
 }

@@ -1,6 +1,6 @@
-//! Everything that is counted, as one OpenMetrics text.
+//! All metrics, as one OpenMetrics text.
 //!
-//! Some components keep a registry of their own (foyer's lies behind a lock, for it registers
+//! Some components keep a registry of their own (foyer's is behind a lock, because it registers
 //! whenever a cache is opened), so the text is put together from several.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::{amplification, process};
 
-/// The prefix of every metric of ours.
+/// The prefix of the gateway's own metrics.
 pub const PREFIX: &str = "tidegate";
 
 type Part = Box<dyn Fn(&mut String) -> fmt::Result + Send + Sync>;
@@ -28,7 +28,7 @@ impl Exposition {
         self.with_part(move |out| text::encode_registry(out, &registry))
     }
 
-    /// Adds whatever writes metrics, without the closing `# EOF`.
+    /// Adds a function that writes metrics, without the closing `# EOF`.
     #[must_use]
     pub fn with_part(
         mut self,
@@ -38,7 +38,7 @@ impl Exposition {
         self
     }
 
-    /// The text for `/metrics`.
+    /// Returns the text for `/metrics`.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -59,7 +59,7 @@ impl fmt::Debug for Exposition {
     }
 }
 
-/// A registry with our prefix that holds what belongs to no component: the process, the build, and
+/// Returns a registry with the prefix and the metrics of no component: the process, the build, and
 /// the amplification (see [`amplification`]). The components register theirs after it.
 pub fn registry(
     fetched: impl Fn() -> u64 + Send + Sync + 'static,

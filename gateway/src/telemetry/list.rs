@@ -1,8 +1,8 @@
-//! Every metric with its type and its labels: what `docs/METRICS.md` is generated from.
+//! Every metric with its type and its labels: the source of `docs/METRICS.md`.
 
 use super::names::{self, Metric};
 
-/// A metric as listed in [`ALL`]: what is registered under its name.
+/// A metric as listed in [`ALL`], and as registered under its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Listed {
     /// Its declaration.
@@ -16,18 +16,18 @@ pub struct Listed {
 /// The type of a metric, as the exposition format names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only rises; scraped with the suffix `_total`.
+    /// A value that only rises; scraped with the suffix `_total`.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// Scraped as `_bucket`, `_sum` and `_count`.
+    /// A distribution, scraped as `_bucket`, `_sum` and `_count`.
     Histogram,
-    /// Always 1; its labels are the news. Scraped with the suffix `_info`.
+    /// A constant 1 whose labels carry the information. Scraped with the suffix `_info`.
     Info,
 }
 
 impl Kind {
-    /// The word behind `# TYPE`.
+    /// Returns the word behind `# TYPE`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ const fn listed(metric: Metric, kind: Kind, labels: &'static [&'static str]) -> 
     }
 }
 
-/// Every metric, in the order of the documentation. A test counts that none is left out.
+/// Every metric, in the order of the documentation. A test checks that none is left out.
 pub const ALL: &[Listed] = &[
     gauge(names::AMPLIFICATION, &[]),
     listed(names::BUILD, Kind::Info, &["version"]),

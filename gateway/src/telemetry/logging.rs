@@ -1,7 +1,7 @@
 //! Logs: one line an event on standard error, as text or JSON.
 //!
-//! No key or header can forge a line or drive a terminal: text lines escape every control
-//! character, whatever type the value has, and JSON escapes those below U+0020 by itself.
+//! No key or header can forge a line or control a terminal. Text lines escape every control
+//! character, whatever the type of the value, and JSON escapes those below U+0020 by itself.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -17,36 +17,36 @@ use tracing_subscriber::fmt::format::{self, Writer};
 /// The target of access log events: one a request, at level `info`.
 pub const ACCESS: &str = "tidegate::access";
 
-/// What is logged, and how.
+/// The settings of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logging {
-    /// How a line looks.
+    /// The format of a line.
     pub format: Format,
-    /// From which level on: `error`, `warn`, `info`, `debug` or `trace`; also by module, as in
-    /// `info,tidegate::engine=debug`.
+    /// The lowest level that is logged: `error`, `warn`, `info`, `debug` or `trace`; also by
+    /// module, as in `info,tidegate::engine=debug`.
     pub level: String,
-    /// One line a request, whatever `level` says.
+    /// Whether each request is logged in one line, whatever `level` says.
     pub access: bool,
 }
 
-/// How a line of the log looks.
+/// The format of a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people: time, level, target, message, fields.
+    /// Text for people: time, level, target, message, fields.
     Text,
-    /// For machines: one JSON object, with the fields at its top level.
+    /// JSON for machines: one object, with the fields at its top level.
     Json,
 }
 
-/// Why logging could not be set up.
+/// The errors of setting up logging.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// `level` is not understood.
     #[error("`{level}` is no log level: {reason}")]
     Level {
-        /// As configured.
+        /// The configured level.
         level: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The process has a subscriber already.
@@ -55,17 +55,17 @@ pub enum LoggingError {
 }
 
 impl Logging {
-    /// Sends the log of this process to standard error, coloured where that is a terminal.
+    /// Sends the log of this process to standard error, coloured if that is a terminal.
     ///
     /// # Errors
-    /// If `level` is not understood, or logging was set up before.
+    /// `level` is not understood, or logging was set up before.
     pub fn init(&self) -> Result<(), LoggingError> {
         let colour = io::stderr().is_terminal();
         let subscriber = self.subscriber(io::stderr, colour)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Twice)
     }
 
-    /// Whether `level` is understood: for `tidegate check`.
+    /// Checks whether `level` is understood: for `tidegate check`.
     ///
     /// # Errors
     /// [`LoggingError::Level`].
@@ -117,7 +117,7 @@ impl Logging {
     }
 }
 
-/// Writes one field of a text line, control characters escaped whatever type the value has.
+/// Writes one field of a text line; control characters are escaped whatever the type of the value.
 fn field(out: &mut Writer<'_>, field: &Field, value: &dyn std::fmt::Debug) -> std::fmt::Result {
     if field.name() != "message" {
         write!(out, "{}=", field.name())?;
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// What `events` writes under this configuration.
+    /// Returns the lines that `events` writes under this configuration.
     fn logged(logging: &Logging, events: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
@@ -187,7 +187,7 @@ mod tests {
             });
             assert_eq!(text.matches('\n').count(), 1, "{text}");
             let inner = text.trim_end_matches('\n');
-            // JSON is free to leave U+0080 to U+009F as they are (RFC 8259, 7).
+            // JSON may leave U+0080 to U+009F as they are (RFC 8259, 7).
             let harmful = |c: char| c.is_control() && (c < ' ' || format == Format::Text);
             assert!(!inner.contains(harmful), "{inner:?}");
             assert!(inner.contains("ERROR forged"));

@@ -1,5 +1,5 @@
 //! Every metric, declared once: name, unit, help. Components build and register their own from
-//! these; [`list`](super::list) says what is registered under them.
+//! these; [`list`](super::list) has their types and labels.
 //!
 //! Names are without the `tidegate_` prefix and without the `_total` suffix, which the registry and
 //! the encoder add. Their unit, a base unit, is part of them: `_seconds`, `_bytes`, `_ratio`.
@@ -59,12 +59,12 @@ pub const PROCESS_MAX_FDS: Metric = Metric {
 pub struct Metric {
     /// Name without prefix and `_total`.
     pub name: &'static str,
-    /// One sentence for the person who reads a dashboard.
+    /// One sentence for the reader of a dashboard.
     pub help: &'static str,
 }
 
 impl Metric {
-    /// Shows `handle`, or a family of handles, under this name.
+    /// Registers `handle`, or a family of handles, under this name.
     pub fn register(self, registry: &mut Registry, handle: impl registry::Metric) {
         registry.register(self.name, self.help, handle);
     }
@@ -95,7 +95,7 @@ pub const ENGINE_PARTS: Metric = Metric {
     name: "parts",
     help: "Requests to the origin for further parts of a known version",
 };
-/// Small objects fetched ahead.
+/// Small objects read ahead.
 pub const ENGINE_SIBLINGS: Metric = Metric {
     name: "siblings_ahead",
     help: "Small objects of a folder fetched ahead because those before them were read",
@@ -178,7 +178,7 @@ pub const WRITE_RESENT: Metric = Metric {
     name: "write_parts_resent",
     help: "Parts that were written to while they were sent, and are sent again",
 };
-/// Uploads completed under a hidden key.
+/// Uploads completed under a staging key.
 pub const WRITE_HIDDEN: Metric = Metric {
     name: "write_hidden_uploads",
     help: "Uploads completed under a hidden key, to read back what had left the spool",
@@ -193,7 +193,7 @@ pub const SPOOL_USED: Metric = Metric {
     name: "spool_used_bytes",
     help: "Bytes in the spool",
 };
-/// What the spool may take.
+/// The size of the spool.
 pub const SPOOL_SIZE: Metric = Metric {
     name: "spool_size_bytes",
     help: "The most bytes that the spool may take",
@@ -245,7 +245,7 @@ pub const ORIGIN_RUNNING: Metric = Metric {
     help: "Requests at the origin now, by priority",
 };
 
-/// Requests that wait for a place at an origin.
+/// Requests that wait for a permit at an origin.
 pub const ORIGIN_QUEUED: Metric = Metric {
     name: "origin_requests_queued",
     help: "Requests that wait for a place at the origin now, by priority",
@@ -276,7 +276,7 @@ pub const STORE_REFUSALS: Metric = Metric {
     name: "store_refusals",
     help: "Chunks offered to a disk that it did not take, by reason: opening, demoted, closed, full, queue, present, size",
 };
-/// Chunks pushed out of memory.
+/// Chunks evicted from memory.
 pub const STORE_EVICTIONS: Metric = Metric {
     name: "store_evictions",
     help: "Chunks pushed out of memory by others",
@@ -301,12 +301,12 @@ pub const STORE_PINNED_BYTES: Metric = Metric {
     name: "store_pinned_bytes",
     help: "Bytes on a cache disk that pins keep from eviction",
 };
-/// Chunks that a disk did not give back as they were put in.
+/// Chunks that a disk did not return as they were put in.
 pub const STORE_FAULTS: Metric = Metric {
     name: "store_faults",
     help: "Reads of a disk that gave no sound chunk, by reason: lost, corrupt, error, late",
 };
-/// Whether a cache disk is in use.
+/// The use of a cache disk.
 pub const STORE_DISK_UP: Metric = Metric {
     name: "store_disk_up",
     help: "1 while a cache disk is read, 0 while its index loads, or when it is slow, closed or off",
@@ -321,12 +321,12 @@ pub const STORE_DISK_CHUNKS: Metric = Metric {
     name: "store_disk_chunks",
     help: "Chunks in the index of a cache disk",
 };
-/// Reads that hang.
+/// Disk reads that hang.
 pub const STORE_HUNG_READS: Metric = Metric {
     name: "store_hung_reads",
     help: "Reads of a cache disk that nobody waits for any more and that have not returned",
 };
-/// Chunks pushed off a disk.
+/// Chunks evicted from a disk.
 pub const STORE_DISK_EVICTIONS: Metric = Metric {
     name: "store_disk_evictions",
     help: "Chunks pushed off a cache disk by others, or to leave space free",
@@ -346,7 +346,7 @@ pub const STORE_REWRITTEN_BYTES: Metric = Metric {
     name: "store_rewritten_bytes",
     help: "Bytes of chunks that were written again, to do away with nearly empty segments",
 };
-/// How long a disk read takes.
+/// The duration of a disk read.
 pub const STORE_READ_SECONDS: Metric = Metric {
     name: "store_read_seconds",
     help: "Time to read one chunk from a disk, waiting for its turn included",
@@ -361,7 +361,7 @@ pub const META_UNKNOWN: Metric = Metric {
     name: "meta_unknown",
     help: "Lookups of metadata that the state disk did not answer in time, or was not asked for because it hangs; the bucket was asked instead",
 };
-/// Whether the metadata database is read.
+/// The use of the metadata database for reads.
 pub const META_READS_UP: Metric = Metric {
     name: "meta_reads_up",
     help: "1 while the metadata database is read, 0 after a read came too late until a probe comes in time; 0 also without a state directory",
@@ -371,7 +371,7 @@ pub const META_HUNG_READS: Metric = Metric {
     name: "meta_hung_reads",
     help: "Reads of the metadata database that no request waits for any more and that have not returned",
 };
-/// Records that could not be believed.
+/// Records that failed their check.
 pub const META_CORRUPT: Metric = Metric {
     name: "meta_corrupt",
     help: "Metadata records that failed their check and were removed",
@@ -406,18 +406,18 @@ pub const META_COMMITS: Metric = Metric {
     name: "meta_commits",
     help: "Durable commits of the metadata database: one a second at most while objects are read, and more for purges, pins and the end",
 };
-/// Confirmations not written because one was a moment ago.
+/// Confirmations not written because one was written recently.
 pub const META_COALESCED: Metric = Metric {
     name: "meta_coalesced",
     help: "Confirmations not written because the last one is less than five minutes old",
 };
-/// Records that made room.
+/// Records removed for new ones.
 pub const META_SWEPT: Metric = Metric {
     name: "meta_swept",
     help: "Metadata records removed because the database has its size (`state.size`): those confirmed longest ago go first, and cost one request at their next use",
 };
 
-/// Requests of the kernel answered.
+/// Answered requests of the kernel.
 pub const FUSE_OPERATIONS: Metric = Metric {
     name: "fuse_operations",
     help: "Requests of the kernel to mounts, by operation and result; a name that is missing is an error",
@@ -433,7 +433,7 @@ pub const HTTP_REQUESTS: Metric = Metric {
     name: "http_requests",
     help: "Requests by method and class of status; gone: the client left before an answer",
 };
-/// Answers by what the cache had.
+/// Answers by cache result.
 pub const HTTP_CACHE_RESULTS: Metric = Metric {
     name: "http_cache_results",
     help: "Answers by what the cache had: hit, stale, revalidated, partial, miss, or none",
@@ -443,7 +443,7 @@ pub const HTTP_SENT_BYTES: Metric = Metric {
     name: "http_sent_bytes",
     help: "Bytes of bodies handed to clients",
 };
-/// Answers that did not end whole.
+/// Incomplete answers.
 pub const HTTP_BROKEN_ANSWERS: Metric = Metric {
     name: "http_broken_answers",
     help: "Answers that were begun and not sent whole, because the client or the origin left",

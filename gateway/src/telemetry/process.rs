@@ -1,4 +1,4 @@
-//! What the kernel says of this process, read from `/proc` at each scrape (proc(5)).
+//! The kernel's figures of this process, read from `/proc` at each scrape (proc(5)).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use super::names::{self, Metric};
 
-/// Registers the process's own metrics, and which version of the program it runs.
+/// Registers the process's own metrics, and the version of the program.
 pub fn register(registry: &mut Registry) {
     names::BUILD.register(
         registry,
@@ -29,7 +29,7 @@ struct Process {
 }
 
 impl Collector for Process {
-    /// What cannot be read is left out.
+    /// Encodes the figures that can be read, and leaves out the others.
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let mut put = |metric: Metric, value: &dyn Value| value.put(&mut encoder, metric);
         put(
@@ -67,25 +67,25 @@ impl<M: EncodeMetric> Value for Option<M> {
     }
 }
 
-/// The descriptor that reads the directory is not counted.
+/// Counts the open descriptors, without the one that reads the directory.
 fn open_fds() -> Option<u64> {
     let count = std::fs::read_dir("/proc/self/fd").ok()?.count();
     u64::try_from(count.saturating_sub(1)).ok()
 }
 
-/// The fields of `/proc/self/stat` that are passed on.
+/// The exposed fields of `/proc/self/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
-    /// Seconds.
+    /// Processor time in seconds.
     cpu: f64,
     threads: u64,
-    /// Bytes.
+    /// Resident memory in bytes.
     resident: u64,
 }
 
 impl Stat {
-    /// Counts fields from behind the command's name, which may hold spaces and parentheses; the
-    /// first there is the third of proc(5).
+    /// Parses a line. Fields are counted from behind the command's name, which may hold spaces and
+    /// parentheses; the first there is the third of proc(5).
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text
             .get(text.rfind(')')? + 1..)?

@@ -1,6 +1,5 @@
 //! One batch: chunks side by side in a buffer, one write to the data file, one to the index file, and
-//! only then their entry into the index in memory. They leave the queue last: in between they are
-//! found in both.
+//! then their entry into the index in memory. They leave the queue last: in between, both hold them.
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ pub(super) struct Chunk {
     pub(super) from: From,
 }
 
-/// Where a chunk comes from.
+/// The origin of a chunk that is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum From {
-    /// The queue; its ticket there.
+    /// The queue, with the ticket there.
     Queue(u64),
     /// A nearly empty segment.
     Place(Place),
@@ -38,12 +37,12 @@ pub(super) struct Current {
     pub(super) segment: Arc<Segment>,
     pub(super) out: Arc<dyn LogFile>,
     pub(super) index: Arc<dyn LogFile>,
-    /// Where the next chunk goes.
+    /// The offset of the next chunk.
     end: u64,
 }
 
 impl Writer {
-    /// `false`: there is no room, and none can be made.
+    /// Writes a batch. `false`: there is no room, and none can be made.
     pub(super) fn try_write(&mut self, batch: &[Chunk]) -> io::Result<bool> {
         let size: u64 = batch.iter().map(|chunk| pages(chunk.bytes.len())).sum();
         let entries = u64::try_from(batch.len() * ENTRY).unwrap_or(0);
@@ -65,7 +64,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// How many of these chunks the current segment and the buffer have room for.
+    /// Returns how many of these chunks fit the current segment and the buffer.
     fn fit(&self, chunks: &[Chunk]) -> usize {
         let Some(current) = &self.current else {
             return 0;
@@ -132,7 +131,7 @@ impl Writer {
                 match log.queue.finish(key, ticket) {
                     Some(pin) => {
                         log.metrics.admitted.inc_by(len);
-                        // As it was marked while it was written.
+                        // The pin was changed during the write.
                         if pin != chunk.pin {
                             log.mark(key, pin);
                         }
@@ -168,7 +167,7 @@ impl Writer {
             io::Result::Ok((out, index, data))
         };
         let (out, index, data) = open().inspect_err(|_| {
-            // Best effort: what is left is an empty file, which the next start deletes.
+            // Best effort: an empty file remains, which the next start deletes.
             for path in [&data_path, &index_path] {
                 let _ = log.files.unlink(path);
             }

@@ -14,7 +14,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Forgets what is in it, and has room for `len` bytes.
+    /// Empties the buffer, and makes room for `len` bytes.
     pub(super) fn clear(&mut self, len: usize) {
         self.len = 0;
         if self.bytes.len() < self.start + len {
@@ -23,7 +23,8 @@ impl Buffer {
         }
     }
 
-    /// Appends a chunk, filled up to a whole page with zeros; gives the copy. There must be room.
+    /// Appends a chunk, padded with zeros to a whole page, and returns the copy. There must be
+    /// room.
     pub(super) fn append(&mut self, chunk: &[u8]) -> &[u8] {
         let begin = self.start + self.len;
         let end = begin + chunk.len();
@@ -34,7 +35,7 @@ impl Buffer {
         &self.bytes[begin..end]
     }
 
-    /// All that was appended.
+    /// Returns all that was appended.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.len]
     }

@@ -1,25 +1,27 @@
-//! Eviction: two clocks over the segments, and the space that comes free given back in place.
+//! Eviction: two clocks over the segments. Freed space is given back in place.
 //!
 //! A segment is first on trial, and is proven once the hand has passed it. Each hand is at the segment
-//! that was begun, or passed, longest ago. What was read since the hand was here last stays, and is
-//! marked unread; all else leaves the index, and its space is given back to the file system,
-//! neighbours in one call. The segment then goes to the end of the proven ones with what is left.
+//! that was begun, or passed, longest ago. A chunk that was read since the hand's last visit stays,
+//! and is marked unread. All others leave the index, and their space is given back to the file system,
+//! neighbours in one call. The segment then goes to the end of the proven ones with its remaining
+//! chunks.
 //!
-//! While an eighth of the capacity is on trial, room is made there: a scan, of which nothing is read
-//! twice, pushes out itself and not what has proven itself (as the small queue of S3-FIFO does; Yang
-//! et al., SOSP 2023). Every eighth turn is the proven ones' all the same, so that what was popular
-//! once leaves in the end.
+//! While more than an eighth of the capacity is on trial, room is made there. So a scan, of which
+//! nothing is read twice, evicts itself and not the proven chunks (as the small queue of S3-FIFO does;
+//! Yang et al., SOSP 2023). Every eighth turn takes a proven segment all the same, so that formerly
+//! popular chunks leave in the end.
 //!
-//! Where segments are twice as many as the capacity would fill, those with less than an eighth of
-//! their size left are written anew into the current one, and their files deleted: so there are never
-//! more than eight for each that the capacity would fill.
+//! Segments are too many if they are more than twice as many as the capacity would fill. Then the
+//! chunks of those with less than an eighth of their size left are written again into the current one,
+//! and the old files are deleted. So there are never more than eight segments for each that the
+//! capacity would fill.
 //!
-//! What is pinned stays as if it were read again and again, up to half of the capacity. Two times
-//! around, all else is gone; where even that was not enough (others fill the file system), pins hold
-//! no longer. So there is always an end to it.
+//! A pinned chunk stays as if it were always read, up to half of the capacity. After two rounds of the
+//! hands, all other chunks are gone. If even that was not enough (other files fill the file system),
+//! pins hold no longer, so that the search always ends.
 //!
-//! A tombstone goes into the index file before space is given back, so that no restart resurrects
-//! the chunk. One that is torn does no harm: what reads as zeros fails its checksum.
+//! A tombstone goes into the index file before space is given back, so that no restart resurrects the
+//! chunk. A torn tombstone does no harm: a chunk that reads as zeros fails its checksum.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -36,19 +38,20 @@ use super::segment::Segment;
 use super::writer::Writer;
 use crate::store::ChunkKey;
 
-/// A segment with less than this share of its size left is done away with, where there are too many.
+/// The share (1/n) of its size below which a segment is sparse. If there are too many segments, it is
+/// rewritten.
 const SPARSE: u64 = 8;
 
-/// For each segment that the capacity would fill, so many are not too many.
+/// Segments for each that the capacity would fill, above which there are too many.
 const ENOUGH: u64 = 2;
 
-/// The share of the capacity that may be on trial before room is made there first.
+/// The share (1/n) of the capacity that may be on trial before room is made there first.
 const TRIAL: u64 = 8;
 
-/// Each of so many turns is the proven ones'.
+/// Every n-th turn takes a proven segment.
 const AGEING: u64 = 8;
 
-/// Full segments, in the order in which the hands come by. See the module's head.
+/// Full segments, in the order in which the hands pass them. See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     trial: VecDeque<u32>,
@@ -57,22 +60,22 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Takes in a segment that was just filled.
+    /// Adds a segment that was just filled.
     pub(super) fn enter(&mut self, segment: u32) {
         self.trial.push_back(segment);
     }
 
-    /// The same for one that was filled before all others that are there.
+    /// Adds a segment that was filled before all others that are there.
     pub(super) fn enter_first(&mut self, segment: u32) {
         self.trial.push_front(segment);
     }
 
-    /// Takes back one that the hand has passed.
+    /// Adds a segment that the hand has passed.
     fn prove(&mut self, segment: u32) {
         self.proven.push_back(segment);
     }
 
-    /// Forgets all.
+    /// Removes all segments.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -81,7 +84,7 @@ impl Clocks {
         self.trial.is_empty() && self.proven.is_empty()
     }
 
-    /// The segment under the hand: of those on trial, where they hold more than their share.
+    /// Takes the segment under the hand: one on trial, if these hold more than their share.
     fn next(&mut self, holds_more: impl Fn(&VecDeque<u32>) -> bool) -> Option<u32> {
         self.turn = self.turn.wrapping_add(1);
         let is_theirs = !self.turn.is_multiple_of(AGEING) && holds_more(&self.trial);
@@ -105,7 +108,7 @@ impl Writer {
         Ok(found)
     }
 
-    /// Evicts until anything was given back.
+    /// Evicts until some space was given back.
     pub(super) fn evict_some(&mut self) -> io::Result<()> {
         let before = self.log.segments.taken();
         self.hunt = 0;
@@ -114,23 +117,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Around twice, all went that was not read or pinned, for what was read is passed over once.
+    /// Returns whether pins still hold. After two rounds, all chunks that were not read or pinned are
+    /// gone, because a read chunk is passed over only once.
     fn do_pins_hold(&self) -> bool {
         self.hunt <= self.twice_around()
     }
 
-    /// Around twice more, all went.
+    /// Returns whether nothing is left to evict: two more rounds take every chunk.
     fn is_hopeless(&self) -> bool {
         self.hunt > 2 * self.twice_around()
     }
 
-    /// Steps in which both hands have passed everything twice, whichever goes first: who hunts in
-    /// vain takes them in turn.
+    /// Steps after which both hands have passed everything twice, whichever goes first: a long hunt
+    /// takes them in turn.
     fn twice_around(&self) -> usize {
         4 * (self.log.segments.len() + 2)
     }
 
-    /// Moves the hand on by one segment. `false`: there is none.
+    /// Moves the hand on by one segment. `false`: there is no segment.
     pub(super) fn evict_one(&mut self) -> io::Result<bool> {
         if self.clocks.is_empty() {
             self.seal()?;
@@ -142,7 +146,7 @@ impl Writer {
             return Ok(true);
         };
         let Ok(entries) = self.entries(&segment) else {
-            // Its index file is gone or unreadable: nobody knows what is in it.
+            // Its index file is gone or unreadable, so its content is unknown.
             self.log.index.drop_segment(number);
             self.unlink(number);
             return Ok(true);
@@ -165,7 +169,7 @@ impl Writer {
             self.unlink(number);
             return Ok(true);
         }
-        // Under the clock whatever comes of it; one that is deleted is skipped.
+        // It goes back under the clock in any case; the hand skips a deleted segment.
         self.clocks.prove(number);
         self.release(&segment, dead)?;
         if !self.punches {
@@ -188,7 +192,7 @@ impl Writer {
         })
     }
 
-    /// Gives back the space of what was removed, moved, or not wanted any more once written.
+    /// Gives back the space of chunks that were removed, moved, or no longer wanted once written.
     pub(super) fn make_holes(&mut self) -> io::Result<()> {
         let mut holes = self.log.take_holes();
         holes.sort_unstable_by_key(|(_, place)| (place.segment, place.offset));
@@ -205,7 +209,7 @@ impl Writer {
         failed
     }
 
-    /// Gives the space of chunks of one segment back.
+    /// Gives back the space of chunks of one segment.
     fn release(
         &mut self,
         segment: &Arc<Segment>,
@@ -215,7 +219,7 @@ impl Writer {
             return Ok(());
         }
         dead.sort_unstable_by_key(|(_, place)| place.offset);
-        // One that cannot be written is one that is missing: see the head of this module.
+        // A failed tombstone is like a missing one: see the head of this module.
         let _ = self.bury(segment, &dead);
         for (offset, len) in runs(&dead) {
             match segment.data.punch(offset, len) {
@@ -239,7 +243,8 @@ impl Writer {
         self.note(segment, dead.iter().map(tombstone))
     }
 
-    /// Writes down which chunks are pinned by another pin than when they were written, or by none.
+    /// Writes down the new pins of chunks that were assigned to another pin, or to none, since their
+    /// writing.
     pub(super) fn make_marks(&mut self) -> io::Result<()> {
         let mut marks = self.log.take_marks();
         marks.sort_by_key(|(_, place)| place.segment);
@@ -253,7 +258,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends entries of chunks that are there to a segment's index file.
+    /// Appends entries of chunks to a segment's index file.
     fn note(
         &self,
         segment: &Segment,
@@ -273,7 +278,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Does away with a segment that is empty, or soon.
+    /// Deletes a segment that is empty, or queues one that is nearly empty for rewriting.
     pub(super) fn look_if_sparse(&mut self, segment: &Segment) {
         if self.is_current(segment.number) {
             return;
@@ -286,7 +291,7 @@ impl Writer {
         }
     }
 
-    /// Chunks of nearly empty segments, up to `most` bytes of them, to be written anew.
+    /// Reads chunks of nearly empty segments, at most about `most` bytes, to be written again.
     pub(super) fn moves(&mut self, most: u64) -> Vec<Chunk> {
         let (mut chunks, mut size) = (Vec::new(), 0);
         let there = u64::try_from(self.log.segments.len()).unwrap_or(u64::MAX);
@@ -300,7 +305,7 @@ impl Writer {
                 }
                 break;
             };
-            // As it is pinned now.
+            // The index knows the present pin.
             let found = self.log.index.find(&key);
             let Some(place) = found.filter(|found| *found == place) else {
                 continue;
@@ -323,7 +328,7 @@ impl Writer {
         chunks
     }
 
-    /// Lists what is in the next nearly empty segment. `false`: there is none.
+    /// Lists the chunks of the next nearly empty segment. `false`: there is none.
     fn find_survivors(&mut self) -> bool {
         let Some(number) = self.sparse.pop_front() else {
             return false;
@@ -336,7 +341,7 @@ impl Writer {
         true
     }
 
-    /// What a segment's index file says is in it, tombstones considered.
+    /// Reads the entries of a segment's index file, without those that tombstones cancel.
     fn entries(&self, segment: &Segment) -> io::Result<Vec<(ChunkKey, Place)>> {
         let index = self.index_file(segment)?;
         let len = usize::try_from(segment.index_len()).unwrap_or(usize::MAX);
@@ -368,18 +373,18 @@ impl Writer {
         current.is_some_and(|current| current.segment.number == number)
     }
 
-    /// Deletes a segment that nothing in the index is in. What reads it still, reads to the end.
+    /// Deletes a segment that no entry of the index refers to. A read under way can finish.
     pub(super) fn unlink(&mut self, number: u32) {
         let segments = &self.log.segments;
         segments.remove(number);
         for path in [segments.data_path(number), segments.index_path(number)] {
-            // What cannot be deleted is found at the next start.
+            // The next start finds a file that cannot be deleted.
             let _ = self.log.files.unlink(&path);
         }
     }
 }
 
-/// Of each offset the last entry, without the tombstones.
+/// Returns the last entry of each offset, without the tombstones.
 pub(super) fn living(entries: Vec<(ChunkKey, Place)>) -> Vec<(ChunkKey, Place)> {
     let mut seen = HashSet::with_capacity(entries.len());
     let newest_first = entries.into_iter().rev();
@@ -389,7 +394,7 @@ pub(super) fn living(entries: Vec<(ChunkKey, Place)>) -> Vec<(ChunkKey, Place)> 
     living
 }
 
-/// The ranges that chunks take up, neighbours in one; they come in order.
+/// Returns the ranges that chunks take up, neighbours merged. The chunks must be in order.
 fn runs(chunks: &[(ChunkKey, Place)]) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for (_, place) in chunks {

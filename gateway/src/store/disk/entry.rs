@@ -1,6 +1,6 @@
-//! What an index file says of a chunk, and the checksum that proves the chunk.
+//! An entry of an index file, and the checksum that proves its chunk.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! | --- | --- |
 //! | 16 | version of the chunk |
 //! | 4 | number of the chunk |
@@ -28,7 +28,7 @@ const CHECKED: usize = ENTRY - 8;
 /// Bits of an offset; the pin is above them.
 const OFFSET_BITS: u32 = 48;
 
-/// Where a chunk is, and what proves it.
+/// The position of a chunk, and the checksum that proves it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Number of the segment.
@@ -39,11 +39,11 @@ pub(super) struct Place {
     pub(super) len: u32,
     /// [`checksum`] of the chunk.
     pub(super) sum: u64,
-    /// What keeps it from eviction.
+    /// The pin that keeps it from eviction.
     pub(super) pin: PinId,
 }
 
-/// The same chunk at the same place; its pin may have changed meanwhile.
+/// Equality means the same chunk at the same place; its pin may have changed meanwhile.
 impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         let what = |place: &Self| (place.segment, place.offset, place.len, place.sum);
@@ -60,14 +60,15 @@ impl Place {
     }
 }
 
-/// What `len` bytes take up in a data file.
+/// Returns the bytes that `len` bytes take up in a data file.
 pub(super) fn pages(len: usize) -> u64 {
     u64::try_from(len)
         .unwrap_or(u64::MAX / 2)
         .next_multiple_of(PAGE)
 }
 
-/// Over key, length and bytes, so that sound bytes under another key or length do not pass either.
+/// Returns a checksum over key, length and bytes, so that sound bytes under another key or length
+/// do not pass.
 pub(super) fn checksum(key: &ChunkKey, bytes: &[u8]) -> u64 {
     let mut identity = [0; 28];
     identity[..16].copy_from_slice(&key.version.0.to_le_bytes());
@@ -77,7 +78,7 @@ pub(super) fn checksum(key: &ChunkKey, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, xxh3_64_with_seed(&identity, 0))
 }
 
-/// The entry of a chunk.
+/// Encodes the entry of a chunk.
 pub(super) fn encode(key: &ChunkKey, place: &Place) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
     entry[..16].copy_from_slice(&key.version.0.to_le_bytes());
@@ -91,7 +92,7 @@ pub(super) fn encode(key: &ChunkKey, place: &Place) -> [u8; ENTRY] {
     entry
 }
 
-/// The entry that stands in `bytes`, if it is one of this segment and undamaged.
+/// Decodes the entry in `bytes`, if it is undamaged and of this segment.
 pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
     let check = u64::from_le_bytes(take(bytes, CHECKED)?);
     if check != xxh3_64_with_seed(&bytes[..CHECKED], u64::from(segment)) {
@@ -112,7 +113,7 @@ pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
     place.offset.is_multiple_of(PAGE).then_some((key, place))
 }
 
-/// The entries of an index file up to the first that is damaged, and how many those are.
+/// Decodes the entries of an index file up to the first damaged one.
 pub(super) fn decode_all(bytes: &[u8], segment: u32) -> Vec<(ChunkKey, Place)> {
     bytes
         .chunks_exact(ENTRY)

@@ -1,7 +1,7 @@
-//! A file system that fails as it is told, over the real one: for tests of everything above it.
+//! A file system over the real one that fails as it is told, for tests of the layers above.
 //!
-//! It writes through the file cache and syncs nothing, which is quick; what was not synced it
-//! remembers, and [`Faulty::lose_power`] takes it away.
+//! It writes through the file cache and syncs nothing, which is quick. It remembers the unsynced
+//! ranges, and [`Faulty::lose_power`] takes them away.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use super::files::{Access, Files, LogFile, RealFiles, Space, Stat};
 
-/// What goes wrong. The default: nothing.
+/// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wrong {
     /// Reads give this error.
     pub(super) read: Option<Errno>,
-    /// Writes, and making of files and directories, give this error.
+    /// Writes, and creating files and directories, give this error.
     pub(super) write: Option<Errno>,
     /// Syncs give this error.
     pub(super) sync: Option<Errno>,
@@ -29,7 +29,7 @@ pub(super) struct Wrong {
     pub(super) room: Option<u64>,
     /// Bytes that it says are free.
     pub(super) free: Option<u64>,
-    /// Reads give half of what was asked for.
+    /// Reads give half of the requested bytes.
     pub(super) short: bool,
     /// Reads do not return until this is taken back.
     pub(super) hang: bool,
@@ -41,23 +41,23 @@ pub(super) struct Wrong {
 struct Shared {
     wrong: Mutex<Wrong>,
     changed: Condvar,
-    /// What was written to a file since its last sync.
+    /// The ranges written to a file since its last sync.
     unsynced: Mutex<HashMap<PathBuf, Vec<(u64, u64)>>>,
 }
 
-/// The file system. Clones are the same one.
+/// The file system. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Faulty(Arc<Shared>);
 
 impl Faulty {
-    /// From now on this is wrong, and nothing else.
+    /// Replaces the present faults by these.
     pub(super) fn set(&self, wrong: Wrong) {
         *self.0.wrong() = wrong;
         self.0.changed.notify_all();
     }
 
-    /// The power goes: of what was not synced, data reads as zeros, and index files end in the
-    /// middle of it.
+    /// Simulates a power cut: unsynced data reads as zeros, and index files end in the middle of an
+    /// unsynced range.
     pub(super) fn lose_power(&self) {
         for (path, ranges) in self.0.unsynced().drain() {
             let Ok(file) = fs::OpenOptions::new().write(true).open(&path) else {

@@ -1,4 +1,5 @@
-//! All that the log asks of a file system, behind a seam: the real one, and in tests one that fails.
+//! The file system operations of the log, behind a trait: the real ones, and in tests ones that
+//! fail.
 //!
 //! Everything here blocks, and may hang for as long as the disk does.
 
@@ -17,15 +18,15 @@ use rustix::io::Errno;
 
 use crate::store::{direct, private};
 
-/// How a file is opened.
+/// The way in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It is there. For reading, and for writing where the file system allows that.
+    /// The file exists. For reading, and for writing if the file system allows it.
     Existing,
-    /// Made if it is missing, and written through the file cache.
+    /// The file is created if it is missing, and written through the file cache.
     Cached,
-    /// Made if it is missing, and written past the file cache: lengths and offsets of writes are
-    /// multiples of [`PAGE`], and so are the addresses.
+    /// The file is created if it is missing, and written past the file cache: lengths, offsets and
+    /// addresses of writes are multiples of [`PAGE`].
     Direct,
 }
 
@@ -34,46 +35,46 @@ pub(super) use crate::store::space::Space;
 
 /// A file system.
 pub(super) trait Files: Send + Sync + fmt::Debug {
-    /// Makes a directory and those above it, unless they are there.
+    /// Creates a directory and those above it, unless they exist.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
-    /// The names in a directory, in no order.
+    /// Returns the names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>>;
-    /// Takes a name away; what has the file open keeps it.
+    /// Removes a name; open files stay readable.
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// How much room there is.
+    /// Returns the total and the free space.
     fn space(&self, dir: &Path) -> io::Result<Space>;
 }
 
-/// A file of it.
+/// An open file.
 pub(super) trait LogFile: Send + Sync + fmt::Debug {
-    /// Up to `len` bytes from `offset` on; fewer only where the file ends.
+    /// Reads up to `len` bytes from `offset` on; fewer only if the file ends.
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
-    /// The same, past the file cache, where that can be done.
+    /// Reads as [`read_at`](Self::read_at) does, past the file cache if that is possible.
     fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
         Ok(self.read_at(offset, len)?.into())
     }
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes what was written durable.
+    /// Makes the written bytes durable.
     fn sync(&self) -> io::Result<()>;
     /// Gives a range back to the file system: it takes no space any more, and reads as zeros.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
-    /// Cuts the file off.
+    /// Cuts the file off at `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Has the next read of a range come from the disk itself.
+    /// Drops a range from the file cache, so that its next read comes from the disk itself.
     fn forget(&self, offset: u64, len: u64);
-    /// What the file is at this moment.
+    /// Returns the present size and state of the file.
     fn stat(&self) -> io::Result<Stat>;
 }
 
-/// What a file is.
+/// The size and state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Where it ends.
+    /// The length in bytes.
     pub(super) len: u64,
     /// Bytes that it takes up.
     pub(super) allocated: u64,
@@ -81,7 +82,7 @@ pub(super) struct Stat {
     pub(super) linked: bool,
 }
 
-/// Whether the file system is full, or our share of it.
+/// Returns whether the file system, or Tidegate's quota on it, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
 }
@@ -155,12 +156,12 @@ impl Files for RealFiles {
 #[derive(Debug)]
 struct RealFile {
     file: File,
-    /// It is written with `O_DIRECT`.
+    /// The file is written with `O_DIRECT`.
     direct: AtomicBool,
-    /// What is written shall not stay in the file cache, with `O_DIRECT` or without.
+    /// Written bytes shall not stay in the file cache, with `O_DIRECT` or without.
     uncached: bool,
     path: PathBuf,
-    /// The same file, to be read past the file cache; `None`: that cannot be done.
+    /// The same file, opened for reads past the file cache; `None`: that is not possible.
     past: OnceLock<Option<File>>,
 }
 
@@ -170,7 +171,7 @@ impl RealFile {
         self.past.get_or_init(open).as_ref()
     }
 
-    /// Writes through the file cache from now on: the file system refuses direct writes.
+    /// Writes through the file cache from now on, because the file system refuses direct writes.
     fn go_cached(&self) -> io::Result<()> {
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
@@ -240,7 +241,7 @@ impl LogFile for RealFile {
     }
 
     fn forget(&self, offset: u64, len: u64) {
-        // Advice: where it is not taken, the cache is a little fuller.
+        // Advice: if the kernel ignores it, the cache is a little fuller.
         let _ = fadvise(
             &self.file,
             offset,
@@ -284,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Past the file cache or out of it, and where the file ends: the same bytes.
+    /// Reads past the cache, from it, and at the end of the file give the same bytes.
     #[test]
     fn what_is_read_past_the_cache_is_what_is_there() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -312,7 +313,7 @@ mod tests {
         assert!(file.read_past(102_400, 4096).expect("read").is_empty());
     }
 
-    /// The real means, where direct writes cannot be aligned: the fallback writes all the same.
+    /// An unaligned direct write goes through the real fallback, and succeeds.
     #[test]
     fn a_refused_direct_write_goes_through_the_cache() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,15 +1,15 @@
-//! What a disk can be trusted with at this moment, and the words for it.
+//! The health of a disk: which operations it is trusted with now.
 //!
 //! | state | reads | writes | left when |
 //! | --- | --- | --- | --- |
-//! | loading | what is loaded | refused | the index is complete |
+//! | loading | loaded chunks | refused | the index is complete |
 //! | up | yes | yes | |
 //! | slow | no: one was late, or several failed | yes | a probe reads in time |
 //! | demoted | yes, unless they fail too | no: one failed | a probe writes and reads back |
 //! | full | yes | no: below `min_free`, or no space | there is room again |
 //! | closed | no | no | |
 //!
-//! Where several hold, demoted is shown before slow, and slow before full.
+//! If several apply, demoted is shown before slow, and slow before full.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,8 +20,7 @@ use tracing::{info, warn};
 use super::refusal::Refusal;
 use crate::store::metrics::DiskMetrics;
 
-/// Reads that may fail one after the other before no more are made: one bad place on a disk is no
-/// bad disk.
+/// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
 const BAD_READS: u32 = 3;
 
 /// The state of a disk, as metrics show it.
@@ -36,7 +35,7 @@ pub(in crate::store) enum State {
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub(in crate::store) const ALL: [Self; 6] = [
         Self::Loading,
         Self::Up,
@@ -46,7 +45,7 @@ impl State {
         Self::Closed,
     ];
 
-    /// The word for it in metrics.
+    /// Returns the state's word in metrics.
     pub(in crate::store) fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -59,7 +58,7 @@ impl State {
     }
 }
 
-/// Why reads or writes are off, in words; `None` while they are on.
+/// The reasons in words why reads or writes are off; `None` while they are on.
 #[derive(Debug, Default)]
 struct Causes {
     reads: Option<String>,
@@ -81,7 +80,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// A disk that is being loaded.
+    /// Creates the health of a disk that is being loaded.
     pub(super) fn new(path: String, metrics: DiskMetrics) -> Self {
         metrics.state(State::Loading);
         Self {
@@ -97,7 +96,7 @@ impl Health {
         }
     }
 
-    /// The state in one word.
+    /// Returns the state in one word.
     pub(super) fn state(&self) -> State {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is(&self.closed) {
@@ -115,7 +114,7 @@ impl Health {
         }
     }
 
-    /// What is not as it should be, in words; none of it keeps the gateway from serving.
+    /// Describes the faults in words; none of them keeps the gateway from serving.
     pub(super) fn notes(&self) -> Vec<String> {
         let causes = self.causes();
         let mut notes = Vec::new();
@@ -140,7 +139,7 @@ impl Health {
         notes
     }
 
-    /// Why nothing may be written now, if so.
+    /// Returns the reason why nothing may be written now, if there is one.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self.state() {
             State::Closed => Some(Refusal::Closed),
@@ -151,39 +150,39 @@ impl Health {
         }
     }
 
-    /// Whether chunks may be read.
+    /// Returns whether chunks may be read.
     pub(super) fn reads(&self) -> bool {
         !self.reads_off() && !self.closed.load(Ordering::Relaxed)
     }
 
-    /// Whether reads wait for a probe.
+    /// Returns whether reads wait for a probe.
     pub(super) fn reads_off(&self) -> bool {
         self.reads_off.load(Ordering::Relaxed)
     }
 
-    /// Whether writes wait for a probe.
+    /// Returns whether writes wait for a probe.
     pub(super) fn writes_off(&self) -> bool {
         self.writes_off.load(Ordering::Relaxed)
     }
 
-    /// Whether there is too little space.
+    /// Returns whether there is too little space.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// The index is complete.
+    /// Records that the index is complete.
     pub(super) fn loaded(&self) {
         self.loaded.store(true, Ordering::Relaxed);
         self.show();
     }
 
-    /// The end.
+    /// Records that the log is closed.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.show();
     }
 
-    /// Space ran out, or came back.
+    /// Records that space ran out or came back.
     pub(super) fn set_full(&self, full: bool, free: u64) {
         if self.full.swap(full, Ordering::Relaxed) == full {
             return;
@@ -200,7 +199,7 @@ impl Health {
         self.show();
     }
 
-    /// A write failed: no more until a probe succeeds.
+    /// Records that a write failed: no more are made until a probe succeeds.
     pub(super) fn writes_failed(&self, error: &dyn Display) {
         let mut causes = self.causes();
         if self.writes_off.swap(true, Ordering::Relaxed) {
@@ -215,7 +214,7 @@ impl Health {
         self.show();
     }
 
-    /// A probe wrote and read back.
+    /// Records that a probe wrote and read back.
     pub(super) fn writes_back(&self) {
         self.causes().writes = None;
         if self.writes_off.swap(false, Ordering::Relaxed) {
@@ -224,12 +223,12 @@ impl Health {
         self.show();
     }
 
-    /// A read took too long: no more until a probe succeeds.
+    /// Records that a read took too long: no more are made until a probe succeeds.
     pub(super) fn read_late(&self, waited: std::time::Duration) {
         self.reads_fail(&format!("no answer within {} ms", waited.as_millis()));
     }
 
-    /// A read failed.
+    /// Records that a read failed.
     pub(super) fn read_failed(&self, error: &dyn Display) {
         let bad = self.bad_reads.fetch_add(1, Ordering::Relaxed) + 1;
         if bad >= BAD_READS {
@@ -239,14 +238,14 @@ impl Health {
         }
     }
 
-    /// A read went well.
+    /// Records that a read succeeded.
     pub(super) fn read_well(&self) {
         if self.bad_reads.load(Ordering::Relaxed) != 0 {
             self.bad_reads.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A probe read in time.
+    /// Records that a probe read in time.
     pub(super) fn reads_back(&self) {
         self.causes().reads = None;
         self.bad_reads.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Housekeeping of the writer between two batches: what is over the capacity goes, others on the file
-//! system get the space that they need, and an empty log begins where somebody deleted the files.
+//! Maintenance by the writer between two batches: it evicts chunks beyond the capacity, and frees
+//! space for other programs on the file system. If the files were deleted, it begins an empty log.
 
 use std::io;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tracing::warn;
 use super::writer::{RETRY, Writer};
 
 impl Writer {
-    /// Everything but writing: starts anew where the files were deleted, gives back what was
-    /// removed, what is over the capacity, and what others need; the latter two a segment at a
-    /// time. `true`: there is more to do.
+    /// Does all work but writing. Begins a new log if the files were deleted, and gives back the
+    /// space of removed chunks. Then it evicts chunks beyond the capacity, or frees space for others,
+    /// a segment at a time. `true`: there is more to do.
     pub(super) fn keep_house(&mut self, now: Instant) -> io::Result<bool> {
         if self.log.take_gone() {
             self.start_anew();
@@ -21,7 +21,7 @@ impl Writer {
             return Ok(false);
         }
         self.make_holes()?;
-        // One that cannot be written down is forgotten at the next start.
+        // A mark that cannot be written is lost at the next start.
         let _ = self.make_marks();
         if self.log.segments.taken() > self.log.capacity() {
             return self.evict_one();
@@ -33,8 +33,9 @@ impl Writer {
         more
     }
 
-    /// Below `min_free`, evicts until there is a quarter more than that, or nothing is left. How
-    /// much that takes is asked once and counted then: a file system may be slow to tell.
+    /// Frees space below `min_free`: evicts until a quarter more than that is free, or nothing is
+    /// left. The need is asked once and then counted down, because a file system may report freed
+    /// space late.
     fn leave_free(&mut self, now: Instant) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         if !log.health.is_full() || self.retry.is_some_and(|retry| now < retry) {
@@ -60,7 +61,7 @@ impl Writer {
             return Ok(false);
         }
         if given || empty {
-            // What was given may not show yet.
+            // Freed space may not show yet.
             self.retry = Some(now + RETRY);
             return Ok(false);
         }
@@ -68,7 +69,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Somebody deleted the files: an empty log in their place.
+    /// Begins an empty log in place of the deleted files.
     fn start_anew(&mut self) {
         let log = Arc::clone(&self.log);
         self.current = None;

@@ -1,4 +1,4 @@
-//! Where every chunk of one disk is, in memory.
+//! The position of every chunk of one disk, in memory.
 //!
 //! A chunk costs 48 bytes and one for the table, over a table that is between seven sixteenths and
 //! seven eighths full: at most 112 bytes.
@@ -17,8 +17,8 @@ use crate::store::ChunkKey;
 use crate::store::hash::Folded;
 use crate::store::pins::PinId;
 
-/// Locks at a time: enough that readers on all cores seldom meet in one, and that the table which
-/// grows is a small part of the whole.
+/// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
+/// a small part of the whole.
 const SHARDS: usize = 16;
 
 /// A key in 24 bytes; a [`ChunkKey`] takes 32, for the sake of its alignment.
@@ -63,7 +63,7 @@ struct Slot {
     segment: u32,
     page: u32,
     len: u32,
-    /// Read since the clock's hand was here last.
+    /// It was read since the clock's hand was here last.
     hit: AtomicBool,
     /// Its pin, if its bytes are counted as pinned.
     pin: PinId,
@@ -91,35 +91,35 @@ impl Slot {
         }
     }
 
-    /// Bytes that it takes up.
+    /// Returns the bytes that the chunk takes up.
     fn taken(&self) -> u64 {
         pages(self.len as usize)
     }
 }
 
-/// What the clock's hand found of a chunk.
+/// The result of the clock hand's visit to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is no longer at that place.
+    /// The chunk is no longer at that place.
     Gone,
-    /// It was read since the last time, and stays until the next; or it is pinned.
+    /// The chunk was read since the last visit, and stays until the next; or it is pinned.
     Kept,
-    /// It was not, and is no longer in the index.
+    /// The chunk was neither, and is no longer in the index.
     Dropped,
 }
 
 type Shard = HashMap<Packed, Slot, Folded>;
 
-/// The chunks of one disk by key. No method does I/O or waits for any.
+/// The chunks of one disk by key. No method does I/O or waits for it.
 #[derive(Debug)]
 pub(super) struct Index {
     shards: Box<[RwLock<Shard>]>,
-    /// What of it is pinned.
+    /// The bytes of it that are pinned.
     pub(super) ledger: Ledger,
 }
 
 impl Index {
-    /// An empty one, that counts what is pinned in `ledger`.
+    /// Creates an empty index that counts pinned bytes in `ledger`.
     pub(super) fn new(ledger: Ledger) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -127,25 +127,25 @@ impl Index {
         }
     }
 
-    /// Where the chunk is.
+    /// Returns the chunk's place.
     pub(super) fn find(&self, key: &ChunkKey) -> Option<Place> {
         let key = Packed::new(key);
         self.read(&key).get(&key).map(Slot::place)
     }
 
-    /// Where the chunk is; it counts as used.
+    /// Returns the chunk's place, and counts the chunk as used.
     pub(super) fn touch(&self, key: &ChunkKey) -> Option<Place> {
         let key = Packed::new(key);
         let shard = self.read(&key);
         let slot = shard.get(&key)?;
-        // A store to a line that all cores read is dear; most hits find it set.
+        // A store to a cache line that all cores read is expensive; most hits find the flag set.
         if !slot.hit.load(Ordering::Relaxed) {
             slot.hit.store(true, Ordering::Relaxed);
         }
         Some(slot.place())
     }
 
-    /// Enters a chunk, unless it is there. It is pinned as its place says, as far as limits allow.
+    /// Enters a chunk, unless it is there. It is pinned as its place says, if limits allow.
     pub(super) fn insert(&self, key: &ChunkKey, place: &Place) -> bool {
         let key = Packed::new(key);
         match self.write(&key).entry(key) {
@@ -160,7 +160,7 @@ impl Index {
         }
     }
 
-    /// Has a chunk belong to another pin, or to none. Gives its place where that changed anything.
+    /// Assigns a chunk to another pin, or to none. Returns its place if anything changed.
     pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) -> Option<Place> {
         let key = Packed::new(key);
         if self.read(&key).get(&key)?.pin == pin {
@@ -176,7 +176,7 @@ impl Index {
         (slot.pin != before).then(|| slot.place())
     }
 
-    /// Whether the chunk is there and kept from eviction.
+    /// Returns whether the chunk is there and kept from eviction.
     pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
         let key = Packed::new(key);
         let pin = self.read(&key).get(&key).map(|slot| slot.pin);
@@ -188,13 +188,13 @@ impl Index {
         slot.pin = PinId::NONE;
     }
 
-    /// Enters the new place of a chunk that stands at `old`, and only then.
+    /// Enters the new place of a chunk, if it is at `old`.
     pub(super) fn relocate(&self, key: &ChunkKey, old: &Place, new: &Place) -> bool {
         let key = Packed::new(key);
         match self.write(&key).get_mut(&key) {
             Some(slot) if slot.place() == *old => {
                 let pin = slot.pin;
-                // The hand has passed it before; its new place does not put it on trial again.
+                // The hand has passed it before: its new place does not put it on trial again.
                 *slot = Slot {
                     pin,
                     hit: AtomicBool::new(true),
@@ -206,7 +206,7 @@ impl Index {
         }
     }
 
-    /// Takes a chunk out.
+    /// Removes a chunk.
     pub(super) fn remove(&self, key: &ChunkKey) -> Option<Place> {
         let key = Packed::new(key);
         let slot = self.write(&key).remove(&key)?;
@@ -214,7 +214,7 @@ impl Index {
         Some(slot.place())
     }
 
-    /// Takes a chunk out if it stands at `place`.
+    /// Removes a chunk if it is at `place`.
     pub(super) fn remove_at(&self, key: &ChunkKey, place: &Place) -> bool {
         let key = Packed::new(key);
         let mut shard = self.write(&key);
@@ -227,8 +227,8 @@ impl Index {
         }
     }
 
-    /// Takes a chunk at `place` out, but for one that was read since the last time, or is pinned.
-    /// A pin that is gone, or passes a limit, is let go of; so is every one where `pins_hold` is not.
+    /// Removes a chunk at `place`, unless it was read since the last visit, or is pinned. A pin that
+    /// is gone, or exceeds a limit, is released; so is every pin if `pins_hold` is `false`.
     pub(super) fn judge(&self, key: &ChunkKey, place: &Place, pins_hold: bool) -> Verdict {
         let key = Packed::new(key);
         let mut shard = self.write(&key);
@@ -248,7 +248,7 @@ impl Index {
         }
     }
 
-    /// Takes out everything in a segment whose index file is lost; slow. Says how many those were.
+    /// Removes all chunks of a segment whose index file is lost, and returns their number. Slow.
     pub(super) fn drop_segment(&self, segment: u32) -> usize {
         let drop = |shard: &RwLock<Shard>| {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +265,7 @@ impl Index {
         self.shards.iter().map(drop).sum()
     }
 
-    /// Any chunk, or none where there is none.
+    /// Returns any one chunk, if there is one.
     pub(super) fn any(&self) -> Option<(ChunkKey, Place)> {
         self.shards.iter().find_map(|shard| {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
@@ -274,7 +274,7 @@ impl Index {
         })
     }
 
-    /// Forgets everything.
+    /// Removes all chunks.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
             *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
@@ -282,14 +282,14 @@ impl Index {
         self.ledger.clear();
     }
 
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
         let len = |shard: &RwLock<Shard>| shard.read().map_or(0, |shard| shard.len());
         self.shards.iter().map(len).sum()
     }
 
     fn shard(&self, key: &Packed) -> &RwLock<Shard> {
-        // Bits that the table itself makes little use of.
+        // Bits that the table itself hardly uses.
         let hash = Folded::default().hash_one(key) >> 40;
         &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
     }
@@ -330,7 +330,7 @@ mod tests {
         Index::new(Ledger::new(&Default::default(), 0))
     }
 
-    /// A table of `n` slots holds up to seven eighths of that in entries, and doubles then.
+    /// A table of `n` slots holds entries in up to seven eighths of them, and then doubles.
     #[test]
     fn two_hundred_thousand_chunks_cost_at_most_150_bytes_each() {
         let index = empty();

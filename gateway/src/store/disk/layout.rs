@@ -1,15 +1,16 @@
-//! What lies where in a cache directory, and whether it may be used.
+//! The layout of a cache directory, and the checks whether it may be used.
 //!
 //! ```text
 //! <path>/lock                          held while a process uses the directory
-//! <path>/speed                         what was measured of the disk, in one line
+//! <path>/speed                         the measurements of the disk, in one line
 //! <path>/log-v2-<chunk>/NNNNNNNN.data    chunks, one after the other
-//! <path>/log-v2-<chunk>/NNNNNNNN.index   where in it which chunk is
+//! <path>/log-v2-<chunk>/NNNNNNNN.index   the positions of the chunks in it
 //! ```
 //!
-//! Whatever would make old bytes unreadable is part of the name, so another version or chunk size
-//! never meets them: they are left alone, and said. The size of a segment is no part of it: a log
-//! is read whatever its segments' sizes, so that it keeps its chunks at another capacity.
+//! A change that would make old bytes unreadable changes the name, so another version or chunk size
+//! never meets them: they are left alone, and reported. The size of a segment is not part of the
+//! name: a log is read whatever its segments' sizes, so that it keeps its chunks at another
+//! capacity.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -24,37 +25,37 @@ use super::files::{Files, PAGE, Space};
 use crate::plan::Geometry;
 use crate::store::{DiskSettings, StoreError, private};
 
-/// A segment is a thousandth of the capacity, but no smaller than this: each is an open file, and
-/// new ones cost a sync of the directory.
+/// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
+/// file, and a new one costs a sync of the directory.
 const SEGMENT: u64 = 64 << 20;
 
-/// Nor larger: what is evicted at once is most of a segment.
+/// Largest segment: a single eviction may take most of one.
 const MAX_SEGMENT: u64 = 1 << 30;
 
-/// Segments that a capacity is cut into.
+/// Segments that a capacity is divided into.
 const SEGMENTS: u64 = 1024;
 
-/// Segments at least, for eviction to have a choice.
+/// Fewest segments, so that eviction has a choice.
 const MIN_SEGMENTS: u64 = 4;
 
-/// Segments that a small capacity is still cut into, if its chunks allow.
+/// Segments that a small capacity is still divided into, if its chunks allow.
 const GOOD_SEGMENTS: u64 = 16;
 
-/// Open files to expect for each segment's worth of capacity. At the very most there are eight, for
-/// a segment is done away with when it holds less than an eighth.
+/// Open files to expect for each segment's worth of capacity. At most there are eight, because a
+/// segment with less than an eighth left is removed.
 const FILES_A_SEGMENT: u64 = 2;
 
 /// The directory of one cache disk, locked.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Where the log's files are.
+    /// The directory of the log's files.
     pub(super) dir: PathBuf,
     /// Bytes of the longest chunk.
     pub(super) chunk: u64,
     /// Bytes of a segment.
     pub(super) segment: u64,
     path: PathBuf,
-    /// Held for as long as the directory is in use.
+    /// The lock file, open for as long as the directory is in use.
     lock: Mutex<Option<File>>,
 }
 
@@ -88,7 +89,7 @@ impl Layout {
         })
     }
 
-    /// Takes the lock anew, after somebody deleted the directory with the old one in it. Blocks.
+    /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
     pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
         private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,14 +99,14 @@ impl Layout {
         Ok(())
     }
 
-    /// Lets go of the directory.
+    /// Releases the directory.
     pub(super) fn unlock(&self) {
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// The size of the segments for a capacity: smaller ones for a small capacity, but never so small
-/// that few chunks fit one. `None` where not even that gives a choice.
+/// Returns the segment size for a capacity: smaller for a small capacity, but large enough for
+/// several chunks. `None` if even that leaves eviction no choice.
 pub(super) fn segment_size(capacity: u64, chunk: u64) -> Option<u64> {
     let least = least_segment(chunk);
     let good = (capacity / SEGMENTS).clamp(SEGMENT, MAX_SEGMENT);
@@ -128,7 +129,7 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
     }
 }
 
-/// Takes `<path>/lock`, and leaves our process id in it for whoever comes second.
+/// Takes `<path>/lock`, and writes the process id into it for a second process to report.
 fn lock(path: &Path) -> Result<File, StoreError> {
     let file = path.join("lock");
     let mut lock = private::options()
@@ -162,7 +163,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     Ok(lock)
 }
 
-/// Says which directories hold chunks that this process cannot use.
+/// Logs the directories whose chunks this process cannot use.
 fn report_others(path: &Path, ours: &str) {
     let Ok(entries) = fs::read_dir(path) else {
         return;
@@ -179,8 +180,8 @@ fn report_others(path: &Path, ours: &str) {
     }
 }
 
-/// Whether the directory can have the capacity that its settings say, as far as its size and that of
-/// the file system are concerned. Blocks.
+/// Checks whether the chunk size and the size of the file system allow the capacity in the settings.
+/// Blocks.
 pub(super) fn can_have(
     settings: &DiskSettings,
     chunk: u64,
@@ -205,8 +206,8 @@ fn fits(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
     })
 }
 
-/// Refuses what can never fit, warns of what does not fit now: other programs may make room again,
-/// and `min_free` holds meanwhile.
+/// Refuses a capacity that can never fit, and warns of one that does not fit now: other programs may
+/// make room again, and `min_free` holds meanwhile.
 fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result<(), StoreError> {
     let Ok(space) = files.space(dir) else {
         return Ok(());
@@ -226,7 +227,7 @@ fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result
     Ok(())
 }
 
-/// Bytes that the files really take: where chunks were evicted they have holes. Blocks.
+/// Returns the bytes that the files really take: evicted chunks left holes in them. Blocks.
 fn allocated(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else {
@@ -239,7 +240,7 @@ fn allocated(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Raises the limit of open files as far as it goes: every segment is one.
+/// Raises the limit of open files as far as possible: every segment is one.
 fn allow_files(segments: u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

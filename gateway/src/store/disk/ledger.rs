@@ -1,5 +1,5 @@
-//! What of one disk is pinned: no more than half of its capacity in all, so that there is always
-//! something to evict.
+//! The count of one disk's pinned bytes: at most half of its capacity in all, so that there is
+//! always something to evict.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use crate::store::pins::{PinId, SharedPins};
 pub(super) struct Ledger {
     pins: SharedPins,
     used: Mutex<HashMap<PinId, u64>>,
-    /// Bytes that may be pinned in all.
+    /// The most bytes that may be pinned in all.
     most: AtomicU64,
 }
 
 impl Ledger {
-    /// For a disk of this capacity.
+    /// Creates the count for a disk of this capacity.
     pub(super) fn new(pins: &SharedPins, capacity: u64) -> Self {
         Self {
             pins: Arc::clone(pins),
@@ -26,12 +26,13 @@ impl Ledger {
         }
     }
 
-    /// The disk has another capacity.
+    /// Sets another capacity.
     pub(super) fn resize(&self, capacity: u64) {
         self.most.store(capacity / 2, Ordering::Relaxed);
     }
 
-    /// Counts bytes as pinned. `false`: they are not, for the pin is gone, or a limit is reached.
+    /// Counts bytes as pinned. `false`: they are not, because the pin is gone or a limit is
+    /// reached.
     pub(super) fn take(&self, pin: PinId, bytes: u64) -> bool {
         if pin.is_none() {
             return false;
@@ -45,7 +46,7 @@ impl Ledger {
         true
     }
 
-    /// Counts bytes as pinned no longer.
+    /// Stops counting bytes as pinned.
     pub(super) fn give(&self, pin: PinId, bytes: u64) {
         if pin.is_none() {
             return;
@@ -60,17 +61,18 @@ impl Ledger {
         self.pins.give(pin, bytes);
     }
 
-    /// Whether what is pinned by it is to be kept: the pin is there, and no limit is passed.
+    /// Returns whether the chunks of `pin` are to be kept: the pin exists, and no limit is
+    /// exceeded.
     pub(super) fn keeps(&self, pin: PinId) -> bool {
         !pin.is_none() && self.pins.holds(pin) && self.pinned() <= self.most.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are pinned.
+    /// Returns the pinned bytes.
     pub(super) fn pinned(&self) -> u64 {
         self.sum(&self.used())
     }
 
-    /// Nothing is there any more.
+    /// Stops counting all pinned bytes.
     pub(super) fn clear(&self) {
         for (pin, bytes) in self.used().drain() {
             self.pins.give(pin, bytes);
@@ -88,7 +90,7 @@ impl Ledger {
 }
 
 impl Drop for Ledger {
-    /// The disk is taken out: what it kept counts no longer.
+    /// The disk is taken out, so its pinned bytes no longer count.
     fn drop(&mut self) {
         self.clear();
     }

@@ -1,4 +1,4 @@
-//! The start: reads the index files, the newest segment first, and tidies up what a crash left.
+//! The start: reads the index files, the newest segment first, and cleans up after a crash.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,11 +18,11 @@ use super::segment::{Segment, parse_name};
 use super::writer::Writer;
 use crate::store::ChunkKey;
 
-/// An empty file that says that the log was closed in order. Nothing depends on it but a line in
-/// the log, for whoever wonders why something is missing.
+/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
+/// an operator.
 pub(super) const CLEAN: &str = "clean";
 
-/// What was found.
+/// The chunks that were found.
 #[derive(Debug, Default)]
 struct Tally {
     chunks: u64,
@@ -30,7 +30,7 @@ struct Tally {
 }
 
 impl Writer {
-    /// Loads the index. Ends early where the log is closed meanwhile.
+    /// Loads the index. Ends early if the log is closed meanwhile.
     pub(super) fn load(&mut self) {
         let began = Instant::now();
         let path = self.log.dir.display().to_string();
@@ -64,14 +64,14 @@ impl Writer {
         self.finish_load();
     }
 
-    /// What there is counts as complete.
+    /// Declares the loaded index complete.
     pub(super) fn finish_load(&self) {
         self.log.health.loaded();
-        // Set already where loading panicked after it was done.
+        // It is set already if loading panicked after it was done.
         let _ = self.log.ready.set(());
     }
 
-    /// The numbers of all segments, and whether each has a data file.
+    /// Returns the numbers of all segments, and whether each has a data file.
     fn find_segments(&self) -> io::Result<BTreeMap<u32, bool>> {
         let mut found = BTreeMap::new();
         for name in self.log.files.list(&self.log.dir)? {
@@ -90,7 +90,7 @@ impl Writer {
         };
         match loaded {
             Ok(segment) if segment.allocated() > 0 => {
-                // Older ones come later, and belong under the hand first.
+                // Older segments come later, and belong under the hand first.
                 self.clocks.enter_first(number);
                 self.look_if_sparse(&segment);
             }
@@ -119,7 +119,8 @@ impl Writer {
         let entries = living(whole);
         let total = entries.len();
         let mut taken: Vec<(u64, u64)> = Vec::with_capacity(total);
-        // The segment is known before its chunks are: who finds one can read it.
+        // The segment is known before its chunks are, so that a reader that finds a chunk can read
+        // it.
         let segment = Arc::new(Segment::new(number, Arc::clone(&data), count, 0));
         log.segments.insert(&segment);
         // The last entry of a chunk counts, here as among segments.
@@ -136,7 +137,7 @@ impl Writer {
         tally.dropped += u64::try_from(total - taken.len()).unwrap_or(0);
         if live > 0 && stat.allocated > live {
             let others = punch_others(&*data, taken, stat.len);
-            // Where nothing can be given back, it counts until the segment goes.
+            // Space that cannot be given back counts until the segment goes.
             if others.is_err() {
                 segment.grow(0, stat.allocated - live);
             }
@@ -145,27 +146,27 @@ impl Writer {
     }
 }
 
-/// The sound entries of an index file; what follows them is cut off, for more is appended there.
+/// Reads the sound entries of an index file, and cuts off the rest, because more is appended there.
 fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, Place)>> {
     let len = index.stat()?.len;
     let bytes = index.read_at(0, usize::try_from(len).unwrap_or(usize::MAX))?;
     let entries = decode_all(&bytes, number);
     let sound = u64::try_from(entries.len() * ENTRY).unwrap_or(len);
     if sound < len {
-        // On a file system that cannot be written nothing is appended either.
+        // A file system that cannot be written takes no appended entries either.
         let _ = index.truncate(sound);
     }
     Ok(entries)
 }
 
-/// Whether the data file has what an entry says.
+/// Returns whether an entry's chunk lies within the data file and is not too long.
 fn fits(log: &Log, place: &Place, len: u64) -> bool {
     let end = place.offset.checked_add(u64::from(place.len));
     u64::from(place.len) <= log.chunk && end.is_some_and(|end| end <= len)
 }
 
-/// Gives back all that lies between the chunks of a segment: evicted, and not given back before the
-/// end came.
+/// Gives back all space between the chunks of a segment: chunks that were evicted, but not given
+/// back before the process ended.
 fn punch_others(data: &dyn LogFile, mut taken: Vec<(u64, u64)>, len: u64) -> io::Result<()> {
     taken.sort_unstable();
     let mut reached = 0;

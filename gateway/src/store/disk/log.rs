@@ -1,4 +1,4 @@
-//! What the writer, the readers and the watch of one log share.
+//! The state that the writer, the readers and the watch of one log share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,14 +21,14 @@ use crate::store::metrics::DiskMetrics;
 use crate::store::pins::{PinId, SharedPins};
 use crate::store::{ChunkKey, DiskSettings};
 
-/// Marks that wait to be written down, at most.
+/// The most marks that wait to be written down.
 const MARKS: usize = 1 << 16;
 
 /// One log.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) layout: Layout,
-    /// Where its files are.
+    /// The directory of its files.
     pub(super) dir: PathBuf,
     /// Bytes of the longest chunk.
     pub(super) chunk: u64,
@@ -38,19 +38,19 @@ pub(super) struct Log {
     pub(super) queue: Queue,
     pub(super) health: Health,
     pub(super) metrics: DiskMetrics,
-    /// Bytes of all files at most.
+    /// The most bytes of all files.
     capacity: AtomicU64,
     /// Bytes of a segment; follows the capacity.
     segment: AtomicU64,
     /// Bytes that stay free on the file system.
     pub(super) min_free: u64,
-    /// Chunks that left the index, whose space is still to be given back.
+    /// Chunks that left the index and whose space is still to be given back.
     holes: Mutex<Vec<(ChunkKey, Place)>>,
-    /// Chunks that another pin keeps now than when they were written; to be written down.
+    /// Chunks that have another pin than at their writing; to be written down.
     marks: Mutex<Vec<(ChunkKey, Place)>>,
-    /// The files are gone: somebody deleted them.
+    /// The files were deleted.
     gone: AtomicBool,
-    /// Since when the writer is at its present step, which may hang.
+    /// The start of the writer's present step, which may hang.
     busy: Mutex<Option<Instant>>,
     /// Segments to be loaded at the start, and loaded.
     pub(super) to_load: AtomicU32,
@@ -94,18 +94,18 @@ impl Log {
         }
     }
 
-    /// Bytes of all files at most.
+    /// Returns the most bytes of all files.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Bytes of a segment.
+    /// Returns the bytes of a segment.
     pub(super) fn segment(&self) -> u64 {
         self.segment.load(Ordering::Relaxed)
     }
 
-    /// Another capacity; what no longer fits is evicted in the background. Says whether it is
-    /// large enough for this chunk size.
+    /// Sets another capacity; chunks that no longer fit are evicted in the background. `false`: it
+    /// is too small for this chunk size.
     pub(super) fn resize(&self, capacity: u64) -> bool {
         let Some(segment) = segment_size(capacity, self.chunk) else {
             return false;
@@ -117,12 +117,13 @@ impl Log {
         true
     }
 
-    /// From what free space on the tier takes chunks again, once it had less than `min_free`.
+    /// Returns the free space from which the tier takes chunks again, once it had less than
+    /// `min_free`.
     pub(super) fn resume_free(&self) -> u64 {
         self.min_free.saturating_add(self.min_free / 4)
     }
 
-    /// Takes a chunk to be written, and to be kept from eviction by `pin`; so is one that is there.
+    /// Queues a chunk to be written; `pin` keeps it from eviction, also if it is there already.
     pub(super) fn offer(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         if let Some(refusal) = self.health.refusal() {
             return Err(refusal);
@@ -139,14 +140,15 @@ impl Log {
             Ok(()) => {
                 self.metrics.tier.inserts.inc();
             }
-            // Not by one that is gone by now: another may have it.
+            // A pin that is gone marks nothing: the chunk may have another by now.
             Err(Refusal::Present) if self.index.ledger.keeps(pin) => self.mark(&key, pin),
             Err(_) => {}
         }
         taken
     }
 
-    /// Reads and verifies a chunk; `past`: past the file cache. Blocks for as long as the disk does.
+    /// Reads and verifies a chunk, past the file cache if `past`. Blocks for as long as the disk
+    /// does.
     pub(super) fn read(&self, key: &ChunkKey, place: &Place, past: bool) -> Result<Bytes, Fault> {
         let segment = self.segments.get(place.segment).ok_or(Fault::Lost)?;
         let (data, len) = (&segment.data, place.len as usize);
@@ -162,7 +164,7 @@ impl Log {
         if bytes.len() == place.len as usize && checksum(key, &bytes) == place.sum {
             return Ok(bytes);
         }
-        // Given back while it was read, or, after a power cut, never written: zeros either way.
+        // It was given back during the read or, after a power cut, never written: zeros either way.
         let evicted = self.index.find(key) != Some(*place);
         let blank = bytes.iter().all(|byte| *byte == 0);
         Err(if evicted || blank && !bytes.is_empty() {
@@ -172,14 +174,14 @@ impl Log {
         })
     }
 
-    /// Takes a chunk out of the index if it stands at `place`, and has its space given back.
+    /// Removes a chunk from the index if it is at `place`, and queues its space to be given back.
     pub(super) fn forget(&self, key: &ChunkKey, place: &Place) {
         if self.index.remove_at(key, place) {
             self.add_hole(key, place);
         }
     }
 
-    /// Takes a chunk out wherever it is.
+    /// Removes a chunk from the queue and from the index.
     pub(super) fn remove(&self, key: &ChunkKey) {
         self.queue.remove(key);
         if let Some(place) = self.index.remove(key) {
@@ -187,7 +189,7 @@ impl Log {
         }
     }
 
-    /// Has the space of a chunk given back that is not in the index.
+    /// Queues the space of a chunk that is not in the index to be given back.
     pub(super) fn add_hole(&self, key: &ChunkKey, place: &Place) {
         let mut holes = self.holes.lock().unwrap_or_else(PoisonError::into_inner);
         holes.push((*key, *place));
@@ -195,20 +197,20 @@ impl Log {
         self.queue.nudge();
     }
 
-    /// The holes, which are the caller's to make.
+    /// Takes the holes; the caller gives back their space.
     pub(super) fn take_holes(&self) -> Vec<(ChunkKey, Place)> {
         std::mem::take(&mut *self.holes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has a chunk belong to another pin, or to none.
+    /// Assigns a chunk to another pin, or to none.
     pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
-        // First: once it has left the queue it is in the index.
+        // The queue first: a chunk that has left it is in the index.
         self.queue.mark(key, pin);
         let Some(place) = self.index.mark(key, pin) else {
             return;
         };
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        // More than that wait only where the writer hangs.
+        // More wait only if the writer hangs.
         if marks.len() < MARKS {
             marks.push((*key, place));
         }
@@ -216,34 +218,34 @@ impl Log {
         self.queue.nudge();
     }
 
-    /// The marks, which are the caller's to write down.
+    /// Takes the marks; the caller writes them down.
     pub(super) fn take_marks(&self) -> Vec<(ChunkKey, Place)> {
         std::mem::take(&mut *self.marks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes that somebody deleted the files.
+    /// Records that the files were deleted.
     pub(super) fn set_gone(&self) {
         self.gone.store(true, Ordering::Relaxed);
         self.queue.nudge();
     }
 
-    /// Whether somebody deleted the files; says so once.
+    /// Returns whether the files were deleted; `true` once.
     pub(super) fn take_gone(&self) -> bool {
         self.gone.swap(false, Ordering::Relaxed)
     }
 
-    /// The writer begins a step, or ends it.
+    /// Records that the writer begins a step, or ends it.
     pub(super) fn set_busy(&self, since: Option<Instant>) {
         *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
-    /// How long the writer has been at its present step.
+    /// Returns the time since the start of the writer's present step.
     pub(super) fn busy(&self, now: Instant) -> Duration {
         let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// A chunk that is there, with the file it is in.
+    /// Returns any chunk, with its file.
     pub(super) fn sample(&self) -> Option<(ChunkKey, Place, Arc<dyn LogFile>)> {
         let (key, place) = self.index.any()?;
         let segment = self.segments.get(place.segment)?;

@@ -18,9 +18,9 @@ use crate::store::pins::PinId;
 pub(super) struct Queued {
     pub(super) key: ChunkKey,
     pub(super) bytes: Bytes,
-    /// Tells it from another one that was put in under the same key later.
+    /// Distinguishes it from a later chunk under the same key.
     pub(super) ticket: u64,
-    /// What is to keep it from eviction, unless it is marked until it is written.
+    /// The pin that is to keep it from eviction, unless it is marked before it is written.
     pub(super) pin: PinId,
 }
 
@@ -31,30 +31,30 @@ struct Waiting {
     pin: PinId,
 }
 
-/// How far the end has come.
+/// The progress of the queue's end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Takes chunks.
     #[default]
     Open,
-    /// Takes none; what waits is to be written.
+    /// Takes none; the waiting chunks are still written.
     Closing,
-    /// Takes none; what waits is lost.
+    /// Takes none; the waiting chunks are lost.
     Stopped,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// All that wait or are being written.
+    /// All chunks that wait or are being written.
     chunks: HashMap<ChunkKey, Waiting, Folded>,
-    /// Those that wait, in order; some were removed since.
+    /// The waiting ones in order; some were removed since.
     order: VecDeque<(ChunkKey, u64)>,
     tickets: u64,
     nudged: bool,
     phase: Phase,
 }
 
-/// The queue. Nobody waits to put in; one writer takes out.
+/// The queue. Insertion never waits; one writer takes chunks out.
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -65,7 +65,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue for at most `limit` bytes, counted in whole pages.
+    /// Creates a queue for at most `limit` bytes, counted in whole pages.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             state: Mutex::default(),
@@ -75,19 +75,19 @@ impl Queue {
         }
     }
 
-    /// Bytes that wait or are being written, in whole pages.
+    /// Returns the bytes that wait or are being written, in whole pages.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// Bytes that may wait.
+    /// Returns the most bytes that may wait.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The chunk, if it waits or is being written.
+    /// Returns the chunk if it waits or is being written.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
-        // Mostly nothing waits, and look-ups come from all cores.
+        // Usually nothing waits, and look-ups come from all cores.
         if self.bytes() == 0 {
             return None;
         }
@@ -95,12 +95,12 @@ impl Queue {
         state.chunks.get(key).map(|waiting| waiting.bytes.clone())
     }
 
-    /// Whether the chunk waits or is being written.
+    /// Returns whether the chunk waits or is being written.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         self.bytes() != 0 && self.lock().chunks.contains_key(key)
     }
 
-    /// Puts a chunk in.
+    /// Queues a chunk.
     pub(super) fn push(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         let mut state = self.lock();
         if state.phase != Phase::Open {
@@ -123,7 +123,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes a chunk out. One that is being written at this moment is no longer wanted then.
+    /// Removes a chunk. If it is being written, the writer no longer wants it afterwards.
     pub(super) fn remove(&self, key: &ChunkKey) {
         if self.bytes() == 0 {
             return;
@@ -133,7 +133,7 @@ impl Queue {
         }
     }
 
-    /// Has a chunk that waits or is being written belong to another pin, or to none.
+    /// Assigns a chunk that waits or is being written to another pin, or to none.
     pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
         if self.bytes() == 0 {
             return;
@@ -143,8 +143,8 @@ impl Queue {
         }
     }
 
-    /// The next chunks to be written, one or more with up to `most` bytes in all. They can be read
-    /// until [`finish`](Self::finish) is called for each.
+    /// Takes the next chunks to be written: one, or several of up to `most` bytes in all. They can
+    /// be read until [`finish`](Self::finish) is called for each.
     pub(super) fn take(&self, most: u64) -> Vec<Queued> {
         let mut state = self.lock();
         let (mut batch, mut size) = (Vec::new(), 0);
@@ -168,14 +168,14 @@ impl Queue {
         batch
     }
 
-    /// Whether a chunk that was taken is still wanted.
+    /// Returns whether a chunk that was taken is still wanted.
     pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
         let state = self.lock();
         let waiting = state.chunks.get(key);
         waiting.is_some_and(|waiting| waiting.ticket == ticket)
     }
 
-    /// Lets go of a chunk that was taken. What is to keep it by now, if it was still wanted.
+    /// Removes a chunk that was written. Returns its present pin, if it was still wanted.
     pub(super) fn finish(&self, key: &ChunkKey, ticket: u64) -> Option<PinId> {
         let mut state = self.lock();
         if state.chunks.get(key)?.ticket != ticket {
@@ -186,13 +186,13 @@ impl Queue {
         Some(waiting.pin)
     }
 
-    /// Under the lock: a chunk has left the queue.
+    /// Subtracts the bytes of a chunk that has left the queue. The caller holds the lock.
     fn release(&self, waiting: &Waiting) {
         let size = pages(waiting.bytes.len());
         self.bytes.fetch_sub(size, Ordering::Release);
     }
 
-    /// Lets go of all; says how many those were.
+    /// Removes all chunks, and returns their number.
     pub(super) fn drop_all(&self) -> usize {
         let mut state = self.lock();
         let dropped = state.chunks.len();
@@ -202,12 +202,12 @@ impl Queue {
         dropped
     }
 
-    /// How far the end has come.
+    /// Returns the progress of the queue's end.
     pub(super) fn phase(&self) -> Phase {
         self.lock().phase
     }
 
-    /// Goes on to a later phase; never back.
+    /// Moves on to a later phase; never back from `Stopped`.
     pub(super) fn end(&self, phase: Phase) {
         let mut state = self.lock();
         if state.phase != Phase::Stopped {
@@ -217,13 +217,13 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Wakes the writer: there is something to do beside the queue.
+    /// Wakes the writer for work beside the queue.
     pub(super) fn nudge(&self) {
         self.lock().nudged = true;
         self.wake.notify_one();
     }
 
-    /// Waits until a chunk waits or somebody nudges, or for `at_most`.
+    /// Waits until a chunk is queued or the writer is nudged, at most for `at_most`.
     pub(super) fn wait(&self, at_most: Option<Duration>) {
         let state = self.lock();
         let idle = |state: &mut State| state.order.is_empty() && !state.nudged;

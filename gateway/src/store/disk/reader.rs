@@ -1,9 +1,8 @@
 //! Reads of one disk: bounded in number and in time, on threads of the disk's own.
 //!
-//! A read that is late is not waited for any longer, but it keeps its place and its thread until the
-//! system call returns, which may be never. Where all places are taken by such reads, others are
-//! misses at once. The time that a read may take is twice what the meter expects and as much as reads
-//! scattered lately, and `late` more.
+//! A late read is not waited for any longer, but it keeps its permit and its thread until the system
+//! call returns, which may be never. If such reads hold all permits, other reads are misses at once. A
+//! read may take twice the time that the meter expects, plus the recent scatter of reads, plus `late`.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,19 +20,19 @@ use super::refusal::Fault;
 use crate::plan::meter::{Estimate, Meter};
 use crate::store::{ChunkKey, DiskSettings, Planned, StoreError};
 
-/// What a disk is believed to read in a second while nothing was measured: an old hard disk under
-/// load. The first reads after a start must not count as late on a slow disk.
+/// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
+/// reads after a start must not count as late on a slow disk.
 const SLOWEST: u64 = 8 << 20;
 
-/// The longest norm that is believed: a disk that takes longer is of no use to a reader.
+/// The longest expected time that is accepted: a slower disk is of no use to a reader.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// How long a disk is waited for when nobody else has the chunk.
+/// The time that a disk gets if no other source has the chunk.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Who reads a lot, in pieces of this size and more than so many at once, reads past the file cache: to
-/// make its pages is slower than a good disk, and pushes out what others read. One that reads here and
-/// there fills it.
+/// Reads of at least this size, with more than [`MANY`] of them under way, go past the file cache. To
+/// fill its pages is slower than a good disk, and evicts pages that other readers use. Sparse reads
+/// fill it.
 const LARGE: u64 = 256 << 10;
 const MANY: u64 = 3;
 
@@ -49,30 +48,30 @@ pub(super) struct Reader {
     shared: Arc<Shared>,
 }
 
-/// What was measured, and when the last read was.
+/// The measurements, and the time of the last read.
 #[derive(Debug, Default)]
 struct Measured {
     meter: Meter,
     last: Option<Instant>,
 }
 
-/// What reads leave behind when they end.
+/// The state that reads share and leave behind.
 #[derive(Debug, Default)]
 struct Shared {
     meter: Mutex<Measured>,
-    /// Bytes that were asked for and are not there yet.
+    /// Bytes requested and not yet read.
     under_way: AtomicU64,
-    /// Bytes that are going to be asked for.
+    /// Bytes that are planned to be requested.
     planned: Arc<AtomicU64>,
-    /// Reads that nobody waits for any more, and that hold their place still.
+    /// Abandoned reads that still hold their permit.
     hung: AtomicI64,
 }
 
 impl Reader {
-    /// Reads of `log`, on a disk of which so much is known from earlier.
+    /// Creates the reader of `log`; `measured` comes from an earlier process.
     ///
     /// # Errors
-    /// No threads are to be had.
+    /// The threads cannot be started.
     pub(super) fn new(
         log: &Arc<Log>,
         settings: &DiskSettings,
@@ -101,7 +100,7 @@ impl Reader {
         })
     }
 
-    /// Reads and verifies a chunk. `None`: it is not to be had, for whatever reason; counted.
+    /// Reads and verifies a chunk. `None`: it could not be read, for whatever reason; counted.
     pub(super) async fn read(
         &self,
         key: ChunkKey,
@@ -109,7 +108,7 @@ impl Reader {
         patience: Patience,
     ) -> Option<Bytes> {
         let shared = &self.shared;
-        // Who has nobody else to ask waits for a place all the same.
+        // A reader without another source waits for a permit all the same.
         let usual = patience == Patience::Usual;
         if usual && shared.hung.load(Ordering::Relaxed) >= self.reads {
             return None;
@@ -142,19 +141,19 @@ impl Reader {
         };
         self.log.metrics.fault(fault);
         if fault != Fault::Late {
-            // One bad place costs a chunk: it comes from the origin and is written elsewhere.
+            // A bad place costs one chunk: it comes from the origin and is written elsewhere.
             self.log.forget(&key, &place);
         }
         None
     }
 
-    /// Counts a read that is going to be made.
+    /// Counts a planned read.
     pub(super) fn plan(&self, len: u64) -> Planned {
         Planned::take(&self.shared.planned, len)
     }
 
-    /// What a read of `len` bytes would do if it began now. While nothing was measured, one has to be
-    /// tried, which counts as no time; and behind it not many more, for the disk may be slow.
+    /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read
+    /// counts as no time, so that one is tried; few follow behind it, because the disk may be slow.
     pub(super) fn estimate(&self, len: u64) -> Estimate {
         let ahead = self.shared.ahead();
         let meter = self.shared.rested();
@@ -165,17 +164,17 @@ impl Reader {
         }
     }
 
-    /// What was measured, to begin with it another time.
+    /// Returns the measurements, for the next process to begin with.
     pub(super) fn measured(&self) -> Meter {
         self.shared.rested()
     }
 
-    /// Bytes per second that the disk gave lately.
+    /// Returns the bytes per second that the disk gave lately.
     pub(super) fn rate(&self) -> Option<f64> {
         self.shared.meter().meter.rate()
     }
 
-    /// How long a read may take that begins behind `under_way` bytes.
+    /// Returns the time that a read may take that begins behind `under_way` bytes.
     fn allowed(&self, under_way: u64, len: u64) -> Duration {
         let meter = self.shared.rested();
         let measured = meter.estimate(under_way, len);
@@ -213,13 +212,13 @@ impl Reader {
     }
 }
 
-/// How long an unknown disk may take over so many bytes.
+/// Returns the time that an unmeasured disk may take for so many bytes.
 fn slowest(bytes: u64) -> Duration {
     Duration::from_micros(bytes.saturating_mul(1_000_000) / SLOWEST)
 }
 
 impl Shared {
-    /// Bytes that a read which is decided on now stands behind.
+    /// Returns the bytes that a read decided on now queues behind.
     fn ahead(&self) -> u64 {
         self.under_way.load(Ordering::Relaxed) + self.planned.load(Ordering::Relaxed)
     }
@@ -228,7 +227,7 @@ impl Shared {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The meter as it is after the time since the last read.
+    /// Returns the meter, adjusted for the time since the last read.
     fn rested(&self) -> Meter {
         let measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
@@ -244,7 +243,7 @@ impl Shared {
     }
 }
 
-/// How far a system call has come, between the one who waits and the one who makes it.
+/// The progress of a system call, shared by the waiting task and the calling thread.
 #[derive(Debug, Default)]
 struct Call(AtomicU8);
 
@@ -258,12 +257,12 @@ impl Call {
         self.change(Self::WAITS, Self::RUNS);
     }
 
-    /// The call returned; `false`: too late, it was abandoned.
+    /// Records that the call returned; `false`: too late, it was abandoned.
     fn end(&self) -> bool {
         self.change(Self::RUNS, Self::ENDED)
     }
 
-    /// Nobody waits any more; `true`: and the call runs still.
+    /// Records that no task waits any more; `true`: the call still runs.
     fn abandon(&self) -> bool {
         self.change(Self::RUNS, Self::ABANDONED)
     }
@@ -275,12 +274,12 @@ impl Call {
     }
 }
 
-/// A read's part in what is under way, until it ends.
+/// A read's share of the bytes under way, until it ends.
 #[derive(Debug)]
 struct Turn {
     shared: Arc<Shared>,
     len: u64,
-    /// Bytes under way when it began, its own included.
+    /// Bytes under way at its start, its own included.
     under_way: u64,
 }
 
@@ -300,7 +299,7 @@ impl Drop for Turn {
     }
 }
 
-/// The disk's own runtime, whose end nobody waits for: a thread may hang for ever.
+/// The disk's own runtime. Its end is not waited for, because a thread may hang for ever.
 #[derive(Debug)]
 struct Threads(Option<Runtime>);
 

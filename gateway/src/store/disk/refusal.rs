@@ -1,6 +1,6 @@
-//! Why a disk did not take a chunk, or did not give one.
+//! The reasons why a disk did not take a chunk, or did not return one.
 
-/// Why a chunk was not taken. Nothing is wrong with any of them.
+/// The reason why a chunk was not taken. None of them is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Refusal {
     /// The index is still being loaded.
@@ -11,16 +11,16 @@ pub(in crate::store) enum Refusal {
     Closed,
     /// The file system has less than `min_free` left, or the capacity has no room.
     Full,
-    /// Too much waits to be written already.
+    /// The queue is full.
     Queue,
-    /// It is there already; nothing is written twice.
+    /// The chunk is there already; nothing is written twice.
     Present,
-    /// Empty, or longer than a chunk may be.
+    /// The chunk is empty, or longer than allowed.
     Size,
 }
 
 impl Refusal {
-    /// The word for it in metrics.
+    /// Returns the reason's word in metrics.
     pub(in crate::store) fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -33,27 +33,27 @@ impl Refusal {
         }
     }
 
-    /// Whether the chunk may be taken when it is offered another time.
+    /// Returns whether the chunk may be taken if it is offered again.
     pub(in crate::store) fn passes(self) -> bool {
         !matches!(self, Self::Present | Self::Closed | Self::Size)
     }
 }
 
-/// Why a chunk that the index names was not given.
+/// The reason why a chunk in the index was not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Fault {
-    /// Evicted while it was read, or never on the disk because the power went.
+    /// It was evicted during the read, or a power cut lost it.
     Lost,
-    /// Not the bytes that were put in under this key.
+    /// The bytes are not those that were put in under this key.
     Corrupt,
     /// The system reported an error.
     Error,
-    /// Not there within the deadline.
+    /// It was not there within the deadline.
     Late,
 }
 
 impl Fault {
-    /// The word for it in metrics.
+    /// Returns the fault's word in metrics.
     pub(in crate::store) fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use super::entry::ENTRY;
 use super::files::{LogFile, PAGE};
 
-/// What a file system spends on a file of ours beside its bytes: blocks that say where the pieces
-/// are, of which a punched file has many.
+/// Records of extents that fit one page. A file system spends such pages on a file beside its
+/// bytes, and a punched file has many extents.
 const EXTENTS_IN_A_PAGE: u64 = 256;
 
 /// One segment.
@@ -26,7 +26,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// A segment with `entries` in its index file and `allocated` bytes in its data file.
+    /// Creates a segment with `entries` in its index file and `allocated` bytes in its data file.
     pub(super) fn new(number: u32, data: Arc<dyn LogFile>, entries: u64, allocated: u64) -> Self {
         Self {
             number,
@@ -36,14 +36,14 @@ impl Segment {
         }
     }
 
-    /// Counts what was written.
+    /// Counts written entries and bytes.
     pub(super) fn grow(&self, entries: usize, bytes: u64) {
         let entries = u64::try_from(entries).unwrap_or(0);
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.allocated.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts what was given back.
+    /// Counts bytes that were given back.
     pub(super) fn shrink(&self, bytes: u64) {
         let less = |held: u64| Some(held.saturating_sub(bytes));
         let _ = self
@@ -51,17 +51,17 @@ impl Segment {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Bytes of chunks that were not given back.
+    /// Returns the bytes of chunks that were not given back.
     pub(super) fn allocated(&self) -> u64 {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Where the index file ends.
+    /// Returns the length of the index file.
     pub(super) fn index_len(&self) -> u64 {
         self.entries.load(Ordering::Relaxed) * ENTRY as u64
     }
 
-    /// Bytes that both files take up, at most.
+    /// Returns the most bytes that both files take up.
     pub(super) fn taken(&self) -> u64 {
         let entries = self.entries.load(Ordering::Relaxed);
         let extents = (1 + entries / EXTENTS_IN_A_PAGE) * PAGE;
@@ -80,7 +80,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// None yet, in `dir`.
+    /// Creates an empty set of segments in `dir`.
     pub(super) fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_path_buf(),
@@ -88,50 +88,50 @@ impl Segments {
         }
     }
 
-    /// The data file of a segment.
+    /// Returns the path of a segment's data file.
     pub(super) fn data_path(&self, number: u32) -> PathBuf {
         self.dir.join(format!("{number:08}.data"))
     }
 
-    /// The index file of a segment.
+    /// Returns the path of a segment's index file.
     pub(super) fn index_path(&self, number: u32) -> PathBuf {
         self.dir.join(format!("{number:08}.index"))
     }
 
-    /// The segment with this number.
+    /// Returns the segment with this number.
     pub(super) fn get(&self, number: u32) -> Option<Arc<Segment>> {
         self.read().get(&number).cloned()
     }
 
-    /// The segment begun last.
+    /// Returns the segment that was begun last.
     pub(super) fn newest(&self) -> Option<Arc<Segment>> {
         self.read().last_key_value().map(|(_, last)| last.clone())
     }
 
-    /// Takes a segment in.
+    /// Adds a segment.
     pub(super) fn insert(&self, segment: &Arc<Segment>) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(segment.number, Arc::clone(segment));
     }
 
-    /// Takes a segment out.
+    /// Removes a segment.
     pub(super) fn remove(&self, number: u32) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.remove(&number);
     }
 
-    /// Takes all of them out.
+    /// Removes all segments.
     pub(super) fn clear(&self) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.clear();
     }
 
-    /// How many there are.
+    /// Returns the number of segments.
     pub(super) fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Bytes that all of them take up, at most.
+    /// Returns the most bytes that all of them take up.
     pub(super) fn taken(&self) -> u64 {
         self.read().values().map(|segment| segment.taken()).sum()
     }
@@ -141,7 +141,7 @@ impl Segments {
     }
 }
 
-/// The number in the name of a segment's file, and whether it is the data file.
+/// Returns the number in the name of a segment's file, and whether it is the data file.
 pub(super) fn parse_name(name: &str) -> Option<(u32, bool)> {
     let (number, kind) = name.split_once('.')?;
     let data = match kind {

@@ -1,8 +1,8 @@
-//! What was measured of a disk, kept for the next process: without it, the first reader after a
-//! restart would find out once more how slow the disk is.
+//! The measurements of a disk, kept for the next process. Without them, the first reader after a
+//! restart would have to find out again how slow the disk is.
 //!
-//! A hint and no more: written at an orderly end, without a sync, and believed only where it is whole
-//! and says what a disk can do. The reads that follow correct it.
+//! They are only a hint: written at an orderly end, without a sync, and accepted only if they are
+//! complete and plausible. The reads that follow correct them.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,12 +14,12 @@ use crate::store::private;
 /// The file's name, beside the lock.
 const NAME: &str = "speed";
 
-/// What the last process measured.
+/// Reads the measurements of the last process.
 pub(super) fn read(dir: &Path) -> Option<Meter> {
     Meter::of_line(&fs::read_to_string(dir.join(NAME)).ok()?)
 }
 
-/// Leaves it for the next one. Blocks.
+/// Writes the measurements for the next process. Blocks.
 pub(super) fn write(dir: &Path, meter: &Meter) {
     if let Some(line) = meter.to_line()
         && let Err(error) = keep(&dir.join(NAME), &line)

@@ -1,4 +1,4 @@
-//! The log by hand: its writer and its watch are called step by step, over files that fail as told.
+//! Tests of the log whose writer and watch are called step by step, over files that fail as told.
 
 mod damage;
 mod faults;
@@ -29,7 +29,7 @@ use crate::store::{ChunkKey, DiskSettings};
 
 const CHUNK: usize = 4096;
 
-/// Numbers that look random and are the same each time.
+/// Pseudorandom numbers, the same in each run.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -48,7 +48,7 @@ pub(super) fn key(number: u32) -> ChunkKey {
     }
 }
 
-/// Bytes that no other chunk has; half of the chunks are shorter than a page.
+/// Returns bytes that no other chunk has; half of the chunks are shorter than a page.
 pub(super) fn content(number: u32) -> Bytes {
     let len = if number.is_multiple_of(2) {
         CHUNK
@@ -60,7 +60,7 @@ pub(super) fn content(number: u32) -> Bytes {
     (0..len).map(byte).collect()
 }
 
-/// A log, its writer and its watch, and a clock that goes as fast as the test wants.
+/// A log, its writer and its watch, and a clock that the test moves.
 pub(super) struct Rig {
     pub(super) dir: TempDir,
     pub(super) files: Faulty,
@@ -73,7 +73,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// An empty log of `capacity` bytes.
+    /// Creates an empty log of `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let settings = DiskSettings {
@@ -95,14 +95,14 @@ impl Rig {
         }
     }
 
-    /// The log as another process finds it; what is in hand now is lost.
+    /// Opens the log as another process would; unwritten chunks are lost.
     pub(super) fn reopen(&mut self) {
         self.log.layout.unlock();
         let (log, writer, watch) = open(&self.settings, &self.files, &self.pins);
         (self.log, self.writer, self.watch) = (log, writer, watch);
     }
 
-    /// Ends in order.
+    /// Closes the log in order.
     pub(super) fn close(&mut self) {
         self.log.queue.end(Phase::Closing);
         while self.step() != Wake::Ended {}
@@ -112,7 +112,7 @@ impl Rig {
         self.writer.step(self.now)
     }
 
-    /// Lets the writer do all there is to do, and sync.
+    /// Lets the writer finish all work, and sync.
     pub(super) fn settle(&mut self) {
         loop {
             match self.step() {
@@ -123,7 +123,7 @@ impl Rig {
         }
     }
 
-    /// A second goes by.
+    /// Moves the clock by a second.
     pub(super) fn tick(&mut self) {
         self.now += Duration::from_secs(1);
         self.watch.look(self.now);
@@ -134,7 +134,7 @@ impl Rig {
         self.log.offer(key(number), content(number), PinId::NONE)
     }
 
-    /// Puts chunks in, and has them written as they come.
+    /// Puts chunks in, and writes them along the way.
     pub(super) fn fill(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for number in numbers {
             self.put(number).expect("taken");
@@ -162,7 +162,7 @@ impl Rig {
         found.is_some()
     }
 
-    /// How many of these chunks are there; none may be wrong.
+    /// Counts how many of these chunks are there; none may be wrong.
     pub(super) fn count(&self, numbers: impl IntoIterator<Item = u32>) -> usize {
         numbers.into_iter().filter(|n| self.get(*n)).count()
     }
@@ -174,7 +174,7 @@ impl Rig {
         files
     }
 
-    /// Bytes that the file system says the files take up.
+    /// Returns the bytes that the files take up on the file system.
     pub(super) fn on_disk(&self) -> u64 {
         let blocks = |path: &PathBuf| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
         self.data_files().iter().map(blocks).sum()
@@ -264,7 +264,8 @@ fn what_was_removed_stays_away_and_gives_its_space_back() {
     assert_eq!(rig.count(0..501), 50);
 }
 
-/// Removed between its write and its entry into the index: the writer has the batch in hand.
+/// The chunk is removed between its write and its entry into the index: the writer has the batch in
+/// hand.
 #[test]
 fn a_chunk_removed_while_it_is_written_is_not_entered() {
     let rig = Rig::new(1 << 20);
@@ -306,13 +307,13 @@ fn what_is_read_again_and_again_survives_a_scan_of_ten_times_the_capacity() {
     assert_eq!(rig.count(0..40), 40);
 }
 
-/// Survivors are moved out of nearly empty segments, so that files do not heap up.
+/// Survivors are moved out of nearly empty segments, so that files do not accumulate.
 #[test]
 fn the_number_of_files_is_bounded_and_little_is_written_twice() {
     let mut rig = Rig::new(1 << 20);
     for start in (0..3000).step_by(16) {
         rig.fill(start..start + 16);
-        // Of each segment one chunk stays hot.
+        // One chunk of each segment stays hot.
         rig.count((0..start).step_by(97));
     }
     assert!(
@@ -364,7 +365,8 @@ fn a_file_system_that_takes_back_whole_files_only_is_kept_within_the_capacity() 
     assert!(rig.log.index.len() > 100);
 }
 
-/// Who holds a place from before the eviction reads zeros, or another segment's file: a quiet miss.
+/// A reader with a place from before the eviction reads zeros, or another segment's file: a quiet
+/// miss.
 #[test]
 fn a_read_that_an_eviction_overtakes_is_a_miss_and_no_damage() {
     let mut rig = Rig::new(1 << 20);

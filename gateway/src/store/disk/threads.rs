@@ -1,4 +1,4 @@
-//! The two threads of a disk: one writes, one looks.
+//! The two threads of a disk: the writer and the watch.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,24 +13,24 @@ use super::log::Log;
 use super::watch::{LOOK, Watch};
 use super::writer::{Wake, Writer};
 
-/// How long the end of a disk waits for its threads: a batch is written in this time by any disk
-/// that does not hang.
+/// The time that the end of a disk waits for its threads: enough to write a batch, unless the disk
+/// hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After a panic, so that one that repeats itself does not keep a core busy.
+/// The pause after a panic, so that a repeated one does not keep a core busy.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The threads, until they are ended.
+/// The threads, until they end.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// Dropped, it ends the watch. The writer is told by the queue.
+    /// Dropped to end the watch. The queue tells the writer.
     stop: Option<Sender<()>>,
-    /// Both have a sender; it is disconnected when both have ended.
+    /// Both threads hold a sender; it is disconnected once both have ended.
     ended: Mutex<Receiver<()>>,
 }
 
 impl Threads {
-    /// Starts them.
+    /// Starts both threads.
     pub(super) fn start(log: &Arc<Log>, watch: Watch) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let (end, ended) = channel::<()>();
@@ -53,7 +53,7 @@ impl Threads {
         })
     }
 
-    /// Waits for their end, after the queue was told of it. `false`: at least one hangs.
+    /// Waits for their end, after the queue was told to end. `false`: at least one hangs.
     pub(super) fn end(&mut self) -> bool {
         self.stop = None;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ fn write(log: &Arc<Log>) {
 
 fn look(mut watch: Watch, stopped: &Receiver<()>) {
     while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        // A look that panics is one that saw nothing.
+        // A check that panics counts as one that saw nothing.
         let looked = catch_unwind(AssertUnwindSafe(|| watch.look(Instant::now())));
         if looked.is_err() {
             error!("looking after the cache disk panicked");

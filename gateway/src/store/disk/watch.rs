@@ -1,4 +1,5 @@
-//! The look once a second: is there space, are the files there, is what failed well again?
+//! The check once a second: the free space, the presence of the files, and the recovery of a failed
+//! disk.
 
 use std::io;
 use std::path::Path;
@@ -10,26 +11,26 @@ use super::entry::checksum;
 use super::files::{Access, Files, PAGE};
 use super::log::Log;
 
-/// How often is looked.
+/// The time between two checks.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// The longest time between two probes of a disk that stays bad.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A step of the writer that takes longer than this hangs: a batch is written in it by any disk, and
-/// the largest segment given back.
+/// A step of the writer that takes longer hangs: any disk writes a batch, or frees the largest
+/// segment, in this time.
 const STEP: Duration = Duration::from_secs(10);
 
 /// The file that probes write.
 const PROBE: &str = "probe";
 
-/// The one who looks.
+/// The watch of one log.
 #[derive(Debug)]
 pub(super) struct Watch {
     log: Arc<Log>,
-    /// A probe that takes longer than this has not shown that the disk is well.
+    /// A probe that takes longer has not shown that the disk is well.
     patience: Duration,
-    /// When the next probe is due, and how long after it the one behind it.
+    /// The time of the next probe, and the pause after it.
     probe: Option<(Instant, Duration)>,
     buffer: Buffer,
 }
@@ -45,7 +46,7 @@ impl Watch {
         }
     }
 
-    /// Looks. Blocks for as long as the disk does.
+    /// Checks once. Blocks for as long as the disk does.
     pub(super) fn look(&mut self, now: Instant) {
         self.look_at_space();
         self.look_for_files();
@@ -59,8 +60,8 @@ impl Watch {
             .set(i64::try_from(log.index.len()).unwrap_or(i64::MAX));
     }
 
-    /// Below `min_free` nothing is taken, and the writer gives space back until there is more; it
-    /// also says when that is so.
+    /// Marks the disk full below `min_free`: it takes nothing then, and the writer frees space. The
+    /// writer also ends that state.
     fn look_at_space(&self) {
         let log = &self.log;
         let Ok(space) = log.files.space(&log.dir) else {
@@ -75,7 +76,7 @@ impl Watch {
         }
     }
 
-    /// A file that has no name any more was deleted, unless the writer did it.
+    /// Detects deleted files: a file without a name, unless the writer unlinked it.
     fn look_for_files(&self) {
         let log = &self.log;
         let gone = match log.segments.newest() {
@@ -93,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// Probes what failed, at first each second, then less and less often.
+    /// Probes a failed disk, at first each second, then less and less often.
     fn look_after(&mut self, now: Instant) {
         let health = &self.log.health;
         let hangs = self.log.busy(now) > STEP;
@@ -121,7 +122,7 @@ impl Watch {
         }
     }
 
-    /// Reads one chunk past the file cache; whether that went well, and in time.
+    /// Reads one chunk from the disk itself. Returns whether that succeeded in time.
     fn probe_reading(&self) -> bool {
         let Some((key, place, data)) = self.log.sample() else {
             return true;
@@ -132,7 +133,7 @@ impl Watch {
             return false;
         };
         if checksum(&key, &bytes) != place.sum {
-            // Evicted meanwhile or damaged: the disk answers, and that was the question.
+            // It was evicted meanwhile, or is damaged: the disk answers, and only that matters here.
             self.log.forget(&key, &place);
         }
         began.elapsed() < self.patience
@@ -150,8 +151,8 @@ fn probe_writing(files: &dyn Files, dir: &Path, buffer: &mut Buffer) -> io::Resu
         file.write_at(buffer.bytes(), 0)?;
         file.sync()?;
         file.forget(0, PAGE);
-        // Through the file cache, which was emptied of it: where direct reads would have to go is
-        // not ours to say.
+        // Read through the file cache, from which the page was dropped: so the rules of the file
+        // system for direct reads need not be known.
         let read = files.open(&path, Access::Existing)?.read_at(0, page)?;
         if read == buffer.bytes() {
             Ok(())

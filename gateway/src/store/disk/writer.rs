@@ -1,8 +1,8 @@
-//! The one who changes the files of a log: writes what is queued, and keeps house.
+//! The writer: the only one that changes the files of a log. It writes the queued chunks and does maintenance.
 //!
-//! [`Writer::step`] does a piece of work and says when the next one is due; a thread calls it for
-//! as long as the disk is open, and tests call it by hand. Order within a step: give space back
-//! ([`house`](super::house), [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+//! [`Writer::step`] does a piece of work and returns when the next one is due. A thread calls it for as long as the
+//! disk is open; tests call it by hand. Order within a step: give space back ([`house`](super::house),
+//! [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,21 +27,21 @@ pub(super) const BATCH: u64 = 4 << 20;
 /// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
 const MOVES: u64 = 1 << 20;
 
-/// No more than one sync in this time, but for those of full segments. What a power cut may take is
-/// what was written since.
+/// The shortest time between two syncs, except those of full segments. A power cut may lose the writes since the
+/// last one.
 const SYNC: Duration = Duration::from_secs(1);
 
-/// After the file system said that it is full, it is asked again no sooner than this.
+/// The time after which a file system that reported itself full is asked again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// When the next step is due.
+/// The time when the next step is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// At once.
+    /// Now.
     Now,
-    /// Then, or when something comes.
+    /// After this time, or when the queue wakes the writer.
     After(Duration),
-    /// When something comes.
+    /// When the queue wakes the writer.
     Asked,
     /// Never: the log is closed.
     Ended,
@@ -52,30 +52,30 @@ pub(super) enum Wake {
 pub(super) struct Writer {
     pub(super) log: Arc<Log>,
     pub(super) current: Option<Current>,
-    /// Full segments.
+    /// The full segments.
     pub(super) clocks: Clocks,
-    /// Nearly empty ones.
+    /// The nearly empty segments.
     pub(super) sparse: VecDeque<u32>,
-    /// What is to be moved out of one of them.
+    /// The chunks to be moved out of one of them.
     pub(super) survivors: VecDeque<(ChunkKey, Place)>,
     /// Number of the next segment.
     pub(super) next: u32,
-    /// The file system takes back parts of a file.
+    /// Whether the file system takes back parts of a file.
     pub(super) punches: bool,
-    /// Bytes that others on the file system are still to be given.
+    /// Bytes that are still to be freed for other files on the file system.
     pub(super) to_give: u64,
-    /// How many segments the hand has passed since there was room enough.
+    /// The number of segments that the hand has passed since there was room enough.
     pub(super) hunt: usize,
-    /// From when on a full file system is asked again.
+    /// The time from which a full file system is asked again.
     pub(super) retry: Option<Instant>,
     pub(super) buffer: Buffer,
-    /// Something was written since the last sync, which was then.
+    /// Whether anything was written since the last sync, at `synced`.
     pub(super) unsynced: bool,
     synced: Option<Instant>,
 }
 
 impl Writer {
-    /// A writer for a log that nobody else writes.
+    /// Creates the only writer of a log.
     pub(super) fn new(log: Arc<Log>) -> Self {
         Self {
             log,
@@ -131,14 +131,14 @@ impl Writer {
         self.sync_in_time(now)
     }
 
-    /// After a panic: whatever was in hand is let go.
+    /// Recovers from a panic: drops the chunks in hand and the queue.
     pub(super) fn recover(&mut self) {
         self.log.set_busy(None);
         self.survivors.clear();
         self.give_up();
     }
 
-    /// What fits one write: from the queue, and some of what is to be moved.
+    /// Collects the chunks of one write: from the queue, and some of those to be moved.
     fn batch(&mut self, phase: Phase) -> Vec<Chunk> {
         let most = BATCH.min(self.log.segment());
         let queued = self.log.queue.take(most);
@@ -160,7 +160,7 @@ impl Writer {
         batch
     }
 
-    /// Writes a batch, and lets go of it whatever came of that.
+    /// Writes a batch, and removes its chunks from the queue whatever the result.
     fn write(&mut self, batch: Vec<Chunk>, now: Instant) {
         let written = self.try_write(&batch);
         let refusal = match &written {
@@ -189,7 +189,7 @@ impl Writer {
         synced
     }
 
-    /// Puts the current segment under the clock as it is.
+    /// Puts the current segment under the clock without a sync.
     fn let_go(&mut self) {
         let Some(current) = self.current.take() else {
             return;
@@ -201,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// The data before the index: an entry that is durable has its chunk, as a rule.
+    /// Syncs the data before the index, so that a durable entry has its chunk, as a rule.
     fn sync(&mut self) -> io::Result<()> {
         if let Some(current) = &self.current
             && self.unsynced
@@ -230,7 +230,7 @@ impl Writer {
         Wake::Asked
     }
 
-    /// What follows from an error: no space is waited for, all else switches writes off.
+    /// Handles an error: lack of space makes the disk full, any other error switches writes off.
     fn failed(&mut self, error: &io::Error, now: Instant) {
         if !is_full(error) {
             self.log.health.writes_failed(error);
@@ -246,8 +246,7 @@ impl Writer {
         }
     }
 
-    /// Nothing can be written: what waits is dropped, and the current segment is no longer
-    /// trusted with more.
+    /// Drops the queue, because nothing can be written, and closes the current segment, which is no longer trusted.
     fn give_up(&mut self) {
         self.unsynced = false;
         self.let_go();
@@ -260,7 +259,7 @@ impl Writer {
         }
     }
 
-    /// The orderly end: all is written, and made durable.
+    /// Ends in order: everything is written and durable.
     fn close(&mut self) {
         if let Err(error) = self.seal() {
             warn!(path = %self.log.dir.display(), %error, "cache disk not closed in order");
@@ -280,7 +279,7 @@ impl Writer {
 
     fn end(&self) {
         self.log.health.close();
-        // Set already where the end was asked for twice.
+        // It is set already if the end was requested twice.
         let _ = self.log.drained.set(());
     }
 }

@@ -1,8 +1,8 @@
-//! The database file: redb, opened, read, written, and set aside when it cannot be believed.
+//! The database file: redb, opened, read, written, and set aside when it is corrupt.
 //!
-//! redb promises that a commit is there whole or not at all. It does not promise to notice every
-//! damaged page, and may panic on one; so each call is guarded, each row is sealed, and a file that
-//! is found corrupt is renamed and begun anew, at start or at any time later.
+//! redb promises that a commit is there whole or not at all. It does not promise to notice every damaged
+//! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
+//! and a new one begun, at start or at any time later.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use super::tables::{Found, PinRows, RECORDS, read_state, write};
 use crate::store::pins::Row;
 use crate::store::{StoreError, private};
 
-/// redb's own page cache: the front holds what is hot already.
+/// Bytes of redb's own page cache: the front already holds the hot entries.
 const CACHE: usize = 8 << 20;
 
 /// The file, and the database in it.
@@ -34,13 +34,13 @@ pub(super) struct Db {
     sweep: Mutex<Sweep>,
 }
 
-/// Opens the file of a database, or makes it.
+/// A way to open the file of a database, or to create it.
 pub(super) trait Opener: Send + Sync + std::fmt::Debug {
-    /// Opens it. Blocks.
+    /// Opens the file. Blocks.
     fn open(&self, path: &Path) -> Result<Database, DatabaseError>;
 }
 
-/// Opens a file as it lies on disk.
+/// Opens a real file on disk.
 #[derive(Debug)]
 pub(super) struct FileOpener;
 
@@ -54,45 +54,44 @@ impl Opener for FileOpener {
     }
 }
 
-/// Which run of the process this is, and from which on what was written can be trusted to be
-/// complete. Runs are numbered by the clock; one that loses a change goes on under a new number.
+/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
+/// the clock; a run that loses a change continues under a new number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// This run.
+    /// The number of this run.
     pub(super) number: u64,
     /// The first run after the last unclean stop or lost change: older records must be confirmed.
     pub(super) trusted: u64,
-    /// The first run after a removal was lost: older records may be of objects that are gone, and count
-    /// for nothing.
+    /// The first run after a removal was lost: older records may be of deleted objects, and are ignored.
     pub(super) sound: u64,
 }
 
-/// What to write, in one transaction, which is durable when it returns.
+/// The changes of one transaction, which is durable when the write returns.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Rows of records; `None` removes one.
     pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Changes of the purges.
+    /// The changes of the purges.
     pub(super) purges: Vec<Edit>,
-    /// Rows of pins.
+    /// The rows of pins.
     pub(super) pins: Vec<Row>,
-    /// These are all that there are.
+    /// `pins` are all rows: others are removed.
     pub(super) all_pins: bool,
-    /// The last one: marks the end of the run as orderly.
+    /// The last batch: it marks the end of the run as orderly.
     pub(super) last: bool,
 }
 
-/// Why the database did not do as told.
+/// A failed call of the database.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Failure {
-    /// The file cannot be believed: begin anew.
+    /// The file is corrupt, and a new one must be begun.
     pub(super) corrupt: bool,
     message: String,
 }
 
 impl Failure {
-    /// Nothing is wrong with the file itself.
+    /// Creates a failure that does not concern the file's content.
     pub(super) fn io(error: impl ToString) -> Self {
         Self {
             corrupt: false,
@@ -117,7 +116,7 @@ impl<E: Into<redb::Error>> From<E> for Failure {
                 ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
             ),
             redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen => false,
-            // What redb does not expect is not to be expected of a sound file either.
+            // A sound file produces none of the other errors.
             _ => true,
         };
         Self {
@@ -128,12 +127,12 @@ impl<E: Into<redb::Error>> From<E> for Failure {
 }
 
 impl Db {
-    /// Opens the file, or begins it anew when it is corrupt, without the rows of `changing`: keys that were
-    /// being changed when the last process ended. `None`: it is not known which. Blocks.
+    /// Opens the file, or begins a new one if it is corrupt, and removes the rows of `changing`: keys that
+    /// were being changed when the last process ended. `None`: these keys are not known. Blocks.
     ///
     /// # Errors
-    /// Another process has it open, the directory cannot be used, or the disk fails: a file that is sound
-    /// stays where it is.
+    /// Another process has it open, the directory cannot be used, or the disk fails: a sound file stays
+    /// where it is.
     pub(super) fn open(
         path: &Path,
         opener: Arc<dyn Opener>,
@@ -172,8 +171,8 @@ impl Db {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change is lost: records from before now must be confirmed, or after a lost removal count for
-    /// nothing. Durable with the next batch.
+    /// Records that a change is lost: records from before now must be confirmed or, after a lost removal,
+    /// are ignored. Durable with the next batch.
     pub(super) fn distrust(&self, removal: bool) {
         let mut run = self.lock_run();
         run.number = now_micros().max(run.number + 1);
@@ -183,7 +182,7 @@ impl Db {
         }
     }
 
-    /// The row of a record, sealed as it is. Blocks.
+    /// Reads the row of a record, still sealed. Blocks.
     pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let database = self.current()?;
         guarded(|| {
@@ -192,7 +191,7 @@ impl Db {
         })
     }
 
-    /// Writes a batch. Blocks, for flushes of the disk.
+    /// Writes a batch. Blocks until the disk has flushed it.
     pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
         let database = self.current()?;
         if !self.path.try_exists().map_err(Failure::io)? {
@@ -209,15 +208,15 @@ impl Db {
         *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
     }
 
-    /// After a failure: opens the file again (redb refuses all after an I/O error), or begins it
-    /// anew when it is corrupt, with the purges and pins there are. Blocks.
+    /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
+    /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
     pub(super) fn recover(
         &self,
         failure: &Failure,
         purges: Vec<(Vec<u8>, u64)>,
         pins: Vec<Row>,
     ) -> Result<(), Failure> {
-        // Held for no system call: a file that hangs must not stop those who ask for the database.
+        // The lock is held during no system call: a file that hangs must not block other callers.
         self.set(None);
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(Failure::io)?;
@@ -240,7 +239,7 @@ impl Db {
         Ok(())
     }
 
-    /// Whether a file is open at this moment. Never blocks.
+    /// Returns whether the file is open now. Never blocks.
     pub(super) fn is_open(&self) -> bool {
         self.current
             .try_read()
@@ -265,7 +264,7 @@ enum OpenError {
 }
 
 impl OpenError {
-    /// What a failure of the file at `path` means for its opening.
+    /// Returns the error that a failure of the file at `path` means for its opening.
     fn of(path: &Path, failure: Failure) -> Self {
         if failure.corrupt {
             return Self::Corrupt(failure.message);
@@ -304,7 +303,7 @@ fn open_file(
                 ..run
             }
         }
-        // Which purges there were before is not known: chunks that are on disk count as purged.
+        // The earlier purges are unknown, so all chunks on disk count as purged.
         None => {
             found.mended = found.purges.purge_everything(number);
             Run {
@@ -338,7 +337,7 @@ fn classify(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// Renames the file, if it is there, and says so.
+/// Renames the file, if it is there, and logs that.
 fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".corrupt-{}", now_micros() / 1_000_000));
@@ -355,12 +354,12 @@ fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
     }
 }
 
-/// Runs a call into redb, taking a panic for a sign of corruption.
+/// Runs a call into redb, and treats a panic as a sign of corruption.
 fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
 }
 
-/// Microseconds since 1970.
+/// Returns the microseconds since 1970.
 pub(super) fn now_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)

@@ -1,7 +1,7 @@
-//! What is known of keys, in memory: a bounded map, and the purges that decide what of it holds.
+//! The metadata in memory: a bounded map, and the purges that decide which entries hold.
 //!
 //! A purge touches no entry. Each entry remembers the generation it was made under, and the number
-//! of the last purge that it was compared with; only where a purge came since is it compared again.
+//! of the last purge that it was compared with. It is compared again only after a newer purge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -13,24 +13,24 @@ use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::hash::Seeded;
 use crate::store::{Entry, Record};
 
-/// Shards of the map: enough that cores rarely meet in one.
+/// Shards of the map: enough that cores rarely meet at one.
 const SHARDS: usize = 16;
 
-/// What an entry costs beside the texts in it: the records of both maps, `Arc`s, vectors.
+/// The cost of an entry beside its texts: the records of both maps, `Arc`s, vectors.
 const OVERHEAD: usize = 384;
 
-/// One header's cost beside its text.
+/// The cost of a header beside its text.
 const PER_HEADER: usize = 72;
 
 #[derive(Debug)]
 pub(super) struct Front {
     entries: Cache<ObjectId, Kept, Seeded>,
     purges: RwLock<Purges>,
-    /// [`Purges::last`], for a look without the lock.
+    /// The value of [`Purges::last`], readable without the lock.
     last: AtomicU64,
 }
 
-/// An entry, and what decides whether it still holds.
+/// An entry, and the data that decides whether it still holds.
 #[derive(Debug)]
 struct Kept {
     /// `None`: the key is unknown, and the database has no row of it.
@@ -38,14 +38,14 @@ struct Kept {
     generation: u64,
     /// The last purge known when `generation` was last found to be the key's.
     checked: AtomicU64,
-    /// What `confirmed` is on disk, where the record is there.
+    /// The record's `confirmed` on disk, if the record is there.
     written: Option<Timestamp>,
-    /// The database was asked, and had no row of the key; nothing was written of it since.
+    /// The database had no row of the key, and none was written since.
     rowless: bool,
 }
 
 impl Front {
-    /// A front of `capacity` bytes.
+    /// Creates a front of `capacity` bytes.
     pub(super) fn new(capacity: u64, purges: Purges) -> Self {
         let entries = CacheBuilder::new(usize::try_from(capacity).unwrap_or(usize::MAX))
             .with_name("meta")
@@ -61,12 +61,12 @@ impl Front {
         }
     }
 
-    /// The entry, unless a purge covers it.
+    /// Returns the entry, unless a purge covers it.
     pub(super) fn peek(&self, id: &ObjectId) -> Option<Entry> {
         self.holds(id).map(|(entry, _)| entry)
     }
 
-    /// The entry and what `confirmed` is on disk.
+    /// Returns the entry and its `confirmed` on disk, unless a purge covers it.
     pub(super) fn holds(&self, id: &ObjectId) -> Option<(Entry, Option<Timestamp>)> {
         let found = self.entries.get(id)?;
         let kept = found.value();
@@ -81,9 +81,9 @@ impl Front {
         Some((entry.clone(), kept.written))
     }
 
-    /// Takes an entry in, unless it was made before a purge that covers it: then `false`.
+    /// Stores an entry. `false`: it was made before a purge that covers it, and is not stored.
     pub(super) fn put(&self, id: &ObjectId, entry: Entry, written: Option<Timestamp>) -> bool {
-        // Held until the entry is in, so that no purge comes in between.
+        // The lock is held until the entry is in, so that no purge comes in between.
         let purges = self.purges();
         let generation = purges.generation(id);
         if let Entry::Present(record) = &entry
@@ -103,7 +103,7 @@ impl Front {
         true
     }
 
-    /// Remembers that the database has no row of a key of which nothing else is known.
+    /// Remembers that the database has no row of an otherwise unknown key.
     pub(super) fn put_rowless(&self, id: &ObjectId) {
         let kept = Kept {
             entry: None,
@@ -115,13 +115,13 @@ impl Front {
         self.entries.insert(id.clone(), kept);
     }
 
-    /// Whether it is certain that the database has no row of the key.
+    /// Returns whether the database certainly has no row of the key.
     pub(super) fn is_rowless(&self, id: &ObjectId) -> bool {
         let found = self.entries.get(id);
         found.is_some_and(|found| found.value().rowless)
     }
 
-    /// What memory has of the key is no longer on disk.
+    /// Records that the key's entry is no longer on disk.
     pub(super) fn unwritten(&self, id: &ObjectId) {
         if let Some((entry, Some(_))) = self.holds(id) {
             self.put(id, entry, None);
@@ -136,24 +136,24 @@ impl Front {
         self.purges().generation(id)
     }
 
-    /// Purges one key; says what is to be written down.
+    /// Purges one key, and returns the changes to write down.
     pub(super) fn purge_key(&self, id: &ObjectId, now: u64) -> Vec<Edit> {
         let edits = self.change(|purges| purges.purge_key(id, now));
         self.entries.remove(id);
         edits
     }
 
-    /// Purges a prefix; says what is to be written down.
+    /// Purges a prefix, and returns the changes to write down.
     pub(super) fn purge_prefix(&self, origin: OriginId, prefix: &str, now: u64) -> Vec<Edit> {
         self.change(|purges| purges.purge_prefix(origin, prefix, now))
     }
 
-    /// How many purges there are.
+    /// Returns the number of purges.
     pub(super) fn purge_count(&self) -> usize {
         self.purges().len()
     }
 
-    /// The purges as they are, to write them all down anew.
+    /// Returns all present purges, to write them down again.
     pub(super) fn purge_rows(&self) -> Vec<(Vec<u8>, u64)> {
         self.purges().rows()
     }
@@ -170,8 +170,7 @@ impl Front {
     }
 }
 
-/// Whether a record's address was made under this generation. The address proves it; nothing else
-/// need be stored.
+/// Returns whether a record's address was made under this generation. The address itself proves it.
 fn made_under(generation: u64, id: &ObjectId, record: &Record) -> bool {
     VersionId::new(id, &record.version, generation) == record.id
 }

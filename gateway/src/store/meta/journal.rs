@@ -1,12 +1,12 @@
-//! Writes behind: changes wait in memory, by key, until a thread of our own writes them down.
+//! The write-behind journal: changes wait in memory, by key, until a thread of its own writes them.
 //!
-//! A change is visible from the moment it is queued until it is committed, so that a read that misses
-//! the front finds it here and never an older row. Every batch is durable. One goes out a second after
-//! a version became known or was forgotten, as the chunks of that second are synced; for each purge; and
-//! at the end. Confirmations wait for the next batch, half a minute at most.
+//! A change is visible from the moment it is queued until it is committed. So a read that misses the front
+//! finds it here, and never an older row. Every batch is durable. One is written a second after a version
+//! became known or was forgotten, as the chunks of that second are synced; for each purge; and at the end.
+//! Confirmations wait for the next batch, half a minute at most.
 //!
-//! What cannot be written stays queued until it can. Only when too much waits is a change lost: then
-//! every older record must be confirmed, and after a lost removal counts for nothing.
+//! Changes that cannot be written stay queued until they can. A change is lost only if too many wait: then
+//! every older record must be confirmed or, after a lost removal, is ignored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,26 +28,26 @@ use crate::plan::ObjectId;
 use crate::store::MetaError;
 use crate::store::pins::SharedPins;
 
-/// How long news wait for others to be written with them: a durable commit a second at most.
+/// The time that news wait for others to be written with them: at most one durable commit a second.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How long confirmations wait for news to be written with.
+/// The time that confirmations wait for news to be written with.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// No more records than this wait: then the disk is stuck, and further ones are dropped.
+/// The most waiting changes before records are dropped: the disk is stuck then.
 const MAX_RECORDS: usize = 65_536;
 
-/// No more changes than this wait: of those above [`MAX_RECORDS`] each is a removal.
+/// The most waiting changes: of those above [`MAX_RECORDS`] each is a removal.
 pub(super) const MAX_CHANGES: usize = 2 * MAX_RECORDS;
 
-/// Pause after a failure, before the database is tried again.
+/// The pause after a failure, before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// A write that takes longer than this hangs.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// How long the owner of a store waits for the writer thread at its end. A thread in a system call
-/// that does not return is left to itself.
+/// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that
+/// does not return is left behind.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queue and the thread that empties it.
@@ -100,7 +100,7 @@ impl Journal {
             .spawn(move || {
                 let _ended: std::sync::mpsc::Sender<()> = ended;
                 writing.run();
-                // The database goes before the word that the thread is at its end.
+                // The database is dropped before the thread's end is announced.
                 drop(writing);
             })?;
         Ok(Self {
@@ -122,7 +122,7 @@ impl Journal {
         &self.shared.marks
     }
 
-    /// Queues a change; the lock is the caller's. Dropped when too much waits already.
+    /// Queues a change, under the caller's lock. Drops it if too many wait already.
     pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change, urgency: Urgency) {
         let removes = matches!(change, Change::Remove);
         let most = if removes { MAX_CHANGES } else { MAX_RECORDS };
@@ -141,8 +141,7 @@ impl Journal {
         }
     }
 
-    /// Queues purges to be written durably, with what is queued of the pins; the receiver hears when
-    /// they are.
+    /// Queues purges, and the queued changes of pins, to be written durably. The receiver gets the result.
     pub(super) fn push_purges(
         &self,
         queue: &mut Queue,
@@ -154,7 +153,7 @@ impl Journal {
 
     fn wait_for(&self, queue: &mut Queue) -> oneshot::Receiver<Result<(), MetaError>> {
         let (tell, told) = oneshot::channel();
-        // After the end nobody is left to tell: dropped, which the receiver hears.
+        // After the end no result follows: `tell` is dropped, and the receiver gets an error.
         if queue.end.is_none() {
             queue.waiters.push(tell);
             self.shared.wake.notify_one();
@@ -162,7 +161,7 @@ impl Journal {
         told
     }
 
-    /// The row of a key, in bounded time. An error is logged and counted.
+    /// Reads the row of a key, in bounded time. An error is logged and counted.
     pub(super) async fn read(&self, id: &ObjectId) -> Row {
         let shared = Arc::clone(&self.shared);
         let failed = move |failure: Failure| {
@@ -175,14 +174,14 @@ impl Journal {
         self.reads.read(row_key(id), failed).await
     }
 
-    /// The state of the database where it is not as it should be, in words.
+    /// Describes the faults of the database in words.
     pub(super) fn notes(&self) -> Vec<String> {
         let since = *self.shared.writing_since();
         let stuck = since.and_then(|since| stuck(since.elapsed()));
         self.reads.note().into_iter().chain(stuck).collect()
     }
 
-    /// Whether a batch is being written.
+    /// Returns whether a batch is being written.
     #[cfg(test)]
     pub(super) fn is_writing(&self) -> bool {
         self.shared.writing_since().is_some()
@@ -191,7 +190,7 @@ impl Journal {
     /// Writes everything that waits.
     pub(super) async fn flush(&self) {
         let told = self.wait_for(&mut self.lock());
-        // What went wrong is logged where it did.
+        // Errors are logged at their source.
         let _ = told.await;
     }
 
@@ -206,7 +205,7 @@ impl Journal {
             queue.end = Some(End::Orderly);
             told
         };
-        // What went wrong is logged where it did.
+        // Errors are logged at their source.
         let _ = told.await;
     }
 }
@@ -222,7 +221,7 @@ impl Drop for Journal {
     }
 }
 
-/// The note of a write that takes so long, if it is longer than a disk that is well takes.
+/// Returns a note if a write takes longer than on a healthy disk.
 fn stuck(time: Duration) -> Option<String> {
     let seconds = time.as_secs();
     (time >= STUCK_AFTER).then(|| {
@@ -262,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something to write. `None` when nothing more is to be.
+    /// Waits for changes to write. `None`: the journal has ended.
     fn next(&self) -> Option<Taken> {
         let mut queue = self.lock();
         loop {
@@ -304,7 +303,7 @@ impl Shared {
         (key, row)
     }
 
-    /// A change is lost, because too much waits.
+    /// Records that a change is lost, because too many wait.
     fn lose(&self, queue: &mut Queue, removal: bool) {
         self.metrics.lost.inc();
         self.db.distrust(removal);
@@ -316,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// Tells the waiters. After a failure brings the database back, and keeps for it what was to be written.
+    /// Tells the waiters the result. After a failure, restores the database and queues the changes again.
     fn settle(&self, taken: Taken, result: Result<(), Failure>) {
         let Taken {
             batch,
@@ -360,8 +359,8 @@ impl Shared {
         }
     }
 
-    /// Opens the database again, or anew, until it works or the store is closed. Purges and pins are
-    /// written from memory, and changes stay queued, so none is missing afterwards.
+    /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and
+    /// pins are written from memory, and changes stay queued, so that none is lost.
     fn recover(&self, failure: &Failure) {
         let mut failure = failure.clone();
         loop {

@@ -1,11 +1,11 @@
 //! Durable marks of keys that are being changed: a small file of blocks, beside the database.
 //!
-//! A mark is durable before the bucket is asked to change its key. A thread of its own writes all marks
-//! that wait into free blocks, with one flush for all of them: a mark costs a flush of the disk, or its
-//! share of one. Once the database has durably forgotten the old version of each key in a block, the
-//! block is zeroed, without a flush. At the start every block that is whole names keys whose version on
-//! record may be older than the bucket's: their rows are removed. A block that is not whole was never
-//! answered for, so the bucket was not asked.
+//! A mark is durable before the bucket is asked to change its key. A thread of its own writes all
+//! waiting marks into free blocks, with one flush for all. A mark costs a flush of the disk, or its
+//! share of one. Once the database has durably removed the old version of each key in a block, the
+//! block is zeroed, without a flush. At the start, each complete block names keys whose version on
+//! record may be older than the bucket's: their rows are removed. An incomplete block was never
+//! confirmed to the writer, so the bucket was not asked.
 
 mod block;
 mod file;
@@ -24,13 +24,13 @@ pub(super) use self::file::MarkFile;
 use super::DURABLE_TIMEOUT;
 use crate::store::MetaError;
 
-/// How long the owner waits for the thread at the end.
+/// The time that the owner waits for the thread at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Names a mark, from [`Marks::mark`] to [`Marks::release`].
+/// The identity of a mark, from [`Marks::mark`] to [`Marks::release`].
 pub(super) type Token = u64;
 
-/// Hears whether a mark is durable.
+/// The receiver of the result: whether a mark is durable.
 pub(super) type Marked = oneshot::Receiver<Result<(), MetaError>>;
 
 /// The marks, and the thread that writes them.
@@ -51,13 +51,13 @@ struct Shared {
 struct State {
     next: Token,
     waiting: VecDeque<Waiting>,
-    /// Marks not released; the block of each that is written.
+    /// Marks that are not released; the block of each written one.
     tokens: HashMap<Token, Option<u32>>,
-    /// Blocks with marks, and how many of each are not released.
+    /// Blocks with marks, and the number of unreleased marks in each.
     live: HashMap<u32, (Block, usize)>,
-    /// Blocks of which no mark counts any more, to be zeroed.
+    /// Blocks without valid marks, to be zeroed.
     unused: Vec<u32>,
-    /// When the flush under way began.
+    /// The start of the flush under way.
     flushing_since: Option<Instant>,
     fails: bool,
     ended: bool,
@@ -72,7 +72,7 @@ struct Waiting {
 }
 
 impl Marks {
-    /// Starts the thread over a file in which no mark counts.
+    /// Starts the thread over a file without valid marks.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -92,7 +92,7 @@ impl Marks {
         })
     }
 
-    /// Marks the row of a key. The mark counts until it is released, also where the caller has gone.
+    /// Marks the row of a key. The mark counts until it is released, even if the caller has gone.
     pub(super) fn mark(&self, key: Vec<u8>) -> (Token, Marked) {
         let (tell, told) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -109,7 +109,7 @@ impl Marks {
         (token, told)
     }
 
-    /// Lets go of marks whose keys have no older version on disk any more.
+    /// Releases marks whose keys have no older version on disk any more.
     pub(super) fn release(&self, tokens: impl IntoIterator<Item = Token>) {
         let mut state = self.shared.lock();
         for token in tokens {
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// The first numbers of blocks that hold nothing.
+    /// Returns the first `count` numbers of empty blocks, or fewer if there are not so many.
     fn free(&self, count: usize) -> Vec<u32> {
         let unused: HashSet<u32> = self.unused.iter().copied().collect();
         let taken = |number: &u32| self.live.contains_key(number) || unused.contains(number);
@@ -178,7 +178,8 @@ impl Shared {
                 }
                 (mem::take(&mut state.waiting), mem::take(&mut state.unused))
             };
-            // One that cannot be zeroed names its keys once more at the next start, no worse.
+            // A block that cannot be zeroed names its keys once more at the next start, which does no
+            // harm.
             for number in unused {
                 let _ = file.clear(number);
             }
@@ -188,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Writes marks down, and tells the waiters.
+    /// Writes marks, and tells the waiters the result.
     fn flush(&self, file: &mut MarkFile, waiting: VecDeque<Waiting>) {
         let blocks = pack(waiting.iter().map(|waiting| waiting.key.as_slice()));
         self.lock().flushing_since = Some(Instant::now());
@@ -197,7 +198,7 @@ impl Shared {
             let state = self.lock();
             let numbers = state.free(blocks.len());
             let live = |(number, (block, _)): (&u32, &(Block, usize))| (*number, block.clone());
-            // What a file that was deleted had in it.
+            // The content of a deleted file.
             let live: Vec<_> = match is_there {
                 true => Vec::new(),
                 false => state.live.iter().map(live).collect(),
@@ -229,7 +230,7 @@ impl Shared {
 }
 
 impl State {
-    /// Enters what was written; what was released meanwhile, or failed, counts no more.
+    /// Enters the written marks; one that was released meanwhile, or failed, no longer counts.
     fn settle(
         &mut self,
         numbers: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What the metadata store counts.
+//! The metrics of the metadata store.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -13,7 +13,7 @@ struct FoundLabel {
     found: &'static str,
 }
 
-/// Counters; clones share them.
+/// The counters and gauges; clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct MetaMetrics {
     lookups: Family<FoundLabel, Counter>,
@@ -34,7 +34,7 @@ pub(super) struct MetaMetrics {
     pub(super) commits: Counter,
     pub(super) purges: Gauge,
     pub(super) coalesced: Counter,
-    /// Rows that made room for others.
+    /// Rows that were removed to make room for others.
     pub(super) swept: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Pins as they are changed: in memory at once, and durable when that returns.
+//! Changes of pins: effective in memory at once, and durable when the call returns.
 
 use futures_core::future::BoxFuture;
 
@@ -7,7 +7,7 @@ use crate::plan::OriginId;
 use crate::store::pins::{Pin, PinError, Pinning, Pins, Row};
 
 impl Meta {
-    /// Changes the pins, and writes that down.
+    /// Changes the pins, and writes the change down.
     fn change_pins(
         &self,
         change: impl FnOnce(&Pins) -> Result<Vec<Row>, PinError>,

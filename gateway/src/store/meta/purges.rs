@@ -1,13 +1,13 @@
-//! Which purges cover a key: a pure structure, kept in memory whole.
+//! The purges that cover a key: a pure structure, kept in memory as a whole.
 //!
-//! Every purge has a number, and a key's generation is the largest number among the purges that
-//! cover it. The generation is part of every version's address, so a purge takes one insertion
-//! here, whatever it covers, and nothing need be searched for or deleted.
+//! Every purge has a number, and a key's generation is the largest number among the purges that cover it.
+//! The generation is part of every version's address. So a purge takes one insertion here, whatever it
+//! covers, and nothing need be searched for or deleted.
 //!
-//! Purges of single keys are kept in levels. When the first is full, the oldest purge in it moves to the
-//! next, where it covers every key whose hash begins with the same bits: an object that was not purged
-//! may lose what is cached of it, but no purged one is found. So memory and rows are bounded, whatever
-//! is purged, and the cost comes a little at a time. Prefixes that are too many give way to their folders.
+//! Purges of single keys are kept in levels. When the first is full, its oldest purge moves to the next,
+//! where it covers every key whose hash begins with the same bits. An unpurged object may then lose its
+//! cached chunks, but no purged one is found. So memory and rows are bounded, whatever is purged, and the
+//! cost is spread. If there are too many prefixes, their folders replace them.
 
 mod level;
 mod prefixes;
@@ -20,7 +20,7 @@ use self::level::Level;
 use self::prefixes::Prefixes;
 use crate::plan::{ObjectId, OriginId};
 
-/// How many purges of single keys each level keeps, and how many bits of a key's hash it tells apart.
+/// The number of purges of single keys in each level, and the bits of a key's hash that it compares.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     keys: usize,
@@ -29,8 +29,8 @@ struct Shape {
     prefixes: usize,
 }
 
-/// 200,000 keys by themselves; 900,000 more in groups of which there are 2^32, so that they hide 0.02 %
-/// of all other objects; and from then on each purge hides one in 2^21. `docs/METRICS.md` has the figures.
+/// 200,000 single keys; 900,000 more in 2^32 possible groups, so that they hide 0.02 % of all other
+/// objects. Each further purge hides one in 2^21. `docs/METRICS.md` has the figures.
 const SHAPE: Shape = Shape {
     keys: 200_000,
     groups: (32, 900_000),
@@ -38,24 +38,25 @@ const SHAPE: Shape = Shape {
     prefixes: 50_000,
 };
 
-/// Every purge there was, as far as no later one makes it superfluous.
+/// All purges, except those that a later one makes superfluous.
 #[derive(Debug)]
 pub(super) struct Purges {
     shape: Shape,
     /// The largest number given out.
     last: u64,
-    /// Number of the last purge of everything.
+    /// The number of the last purge of everything.
     floor: u64,
-    /// By hash of the object: a collision in 128 bits would hide a record too many, nothing worse.
+    /// Purges by hash of the object: a collision in 128 bits would hide one record too many, nothing
+    /// worse.
     keys: Level<u128>,
-    /// By the first bits of the hash.
+    /// Purges by the first bits of the hash.
     groups: Level<u32>,
-    /// By fewer of them. Bounded by their number.
+    /// Purges by fewer bits. Bounded by the number of bit patterns.
     coarse: HashMap<u32, u64>,
     prefixes: Prefixes,
 }
 
-/// A change of what is stored of the purges; rows are opaque but to [`Purges::restore`].
+/// A change of the stored purges; only [`Purges::restore`] interprets the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
     /// Removes all rows.
@@ -91,11 +92,11 @@ impl Purges {
         }
     }
 
-    /// The number of the last purge that covers the object; 0 if none does.
+    /// Returns the number of the last purge that covers the object; 0 if none does.
     pub(super) fn generation(&self, id: &ObjectId) -> u64 {
         let prefix = self.prefixes.covering(id.origin, id.key.as_str());
         let purged = self.floor.max(prefix.unwrap_or(0));
-        // Only what has been in the first level is in the others.
+        // A purge reaches the other levels only through the first, which is then never empty again.
         if self.keys.is_empty() {
             return purged;
         }
@@ -106,19 +107,19 @@ impl Purges {
         purged.max(key).max(group).max(coarse)
     }
 
-    /// The largest number given out: as long as it stays, so does every generation.
+    /// Returns the largest number given out: as long as it stays, so does every generation.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// How many there are.
+    /// Returns the number of purges.
     pub(super) fn len(&self) -> usize {
         let keys = self.keys.len() + self.groups.len() + self.coarse.len();
         keys + self.prefixes.len() + usize::from(self.floor > 0)
     }
 
-    /// Purges one object. `now` (microseconds since 1970) keeps numbers from coming back after a
-    /// failure to write one down.
+    /// Purges one object. `now` (microseconds since 1970) keeps numbers from being given out again after a
+    /// failed write.
     pub(super) fn purge_key(&mut self, id: &ObjectId, now: u64) -> Vec<Edit> {
         let number = self.next(now);
         let hash = hash(id);
@@ -151,7 +152,7 @@ impl Purges {
         edits
     }
 
-    /// Purges all there is: also what is left to do when purges can no longer be told apart.
+    /// Purges everything: also the last resort if purges can no longer be told apart.
     pub(super) fn purge_everything(&mut self, now: u64) -> Vec<Edit> {
         let number = self.next(now);
         *self = Self {
@@ -162,7 +163,7 @@ impl Purges {
         vec![Edit::Clear, Edit::Set(vec![EVERYTHING], number)]
     }
 
-    /// Takes up a stored row. `None` when it cannot be read.
+    /// Adds a stored row. `None`: it cannot be read.
     pub(super) fn restore(&mut self, row: &[u8], number: u64) -> Option<()> {
         match row.split_first()? {
             (&EVERYTHING, []) => self.floor = self.floor.max(number),
@@ -189,7 +190,7 @@ impl Purges {
         Some(())
     }
 
-    /// All rows, to write them anew.
+    /// Returns all rows, to write them again.
     pub(super) fn rows(&self) -> Vec<(Vec<u8>, u64)> {
         let keys = self.keys.iter().map(|(hash, n)| (key_row(hash), n));
         let groups = self.groups.iter().map(|(group, n)| (group_row(group), n));

@@ -1,4 +1,4 @@
-//! What waits to be written.
+//! The changes that wait to be written.
 
 use std::collections::HashMap;
 use std::mem;
@@ -21,12 +21,12 @@ pub(super) enum Change {
     Remove,
 }
 
-/// How soon a change is to be durable.
+/// The urgency of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// A version is known, or not, that was not before.
+    /// A version became known or unknown.
     News,
-    /// One that is on disk was confirmed: it can wait for other changes.
+    /// A version on disk was confirmed: the change can wait for others.
     Confirmation,
 }
 
@@ -39,24 +39,25 @@ struct Changing {
     marks: Vec<Token>,
 }
 
-/// What waits. Locked while the front is changed as well, so that both agree.
+/// The waiting changes. The queue stays locked while the front is changed, so that both agree.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) changes: HashMap<ObjectId, Change>,
-    /// Those that are being written at this moment.
+    /// The changes that are being written now.
     pub(super) writing: Arc<HashMap<ObjectId, Change>>,
     pub(super) purges: Vec<Edit>,
     pub(super) pins: Vec<Row>,
     pub(super) waiters: Vec<Waiter>,
-    /// When the oldest change was queued.
+    /// The time when the oldest change was queued.
     pub(super) since: Option<Instant>,
-    /// When the oldest was queued that is more than a confirmation.
+    /// The time when the oldest change other than a confirmation was queued.
     pub(super) news_since: Option<Instant>,
     /// A change was lost since the last batch was taken.
     pub(super) lossy: bool,
-    /// Batches committed so far; tells a reader whether its row may have been replaced meanwhile.
+    /// Batches written or failed so far; tells a reader whether its row may have been replaced
+    /// meanwhile.
     pub(super) batches: u64,
-    /// A read found that the file cannot be believed.
+    /// A read found that the file is corrupt.
     pub(super) suspect: Option<Failure>,
     pub(super) end: Option<End>,
     changing: HashMap<ObjectId, Changing>,
@@ -64,47 +65,47 @@ pub(super) struct Queue {
     settled: Vec<Token>,
 }
 
-/// What is taken out of the queue to be written.
+/// The part of the queue that is taken out to be written.
 pub(super) struct Taken {
     pub(super) batch: Batch,
     pub(super) changes: Arc<HashMap<ObjectId, Change>>,
     pub(super) waiters: Vec<Waiter>,
-    /// Marks that are not needed any more when the batch is durable.
+    /// Marks that are no longer needed once the batch is durable.
     pub(super) settled: Vec<Token>,
 }
 
-/// Hears whether what it waits for is written.
+/// The sender of the result: whether the awaited changes are written.
 pub(super) type Waiter = oneshot::Sender<Result<(), MetaError>>;
 
-/// How the thread is to end.
+/// The way in which the thread is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Everything written, and marked as orderly.
+    /// In order: everything is written, and the end is marked as orderly.
     Orderly,
-    /// At once, as it would by a kill.
+    /// At once, as after a kill.
     Abandoned,
 }
 
 impl Queue {
-    /// What waits for this key, if anything.
+    /// Returns the change that waits for this key, if any.
     pub(super) fn pending(&self, id: &ObjectId) -> Option<&Change> {
         self.changes.get(id).or_else(|| self.writing.get(id))
     }
 
-    /// Whether the key is being changed: then no version of it goes to disk.
+    /// Returns whether the key is being changed. If so, no version of it goes to disk.
     pub(super) fn is_changing(&self, id: &ObjectId) -> bool {
         self.changing.contains_key(id)
     }
 
-    /// A change of the key begins, under this mark.
+    /// Begins a change of the key, under this mark.
     pub(super) fn begin_change(&mut self, id: &ObjectId, mark: Token) {
         let changing = self.changing.entry(id.clone()).or_default();
         changing.open += 1;
         changing.marks.push(mark);
     }
 
-    /// A change of the key ends. Gives the marks that can be released at once; those of a key whose
-    /// removal is still queued wait for it.
+    /// Ends a change of the key. Returns the marks that can be released at once; if the key's
+    /// removal is still queued, its marks wait for it.
     pub(super) fn end_change(&mut self, id: &ObjectId) -> Vec<Token> {
         let Some(changing) = self.changing.get_mut(id) else {
             return Vec::new();
@@ -121,7 +122,7 @@ impl Queue {
         Vec::new()
     }
 
-    /// Takes all that waits, and leaves it visible as being written.
+    /// Takes all waiting changes, and leaves them visible as being written.
     pub(super) fn take(&mut self) -> Taken {
         (self.since, self.news_since, self.lossy) = (None, None, false);
         self.writing = Arc::new(mem::take(&mut self.changes));
@@ -139,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Takes back what could not be written, as far as nothing newer is known.
+    /// Queues again the changes that could not be written, unless a newer one waits.
     pub(super) fn put_back(&mut self, changes: Arc<HashMap<ObjectId, Change>>, marks: Vec<Token>) {
         self.writing = Arc::default();
         for (id, change) in changes.iter() {

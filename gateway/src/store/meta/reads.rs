@@ -1,12 +1,12 @@
 //! Reads of the database: bounded in number and in time, on threads of their own.
 //!
-//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as it does
-//! for a key that it never heard of. An unknown row says nothing about the key. It is never taken for
-//! "there is no row", and a row that arrives after its deadline is dropped, so that it cannot
-//! overtake a later write.
+//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as for a
+//! key that it does not know. An unknown row says nothing about the key. It is never taken for "there
+//! is no row". A row that arrives after its deadline is dropped, so that it cannot overtake a later
+//! write.
 //!
 //! After a late read the database is left alone: every further read is unknown at once. A probe, one
-//! read at a time on a thread of its own, asks for the same row again until it comes in time.
+//! read at a time on a thread of its own, reads the same row again until it comes in time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use super::db::{Db, Failure};
 use super::metrics::MetaMetrics;
 
-/// The longest that a request waits for a row, its place among the reads included.
+/// The longest that a request waits for a row, including the wait for a permit.
 pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The pause before each probe.
@@ -32,10 +32,10 @@ const MAX_READS: usize = 16;
 
 /// A table of rows that may block, or never return.
 pub(super) trait Rows: Send + Sync + std::fmt::Debug {
-    /// Whether there is a database to read at this moment. Never blocks.
+    /// Returns whether there is a database to read now. Never blocks.
     fn is_open(&self) -> bool;
 
-    /// The row of a key, sealed as it is. Blocks.
+    /// Reads the row of a key, still sealed. Blocks.
     fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
 }
 
@@ -52,9 +52,9 @@ impl Rows for Db {
 /// The outcome of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Row {
-    /// The row as it lies in the database.
+    /// The row as it is in the database.
     Found(Vec<u8>),
-    /// The database has none.
+    /// The database has no such row.
     Absent,
     /// The database did not answer in time, failed, or was not asked.
     Unknown,
@@ -84,7 +84,7 @@ struct Shared {
 }
 
 impl Reads {
-    /// Reads of `rows`, which a probe asks again after each `pause` once a read was late.
+    /// Creates the reads of `rows`. After a late read, a probe tries again after each `pause`.
     ///
     /// # Errors
     /// The system gives no threads.
@@ -129,7 +129,7 @@ impl Reads {
         let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
             Ok(row) => row,
             Err(_) => {
-                // A read that only waited for its place says nothing about the disk.
+                // A read that only waited for its permit says nothing about the disk.
                 if call.abandon() {
                     shared.hung();
                     shared.turn_off(key);
@@ -152,12 +152,12 @@ impl Reads {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
             return Row::Unknown;
         };
-        // Turned off while this read waited for its place.
+        // Reads were turned off while this one waited for its permit.
         if self.shared.off.load(Ordering::Acquire) {
             return Row::Unknown;
         }
         let (shared, key) = (Arc::clone(&self.shared), key.to_vec());
-        // From here on it is the disk that is waited for.
+        // From here on the disk is waited for.
         call.begin();
         let work = move || {
             let read = shared.rows.row(&key);
@@ -180,7 +180,7 @@ impl Reads {
         }
     }
 
-    /// The reason why no row is read, in words; `None` while rows are read.
+    /// Returns the reason in words why no row is read; `None` while rows are read.
     pub(super) fn note(&self) -> Option<String> {
         let off = self.shared.off.load(Ordering::Acquire);
         off.then(|| {
@@ -237,7 +237,7 @@ impl Shared {
         self.metrics.reads_up.set(1);
     }
 
-    /// Whether the store ends within the pause.
+    /// Returns whether the store ends within the pause.
     fn ends_within(&self, pause: Duration) -> bool {
         let waited = self
             .end
@@ -245,10 +245,10 @@ impl Shared {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Reads a row once; whether it came in time and no read that was given up hangs still.
+    /// Reads a row once. Returns whether it came in time and no abandoned read still hangs.
     fn probe(&self, key: &[u8]) -> bool {
         let began = Instant::now();
-        // A failure is an answer: the next read tells it.
+        // A failure is an answer too: the next read reports it.
         let _ = self.rows.row(key);
         began.elapsed() < ROW_TIMEOUT && self.hung.load(Ordering::Relaxed) == 0
     }
@@ -287,12 +287,12 @@ impl Call {
         self.change(Phase::Waits, Phase::Runs);
     }
 
-    /// The call returned; `false` if it was abandoned before.
+    /// Records that the call returned; `false` if it was abandoned before.
     fn end(&self) -> bool {
         self.change(Phase::Runs, Phase::Ended)
     }
 
-    /// The request waits no longer; `true` if the call runs still.
+    /// Records that the request waits no longer; `true` if the call still runs.
     fn abandon(&self) -> bool {
         self.change(Phase::Runs, Phase::Abandoned)
     }
@@ -307,7 +307,7 @@ impl Call {
     }
 }
 
-/// The threads of the reads, whose end is not waited for: one may hang for ever.
+/// The threads of the reads. Their end is not waited for: one may hang for ever.
 #[derive(Debug)]
 struct Threads(Option<Runtime>);
 

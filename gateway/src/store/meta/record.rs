@@ -1,5 +1,5 @@
-//! Records as they stand in the database: sealed with a format version and a checksum over the row
-//! and its key, so that what comes back is what was put in, under this key, or nothing.
+//! Records as stored in the database: sealed with a format version and a checksum over the row and
+//! its key. A read returns the record stored under this key, or nothing.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::plan::{ETag, ObjectId, Timestamp, Version, VersionId};
 use crate::store::Record;
 
-/// First byte of every sealed row; changes with the layout of any of them.
+/// The first byte of every sealed row; changes with the layout of any of them.
 const FORMAT: u8 = 1;
 
 const SEAL: usize = 1 + 8;
 
-/// Seals what is to be stored under `key`.
+/// Seals the payload to be stored under `key`.
 pub(super) fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut row = Vec::with_capacity(SEAL + payload.len());
     row.push(FORMAT);
@@ -23,7 +23,7 @@ pub(super) fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
     row
 }
 
-/// What was sealed under `key`, if nothing of it has changed since.
+/// Returns the payload that was sealed under `key`, if nothing of it has changed since.
 pub(super) fn unseal<'a>(key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
     let (&format, rest) = row.split_first()?;
     let (sum, payload) = rest.split_first_chunk()?;
@@ -40,12 +40,12 @@ fn checksum(key: &[u8], payload: &[u8]) -> u64 {
     hash.digest()
 }
 
-/// The key of an object's row.
+/// Returns the key of an object's row.
 pub(super) fn row_key(id: &ObjectId) -> Vec<u8> {
     [&id.origin.0.to_le_bytes()[..], id.key.as_str().as_bytes()].concat()
 }
 
-/// A record's fields one after the other, and the run of the process that wrote it.
+/// Encodes a record's fields one after the other, with the run of the process that wrote it.
 pub(super) fn encode(record: &Record, run: u64) -> Vec<u8> {
     let version = &*record.version;
     let mut out = Vec::with_capacity(256);
@@ -69,7 +69,7 @@ pub(super) fn encode(record: &Record, run: u64) -> Vec<u8> {
     out
 }
 
-/// A record and the run that wrote it; `None` when the fields make no sense.
+/// Decodes a record and the run that wrote it; `None` if the fields are invalid.
 pub(super) fn decode(payload: &[u8]) -> Option<(Record, u64)> {
     let mut from = Reader(payload);
     let run = from.u64()?;

@@ -1,4 +1,4 @@
-//! A database file whose disk fails or hangs when a test says so.
+//! A database file on a disk that fails or hangs when a test says so.
 
 use std::io;
 use std::ops::Bound;
@@ -18,15 +18,15 @@ pub(super) enum Call {
     Sync,
 }
 
-/// How the disk fares.
+/// The faults of the disk.
 #[derive(Debug, Default)]
 struct Mood {
-    /// Calls of this kind fail: how many do not yet, and how many then do.
+    /// A failing kind of call: how many calls still succeed, and how many then fail.
     fails: Option<(Call, u64, u64)>,
     hangs: bool,
 }
 
-/// A disk; clones are of the same one.
+/// A disk; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SickDisk(Arc<(Mutex<Mood>, Condvar)>);
 
@@ -36,7 +36,7 @@ impl SickDisk {
         self.0.1.notify_all();
     }
 
-    /// After so many calls of a kind, so many fail.
+    /// Makes `times` calls of a kind fail, after `after` that succeed.
     pub(super) fn fail(&self, call: Call, after: u64, times: u64) {
         self.change(|mood| mood.fails = Some((call, after, times)));
     }
@@ -45,7 +45,7 @@ impl SickDisk {
         self.change(|mood| *mood = Mood::default());
     }
 
-    /// Every call waits until it is healed.
+    /// Makes every call wait until the disk is healed.
     pub(super) fn hang(&self) {
         self.change(|mood| mood.hangs = true);
     }
@@ -77,7 +77,7 @@ impl Opener for SickDisk {
             disk: self.clone(),
             file: FileBackend::new(file)?,
         };
-        // Nothing is kept, so that every read asks the disk.
+        // Without a cache, every read reaches the disk.
         let mut builder = Database::builder();
         builder.set_cache_size(0).create_with_backend(backend)
     }

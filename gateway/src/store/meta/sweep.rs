@@ -1,11 +1,11 @@
-//! Bounds the database file: rows that were confirmed longest ago make room for new ones.
+//! Bounds the database file: the rows that were confirmed longest ago are removed for new ones.
 //!
-//! redb writes into the pages that removed rows leave, and never gives them back to the file system. So a
-//! file that has its size stays within it as long as no fewer rows leave than come. They leave in the
-//! batch that brings the others: a sweep costs no commit of its own. It looks at a stretch of rows in the
-//! order of their keys, each time where the last one stopped, and removes the half of it that was
-//! confirmed longest ago. A key whose row is gone costs its next reader one request, after which the
-//! chunks that are cached of it are found again.
+//! redb writes into the pages of removed rows, and never gives them back to the file system. So a file at
+//! its limit stays within it if at least as many rows are removed as are added. They are removed in the
+//! batch that adds the others: a sweep costs no commit of its own. It looks at a stretch of rows in key
+//! order, from where the last one stopped, and removes the half that was confirmed longest ago. If the
+//! row of a key is gone, its next reader costs one request; after it, the key's cached chunks are found
+//! again.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,18 +17,19 @@ use redb::{ReadableTable as _, Table};
 use super::db::Failure;
 use super::record::{decode, unseal};
 
-/// Rows that leave beside as many as come: what they leave is not used to the last byte.
+/// Rows removed in addition to as many as were added: the space of removed rows is not used to the last
+/// byte.
 const MORE: usize = 64;
 
 /// A unit of [`std::os::unix::fs::MetadataExt::blocks`].
 const BLOCK: u64 = 512;
 
-/// What is to be removed, and where the last sweep stopped.
+/// The limit of the file, and the point where the last sweep stopped.
 #[derive(Debug)]
 pub(super) struct Sweep {
     limit: u64,
     swept: Counter,
-    /// The key that the next sweep begins at.
+    /// The key at which the next sweep begins.
     from: Vec<u8>,
 }
 
@@ -39,7 +40,7 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Sweeps of a file that is to take no more than `limit`. Rows that are removed are counted.
+    /// Creates the sweep of a file that may take `limit` bytes. `swept` counts the removed rows.
     pub(super) fn new(limit: u64, swept: Counter) -> Self {
         Self {
             limit,
@@ -48,13 +49,13 @@ impl Sweep {
         }
     }
 
-    /// Whether a file has its size: what it takes of its disk, holes left out. Blocks.
+    /// Returns whether the file has reached its limit, by its bytes on disk without holes. Blocks.
     pub(super) fn is_due(&self, path: &Path) -> io::Result<bool> {
         let taken = path.metadata()?.blocks() * BLOCK;
         Ok(taken >= self.limit)
     }
 
-    /// Removes rows where `new` ones have come. Blocks.
+    /// Removes rows after `new` ones were added. Blocks.
     pub(super) fn run(
         &mut self,
         rows: &mut Table<'_, &'static [u8], &'static [u8]>,
@@ -66,7 +67,7 @@ impl Sweep {
         let most = 2 * (new + MORE);
         let mut stretch = self.stretch(rows, most)?;
         self.from = match stretch.last() {
-            // The key that comes next to it.
+            // The smallest key after the last one.
             Some((_, last)) if stretch.len() == most => [&**last, &[0]].concat(),
             _ => Vec::new(),
         };
@@ -79,7 +80,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// The next rows, at most `most`: when each was confirmed, and its key.
+    /// Reads the next rows, at most `most`: the time of confirmation and the key of each.
     fn stretch(
         &self,
         rows: &Table<'_, &'static [u8], &'static [u8]>,
@@ -111,7 +112,7 @@ mod tests {
     const LIMIT: u64 = 4 << 20;
 
     fn id(number: u64) -> ObjectId {
-        // The order of keys says nothing about age.
+        // The order of keys is independent of their age.
         let key = format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         ObjectId {
             origin: OriginId(7),

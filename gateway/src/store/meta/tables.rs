@@ -1,5 +1,5 @@
-//! The tables of the database, and the two transactions there are: reading all but the records at
-//! start, and writing a batch. Every row is sealed.
+//! The tables of the database, and its two transactions: reading all but the records at start, and
+//! writing a batch. Every row is sealed.
 
 use redb::{Database, ReadableTable, TableDefinition};
 use tracing::warn;
@@ -13,9 +13,9 @@ pub(super) type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 /// Records, by `row_key`.
 pub(super) const RECORDS: Rows = TableDefinition::new("records");
-/// Purges, as they restore themselves.
+/// Purges, as [`Purges::restore`] reads them.
 const PURGES: Rows = TableDefinition::new("purges");
-/// Pins, by what [`crate::store::pins`] makes of them.
+/// Pins, as [`crate::store::pins`] encodes them.
 const PINS: Rows = TableDefinition::new("pins");
 const STATE: Rows = TableDefinition::new("state");
 
@@ -25,12 +25,12 @@ const RUN: &[u8] = b"run";
 /// Keys and values of rows, unsealed.
 pub(super) type PinRows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What stands in the file beside the records.
+/// The content of the file beside the records.
 pub(super) struct Found {
     pub(super) purges: Purges,
     /// The rows of the pins.
     pub(super) pins: PinRows,
-    /// What to write of the purges, where they were damaged.
+    /// The changes to write if purges were damaged.
     pub(super) mended: Vec<Edit>,
     /// The last run, and whether it ended in order; `None` for a new file.
     pub(super) before: Option<(Run, bool)>,
@@ -38,7 +38,7 @@ pub(super) struct Found {
 
 /// Reads all but the records. Blocks.
 pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
-    // A write transaction, because to read a table that is not there yet is an error.
+    // A write transaction, because reading a table that does not exist is an error.
     let transaction = database.begin_write()?;
     let mut purges = Purges::default();
     let mut damaged = false;
@@ -64,7 +64,7 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
             None => warn!("a pin on record is damaged: it is forgotten"),
         }
     }
-    // A state that cannot be read is no orderly end, and removals may have been lost before.
+    // An unreadable state means no orderly end, and removals may have been lost.
     let unknown = Run {
         number: 0,
         trusted: 0,
@@ -92,7 +92,7 @@ pub(super) fn write(
     sweep: Option<&mut Sweep>,
 ) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
-    // Commits by two phases, and saves what a repair would have to find out: opening after a crash then
+    // Commits by two phases, and saves the data that a repair would need: opening after a crash then
     // does not walk the whole file.
     transaction.set_quick_repair(true);
     {
@@ -144,7 +144,7 @@ fn encode_run(run: Run, ended: bool) -> Vec<u8> {
 fn decode_run(payload: &[u8]) -> Option<(Run, bool)> {
     let (number, rest) = payload.split_first_chunk()?;
     let (trusted, rest) = rest.split_first_chunk()?;
-    // A database of before there was `sound` has two numbers.
+    // A database from before `sound` existed has two numbers.
     let (sound, rest) = rest.split_first_chunk().unwrap_or((&[0; 8], rest));
     let run = Run {
         number: u64::from_le_bytes(*number),

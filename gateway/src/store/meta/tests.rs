@@ -1,4 +1,5 @@
-//! The store over a disk that fails or hangs: nothing sound is set aside, and nothing lost is believed.
+//! The store over a disk that fails or hangs: no sound file is set aside, and no outdated record is
+//! accepted.
 
 use tempfile::TempDir;
 
@@ -34,7 +35,7 @@ async fn put(store: &Meta, key: &str, tag: u64, confirmed: u64) {
     put_version(store, &id(key), &tag.to_string(), confirmed).await;
 }
 
-/// Puts a version with this tag, without its quotes.
+/// Puts a version with this tag, given without quotes.
 pub(super) async fn put_version(store: &Meta, id: &ObjectId, tag: &str, confirmed: u64) {
     let version = Version {
         etag: ETag::parse(&format!("\"{tag}\"")).expect("a valid tag"),
@@ -52,7 +53,7 @@ pub(super) async fn put_version(store: &Meta, id: &ObjectId, tag: &str, confirme
     store.put(id, Entry::Present(Arc::new(record)));
 }
 
-/// The tag of the version on record, and whether it must be confirmed.
+/// Returns the tag of the version on record, and whether it must be confirmed.
 async fn found(store: &Meta, key: &str) -> Option<(String, bool)> {
     match store.load(&id(key)).await {
         Some(Entry::Present(record)) => {
@@ -83,7 +84,7 @@ async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
         put(&store, "a", 1, 10).await;
         store.close().await;
         drop(store);
-        // At each call of the start in turn.
+        // The disk fails at each call of the start in turn.
         for after in 0..3 {
             disk.fail(call, after, u64::MAX);
             let error = try_open(&dir, &disk).expect_err("the disk fails");
@@ -100,7 +101,7 @@ async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
     }
 }
 
-/// A batch that fails is rolled back, also when the database is opened again and is well.
+/// A failed batch is rolled back, and written once the database is open again and sound.
 #[tokio::test]
 async fn what_cannot_be_written_is_written_when_it_can() {
     for call in [Call::Write, Call::Sync] {
@@ -132,7 +133,7 @@ async fn what_cannot_be_written_is_written_when_it_can() {
     }
 }
 
-/// Removals of other keys.
+/// Queues removals of other keys.
 fn fill(store: &Meta, changes: usize) {
     for number in 0..changes {
         store.remove(&id(&format!("other/{number}")));
@@ -146,7 +147,7 @@ async fn full(dir: &TempDir, disk: &SickDisk) -> Meta {
     }
     store.flush().await;
     disk.hang();
-    // Nothing is taken out of the queue while this one is being written.
+    // Nothing is taken out of the queue while this purge is being written.
     drop(store.purge_key(&id("p")));
     let journal = store.journal.as_ref().expect("a database");
     while !journal.is_writing() {
@@ -196,7 +197,7 @@ async fn a_removal_that_is_dropped_leaves_no_older_version_to_believe() {
     assert_eq!(found(&store, "new").await, version(3, false));
 }
 
-/// Only confirmations wait long for others.
+/// Only confirmations wait long for other changes.
 #[tokio::test]
 async fn news_are_durable_soon_and_confirmations_wait_for_them() {
     let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());

@@ -1,4 +1,4 @@
-//! Files that are not as they were left: whatever is done to them, no byte is ever wrong.
+//! Damaged files: whatever is done to them, no byte read is ever wrong.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -81,7 +81,7 @@ fn an_index_that_is_torn_ends_there_and_the_rest_goes_on() {
     file.write_all_at(&[1], 5 * 48).expect("within");
     rig.reopen();
     assert_eq!(rig.count(0..12), 5);
-    // What is appended behind the tear is read at the next start.
+    // An entry appended behind the tear is read at the next start.
     rig.log.remove(&key(0));
     rig.settle();
     rig.reopen();
@@ -129,7 +129,7 @@ fn a_data_file_that_is_too_short_loses_what_it_lacks() {
     assert_eq!(rig.count(0..12), 6);
 }
 
-/// A tombstone that was lost with the power: the chunk is in the index again, and reads as zeros.
+/// The power cut lost a tombstone: the chunk is in the index again, and reads as zeros.
 #[test]
 fn a_lost_tombstone_is_a_quiet_miss() {
     let mut rig = Rig::new(4 << 20);

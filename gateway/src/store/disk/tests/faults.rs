@@ -1,4 +1,4 @@
-//! What a disk does wrong, and that it is trusted again when it is well.
+//! Faults of a disk, and its recovery.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -127,7 +127,7 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
         (1 << 18..1 << 19).contains(&given),
         "a quarter, by whole segments: {given}"
     );
-    // Whoever fills it takes that at once, again and again.
+    // Other files take the freed space at once, again and again.
     for _ in 0..20 {
         rig.tick();
     }

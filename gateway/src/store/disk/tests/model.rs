@@ -1,4 +1,4 @@
-//! Random operations and faults against a model: what was put in, and what may therefore come out.
+//! Random operations and faults against a model of the chunks that may be found.
 
 use std::collections::HashSet;
 
@@ -75,7 +75,7 @@ fn fault(number: u8) -> Wrong {
 
 struct Checked {
     rig: Rig,
-    /// Put in at least once, and not removed since.
+    /// Chunks put in at least once, and not removed since.
     known: HashSet<u32>,
 }
 
@@ -119,7 +119,7 @@ impl Checked {
         }
     }
 
-    /// A removal that was not written down yet may be undone by that; what comes back is right.
+    /// Reopens the log. That may undo a removal that was not written down yet; the chunk is right.
     fn reopen(&mut self) {
         self.rig.wrong(Wrong::default());
         self.rig.reopen();
@@ -139,7 +139,7 @@ proptest! {
         for operation in &operations {
             checked.run(operation);
         }
-        // Whatever happened: it comes back by itself.
+        // The disk recovers from any fault by itself.
         checked.rig.wrong(Wrong::default());
         for _ in 0..35 {
             checked.rig.tick();

@@ -1,4 +1,4 @@
-//! What is pinned stays, and never so much or so long that the disk could take nothing more.
+//! Pinned chunks stay, but never so many or so long that the disk could take nothing more.
 
 use proptest::prelude::*;
 
@@ -8,11 +8,11 @@ use crate::plan::{ObjectId, ObjectKey, OriginId};
 const ORIGIN: OriginId = OriginId(1);
 const CAPACITY: u64 = 1 << 20;
 
-/// More steps than any piece of work here takes: beyond it spins.
+/// More steps than any work here takes: a writer that exceeds them spins.
 const STEPS: usize = 20_000;
 
 impl Rig {
-    /// Pins a prefix, or changes its limit; its number.
+    /// Pins a prefix, or changes its limit; returns its number.
     fn pin(&self, prefix: &str, limit: u64) -> PinId {
         self.pins.set(ORIGIN, prefix, limit).expect("room");
         let key = ObjectKey::new(&format!("{prefix}x")).expect("a key");
@@ -22,7 +22,7 @@ impl Rig {
 
     fn put_pinned(&mut self, numbers: impl IntoIterator<Item = u32>, pin: PinId) {
         for number in numbers {
-            // Full or present: what came of it is looked at, not what was said.
+            // It may be full or present: the test checks the effect, not the answer.
             let _ = self.log.offer(key(number), content(number), pin);
             if number % 8 == 7 {
                 self.come_to_rest();
@@ -31,7 +31,7 @@ impl Rig {
         self.come_to_rest();
     }
 
-    /// As [`Rig::settle`], and fails where that has no end.
+    /// Works as [`Rig::settle`], but fails if the writer never comes to rest.
     fn come_to_rest(&mut self) {
         for _ in 0..STEPS {
             match self.step() {
@@ -88,7 +88,7 @@ fn limits_are_hard_and_what_is_beyond_is_cached_unpinned() {
         "the newest is there"
     );
 
-    // A lower limit lets go of what is beyond it when the hand comes by.
+    // A lower limit releases the excess when the hand comes by.
     rig.pin("many", 20 << 12);
     rig.put_pinned(1000..2000, PinId::NONE);
     assert_eq!(rig.pinned(100..400).len(), 20);
@@ -105,7 +105,7 @@ fn a_smaller_capacity_lets_go_of_what_is_more_than_half_of_it() {
     assert!(rig.log.resize(CAPACITY));
     rig.come_to_rest();
     assert!(rig.on_disk() <= CAPACITY);
-    // The rest is let go of when there is need of its space.
+    // The rest is released when its space is needed.
     rig.put_pinned(1000..1400, PinId::NONE);
     assert!(rig.log.index.find(&key(1399)).is_some());
     let pinned = rig.pinned_bytes();
@@ -139,7 +139,7 @@ fn a_chunk_is_pinned_and_let_go_of_where_it_lies() {
     assert_eq!(rig.count(0..40), 9);
 }
 
-/// It counts as found on disk while it waits to be written.
+/// A waiting chunk counts as found on disk.
 #[test]
 fn a_chunk_that_waits_is_pinned_and_let_go_of_too() {
     let mut rig = Rig::new(CAPACITY);
@@ -159,7 +159,7 @@ fn a_chunk_that_waits_is_pinned_and_let_go_of_too() {
     assert_eq!(rig.pinned(0..4), [0, 1, 3]);
 }
 
-/// The origin brought it as well, for a pin that came after it.
+/// The origin delivered it again, for a pin set later.
 #[test]
 fn a_chunk_that_is_offered_again_is_pinned_where_it_lies() {
     let mut rig = Rig::new(CAPACITY);
@@ -176,7 +176,7 @@ fn a_chunk_that_is_offered_again_is_pinned_where_it_lies() {
     assert_eq!(rig.pinned(0..2), [0]);
 }
 
-/// Others fill the file system: they get their space, pinned or not, and there is an end to it.
+/// Other files fill the file system: they get their space, pinned or not, and eviction ends.
 #[test]
 fn min_free_goes_before_pins() {
     let mut rig = Rig::new(CAPACITY);
@@ -195,7 +195,7 @@ fn min_free_goes_before_pins() {
         rig.watch.look(rig.now);
         rig.come_to_rest();
     }
-    // It never had enough, so all went; first what was not pinned.
+    // There was never enough space, so all chunks went; unpinned ones first.
     assert_eq!(rig.log.index.len(), 0);
     assert_eq!((rig.pinned_bytes(), rig.pins.list()[0].used), (0, 0));
     rig.wrong(Wrong::default());
@@ -204,7 +204,7 @@ fn min_free_goes_before_pins() {
     assert_eq!(rig.pinned(0..10).len(), 10);
 }
 
-/// The file system is full of what is pinned: each time it says so, something goes.
+/// The file system is full of pinned chunks: each time it reports no space, something is evicted.
 #[test]
 fn no_space_gives_something_back_though_all_is_pinned() {
     let mut rig = Rig::new(CAPACITY);
@@ -220,7 +220,7 @@ fn no_space_gives_something_back_though_all_is_pinned() {
     assert!(rig.log.segments.taken() < before);
 }
 
-/// So much that a segment takes up little beside its chunks, as on any real disk.
+/// Large enough that a segment takes up little beside its chunks, as on any real disk.
 const ROOMY: u64 = 4 << 20;
 
 #[derive(Debug, Clone)]
@@ -253,7 +253,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The pin of a prefix; none beyond the last, and none while it is not pinned.
+/// Returns the pin of a prefix; none if the index is beyond the last, or the prefix is not pinned.
 fn number(rig: &Rig, prefix: usize) -> PinId {
     let Some(prefix) = PREFIXES.get(prefix) else {
         return PinId::NONE;
@@ -274,7 +274,7 @@ fn run(rig: &mut Rig, operation: &Operation) {
         }
         Operation::Mark(n, pin) => rig.log.mark(&key(n), number(rig, pin)),
         Operation::Remove(n) => rig.log.remove(&key(n)),
-        // There or not.
+        // The pin may be missing.
         Operation::Unpin(pin) => drop(rig.pins.remove(ORIGIN, PREFIXES[pin])),
         Operation::Limit(pin, limit) => {
             rig.pin(PREFIXES[pin], limit);
@@ -308,7 +308,7 @@ proptest! {
             let listed: u64 = rig.pins.list().iter().map(|pin| pin.used).sum();
             assert_eq!(listed, counted, "after {operation:?}");
         }
-        // What is pinned now is there after each scan of all that the disk holds, and so is its end.
+        // After scans of the whole disk, the pinned chunks are there, and so is the end of each scan.
         let pinned = rig.pinned(0..2000);
         let half = rig.settings.capacity / 2;
         let length = u32::try_from(rig.settings.capacity / 4096).expect("small");
@@ -326,8 +326,8 @@ proptest! {
             if !is_beyond(&rig) {
                 break;
             }
-            // What is beyond a limit goes when a hand comes by, which is at the proven ones' in one of
-            // eight turns.
+            // A hand releases the excess when it comes by; in one of eight turns it takes a proven
+            // segment.
             assert!(scan < 16, "{} of {half}, {:?}", rig.pinned_bytes(), rig.pins.list());
         }
     }

@@ -1,4 +1,4 @@
-//! Reads that do not come back, through a whole disk with its threads.
+//! Reads that hang, through a whole disk with its threads.
 
 use super::super::{Disk, Patience};
 use super::*;
@@ -49,7 +49,7 @@ fn settings(dir: &TempDir) -> DiskSettings {
     DiskSettings {
         min_free: 0,
         reads: 2,
-        // A slow machine is not late; where a read shall be, it hangs.
+        // A slow machine is not late; a read that shall be late hangs.
         late: Duration::from_secs(600),
         ..DiskSettings::new(dir.path(), 4 << 20)
     }
@@ -83,7 +83,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
         .expect("writes go on");
 
     files.set(Wrong::default());
-    // Where every place hangs, nobody is served.
+    // While every permit hangs, no reader is served.
     eventually("a place is free", || metrics.hung.get() < 2).await;
     let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
     assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
@@ -95,7 +95,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     assert_eq!(get(&disk, 2).await, Some(content(2)), "late is not lost");
 }
 
-/// With every place taken by a read that hangs, not even the deadline is waited for.
+/// If hanging reads hold every permit, other reads do not even wait for the deadline.
 #[tokio::test]
 async fn where_all_places_hang_the_rest_are_misses_at_once() {
     let dir = tempfile::tempdir().expect("a directory");

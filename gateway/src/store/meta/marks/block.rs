@@ -8,10 +8,10 @@ pub(super) const SIZE: usize = 4096;
 /// The key of the seal.
 const SEAL_KEY: &[u8] = b"marks";
 
-/// Bytes before the keys: the length of what follows, and the seal.
+/// Bytes before the keys: the length of the sealed part, and the seal.
 const HEAD: usize = 4 + 9;
 
-/// The bytes of a block without the zeros at its end, and how many marks are in it.
+/// The bytes of a block without the zeros at its end, and the number of marks in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
@@ -42,7 +42,7 @@ fn sealed(payload: &[u8], marks: usize) -> Block {
     Block { bytes, marks }
 }
 
-/// The keys in a block; none where it is not whole.
+/// Returns the keys in a block; none if it is incomplete.
 pub(super) fn unpack(block: &[u8]) -> Vec<Vec<u8>> {
     keys(block).unwrap_or_default()
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::block::{Block, SIZE, unpack};
 use crate::store::private;
 
-/// Blocks at most: 16 MiB. When all have marks, writes are refused until the database has caught up.
+/// The most blocks: 16 MiB. If all have marks, writes are refused until the database has caught up.
 pub(super) const MAX_BLOCKS: u32 = 4096;
 
-/// Blocks that the file grows by, as zeros: a flush of a block that is there already waits for no
-/// metadata of the file system.
+/// Blocks that the file grows by, as zeros: a flush of an existing block waits for no metadata of the
+/// file system.
 const GROWTH: u32 = 64;
 
 /// The file.
@@ -21,16 +21,16 @@ pub(in crate::store::meta) struct MarkFile {
     path: PathBuf,
     /// `None` after a failure.
     file: Option<File>,
-    /// Blocks that it has.
+    /// The blocks in the file.
     blocks: u32,
 }
 
 impl MarkFile {
-    /// The marks in the file that an earlier process left, by the keys of their rows. No file has none.
+    /// Reads the marks that an earlier process left, as the keys of their rows. A missing file has none.
     /// Blocks.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub(in crate::store::meta) fn left(path: &Path) -> io::Result<Vec<Vec<u8>>> {
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -39,7 +39,7 @@ impl MarkFile {
         Ok(bytes.chunks(SIZE).flat_map(unpack).collect())
     }
 
-    /// An empty file in its place. Blocks. Where it cannot be made it is tried again with the next mark.
+    /// Creates an empty file in its place. Blocks. After a failure the next mark tries again.
     pub(in crate::store::meta) fn create(path: &Path) -> Self {
         let mut file = Self {
             path: path.to_path_buf(),
@@ -52,13 +52,14 @@ impl MarkFile {
         file
     }
 
-    /// Whether it is open, and has its name still.
+    /// Returns whether the file is open, and still has its name.
     pub(super) fn is_there(&self) -> bool {
         let links = |file: &File| file.metadata().is_ok_and(|found| found.nlink() > 0);
         self.file.as_ref().is_some_and(links)
     }
 
-    /// Writes blocks, and makes them durable. `live` is what else counts, where the file is not there.
+    /// Writes blocks, and makes them durable. `live` are the other valid blocks, written if the file is
+    /// missing.
     pub(super) fn write<'a>(
         &mut self,
         blocks: impl Iterator<Item = (u32, &'a Block)>,
@@ -66,7 +67,7 @@ impl MarkFile {
     ) -> io::Result<()> {
         let written = self.try_write(blocks, live);
         if written.is_err() {
-            // Whether it can be written again is found out with the next mark.
+            // The next mark tries again.
             self.file = None;
         }
         written
@@ -86,7 +87,7 @@ impl MarkFile {
         self.open_file()?.sync_data()
     }
 
-    /// Zeroes a block; durable some time.
+    /// Zeroes a block, without a flush.
     pub(super) fn clear(&mut self, number: u32) -> io::Result<()> {
         match &self.file {
             Some(file) => file.write_all_at(&[0; SIZE], at(number)),
@@ -94,7 +95,7 @@ impl MarkFile {
         }
     }
 
-    /// Opens the file, or makes it, with `live` in it, durably with its name.
+    /// Opens the file, or creates it, with `live` in it; the content and the name are durable.
     fn begin(&mut self, empty: bool, live: &[(u32, Block)]) -> io::Result<()> {
         if let Some(dir) = self.path.parent() {
             private::make_dir(dir)?;

@@ -1,4 +1,4 @@
-//! Marks over a real file, and what each state of it after a crash says.
+//! Marks over a real file, and the meaning of each state of it after a crash.
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -29,12 +29,12 @@ fn mark(marks: &Marks, key: &str) -> Token {
     token
 }
 
-/// Waits until the thread has zeroed what nobody needs.
+/// Waits until the thread has zeroed the unused blocks.
 fn idle(marks: &Marks) {
     while !marks.shared.lock().unused.is_empty() {
         thread::yield_now();
     }
-    // The thread has taken them; this comes after.
+    // The thread has taken them, and handles this mark after them.
     let token = mark(marks, "last");
     marks.release([token]);
 }
@@ -58,7 +58,8 @@ fn a_mark_counts_from_its_flush_to_its_release() {
     assert_eq!(left(&folder), Vec::<Vec<u8>>::new(), "a start begins anew");
 }
 
-/// However many wait, each is durable when it is told, and the file grows no more than it must.
+/// Any number of waiting marks: each is durable when it is reported, and the file grows no more
+/// than it must.
 #[test]
 fn marks_that_wait_share_a_flush_and_blocks_are_used_again() {
     let folder = folder();
@@ -129,7 +130,7 @@ fn a_disk_that_takes_nothing_refuses_and_recovers() {
     marks.release([counts]);
 }
 
-/// A disk that hangs is waited for once; what comes after its time is refused at once.
+/// A hanging disk is waited for once; after that time, marks are refused at once.
 #[test]
 fn a_disk_that_hangs_refuses_at_once() {
     let folder = folder();
@@ -157,7 +158,7 @@ proptest! {
             let unpacked = block::unpack(&page);
             prop_assert_eq!(unpacked.len(), block.marks);
             found.extend(unpacked.clone());
-            // Torn: all or nothing.
+            // A torn block gives all or nothing.
             page[cut..].fill(0);
             let torn = block::unpack(&page);
             prop_assert!(torn.is_empty() || torn == unpacked);
@@ -168,8 +169,8 @@ proptest! {
 
 const SIZE_OF_BLOCK: usize = block::SIZE;
 
-/// The cost of a mark beside a plain write of 4 KiB with `fdatasync` on the same disk.
-/// `MARKS_FOLDER` says where.
+/// Measures a mark beside a plain write of 4 KiB with `fdatasync` on the same disk. `MARKS_FOLDER`
+/// sets the folder.
 #[test]
 #[ignore = "a measurement"]
 fn the_cost_of_a_mark() {

@@ -1,4 +1,4 @@
-//! Purges by some hash of what they cover, of which the oldest can be found.
+//! A level of purges: by hash, and by age so that the oldest can be found.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -42,7 +42,7 @@ impl<K: Copy + Eq + Hash> Level<K> {
         }
     }
 
-    /// Takes the oldest out, if there are more than so many.
+    /// Removes and returns the oldest purge if there are more than `most`.
     pub(super) fn pop_beyond(&mut self, most: usize) -> Option<(K, u64)> {
         if self.numbers.len() <= most {
             return None;

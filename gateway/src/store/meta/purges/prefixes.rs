@@ -1,4 +1,4 @@
-//! Purges of prefixes.
+//! The purges of prefixes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
@@ -15,17 +15,17 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// How many there are.
+    /// Returns the number of prefixes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The number of the newest that covers a key.
+    /// Returns the number of the newest purge that covers a key.
     pub(super) fn covering(&self, origin: OriginId, key: &str) -> Option<u64> {
         longest_covering(self.of.get(&origin)?, key)
     }
 
-    /// Purges a prefix, unless a newer purge covers it. What it covers itself, and is not newer, goes.
+    /// Purges a prefix, unless a newer purge covers it. Older purges that it covers are removed.
     pub(super) fn set(
         &mut self,
         origin: OriginId,
@@ -55,7 +55,7 @@ impl Prefixes {
         edits.push(Edit::Set(prefix_row(origin, prefix), number));
     }
 
-    /// Has the folders of the deepest prefixes purged in their place, until no more than so many are left.
+    /// Replaces the deepest prefixes by their folders, until at most `most` are left.
     pub(super) fn coarsen(&mut self, most: usize, edits: &mut Vec<Edit>) {
         while self.len > most {
             let all = self.of.iter().flat_map(|(origin, prefixes)| {
@@ -69,7 +69,7 @@ impl Prefixes {
             };
             all.retain(|(depth, ..)| *depth == deepest);
             for (_, origin, prefix, number) in all {
-                // It may have been covered by the folder of another one.
+                // The folder of another prefix may have covered it.
                 let prefixes = self.of.entry(origin).or_default();
                 if prefixes.remove(&prefix).is_none() {
                     continue;
@@ -84,13 +84,13 @@ impl Prefixes {
         }
     }
 
-    /// Takes up a stored row.
+    /// Adds a stored row.
     pub(super) fn restore(&mut self, origin: OriginId, prefix: &str, number: u64) {
         let prefixes = self.of.entry(origin).or_default();
         self.len += usize::from(prefixes.insert(prefix.into(), number).is_none());
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Vec<u8>, u64)> {
         self.of.iter().flat_map(|(origin, prefixes)| {
             prefixes
@@ -100,13 +100,13 @@ impl Prefixes {
     }
 }
 
-/// What a prefix lies in: up to the last slash that it does not end with.
+/// Returns the folder of a prefix: up to the last slash that it does not end with.
 fn folder(prefix: &str) -> &str {
     let within = prefix.strip_suffix('/').unwrap_or(prefix);
     within.rfind('/').map_or("", |at| &prefix[..=at])
 }
 
-/// How many folders it lies in; 0 for all of the bucket.
+/// Returns the number of folders that a prefix lies in, the bucket included; 0 for the whole bucket.
 fn depth(prefix: &str) -> usize {
     let mut depth = 0;
     let mut prefix = prefix;
@@ -117,10 +117,10 @@ fn depth(prefix: &str) -> usize {
     depth
 }
 
-/// The number of the longest prefix of `key` in the map, which is the newest as well.
+/// Returns the number of the longest prefix of `key` in the map, which is also the newest.
 ///
-/// What comes last before `key` in order either covers it, or shares some beginning with it, and
-/// then a prefix that covers the key can be no longer than that beginning.
+/// The last entry before `key` in order either covers it or shares some beginning with it. In the second
+/// case, a prefix that covers the key can be no longer than that beginning.
 fn longest_covering(prefixes: &BTreeMap<Box<str>, u64>, key: &str) -> Option<u64> {
     let mut probe = key;
     loop {

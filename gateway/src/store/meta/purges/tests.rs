@@ -1,4 +1,4 @@
-//! Purges against the plainest model of them: a list that is searched from end to end.
+//! Purges against the simplest model of them: a list that is searched from end to end.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn apply(rows: &mut BTreeMap<Vec<u8>, u64>, edits: Vec<Edit>) {
     }
 }
 
-/// Purges, what is stored of them, and all that there ever were.
+/// The purges, their stored rows, and the list of all purges ever made.
 struct Pair {
     purges: Purges,
     rows: BTreeMap<Vec<u8>, u64>,
@@ -97,14 +97,14 @@ impl Pair {
         );
     }
 
-    /// The number of the last purge that covers a key.
+    /// Returns the number of the last purge that covers a key.
     fn expected(&self, origin: u64, key: &str) -> u64 {
         let covering = self.model.iter().filter(|(op, _)| op.covers(origin, key));
         covering.map(|(_, number)| *number).max().unwrap_or(0)
     }
 }
 
-/// Levels that are full at once.
+/// Levels that are full after a few purges.
 const TINY: Shape = Shape {
     keys: 3,
     groups: (12, 4),
@@ -125,8 +125,8 @@ proptest! {
         }
     }
 
-    /// However many there are: a purged key is never found, no generation comes back, and what is kept
-    /// is bounded.
+    /// However many purges there are: a purged key is never found, no generation returns, and the
+    /// stored rows are bounded.
     #[test]
     fn a_purged_key_stays_purged_when_purges_are_merged(
         ops in ops(80),
@@ -156,7 +156,7 @@ fn numbers_grow_whatever_the_clock_does() {
     assert_eq!(purges.generation(&id(1, "a")), 101);
 }
 
-/// The share of objects that were never purged, and whose chunks cannot be found any more.
+/// Returns the share of objects that were never purged, but whose chunks cannot be found any more.
 fn lost(purges: &Purges) -> f64 {
     let probes = 100_000;
     let hidden = (0..probes).filter(|n| purges.generation(&id(1, &format!("other/{n}"))) > 0);
@@ -193,7 +193,7 @@ fn a_million_purges_cost_next_to_nothing_and_further_ones_little_by_little() {
     println!("{lost_by_a_million} and {further} of other objects are hidden; {rows} rows");
 }
 
-/// Folders of many objects each, one purge a folder: the deepest give way first.
+/// Folders of many objects each, one purge a folder: the deepest are replaced first.
 #[test]
 fn too_many_prefixes_give_way_to_their_folders() {
     let mut purges = Purges::shaped(Shape {

@@ -59,8 +59,8 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// The reads that began before the hang was noticed wait for one deadline, not for one behind the
-/// other; those that begin later wait for nothing, and ask the table nothing.
+/// Reads that began before the hang was noticed wait for one deadline together. Later ones wait for
+/// nothing, and do not reach the table.
 #[tokio::test(start_paused = true)]
 async fn a_table_that_hangs_is_waited_for_once() {
     let gated = Arc::new(Gated::default());
@@ -103,7 +103,7 @@ async fn a_table_that_is_back_is_read_again_after_a_probe() {
     assert_eq!(reads.shared.metrics.unknown.get(), 2);
 }
 
-/// A failure is told to the owner, and is not "no row".
+/// A failure is reported to the owner, and is not "no row".
 #[tokio::test]
 async fn a_failure_is_told_and_leaves_the_row_unknown() {
     let gated = Arc::new(Gated::default());
