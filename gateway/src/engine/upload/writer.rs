@@ -73,9 +73,9 @@ impl Writer {
         self.write(Some(offset), bytes).await.map(drop)
     }
 
-    /// Appends bytes at once, if `offset` is the end, the bytes are not a whole block, and no wait
-    /// is needed. `false`: nothing was written. Does not block, and copies once less than
-    /// [`Writer::write_at`].
+    /// Appends bytes at once, if `offset` is the end, the bytes do not begin with a whole block,
+    /// and no wait is needed. `false`: nothing was written. Does not block, and copies once less
+    /// than [`Writer::write_at`].
     #[must_use]
     pub fn write_now(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
