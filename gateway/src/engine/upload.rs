@@ -129,9 +129,9 @@ impl Settings {
 /// The moment at which a close returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commit {
-    /// When the object is complete in the bucket.
+    /// The object is complete in the bucket.
     Close,
-    /// When everything is durable in the spool.
+    /// Everything is durable in the spool.
     Background,
 }
 
@@ -146,8 +146,8 @@ pub enum How {
     Change,
 }
 
-/// Parts of one draft sent at once. This is the number with which one machine fills its line to an
-/// S3 store, as `aws s3 cp` (10) and mountpoint-s3 (its target throughput) have found.
+/// Parts of one draft sent at once. One machine fills its line to an S3 store with about that many;
+/// compare `aws s3 cp` (10) and mountpoint-s3 (its target throughput).
 const STREAMS: usize = 16;
 
 /// Parts of all drafts sent at once.

@@ -50,7 +50,7 @@ pub(super) struct Data {
     file: OnceLock<File>,
     /// The same file, opened with `O_DIRECT` for the first block.
     direct: OnceLock<File>,
-    /// Held during writes to the file, except those of `behind`.
+    /// The lock for writes to the file, except those of `behind`.
     end: Mutex<End>,
     /// Grows only while `end` is held.
     behind: Behind,
@@ -86,11 +86,11 @@ enum Way {
 /// The place where bytes were made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Synced {
-    /// In the journal, which is durable with them.
+    /// The journal, which is durable with them.
     InJournal,
-    /// In the file, or there were none.
+    /// The file; or there were none.
     InPlace,
-    /// In the file; the journal's copy counts no more.
+    /// The file; the journal's copy counts no more.
     Moved,
 }
 

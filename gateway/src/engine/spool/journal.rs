@@ -2,10 +2,10 @@
 //!
 //! The file begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits and a line feed),
 //! which names the data file, too. Frames follow: a length (4 bytes, little-endian), the xxh3 hash
-//! of the rest (8 bytes), and a record as JSON, readable also for an operator with a broken disk.
-//! Records are few: one a part, and one a sync. A frame with a wrong hash, and everything after it,
-//! is cut off. It was being written when the process ended, or belongs to an earlier draft
-//! (`slots`), whose identity seeded its hashes.
+//! of the rest (8 bytes), and a record. Records are JSON, which an operator with a broken disk can
+//! read. Records are few: one a part, and one a sync. A frame with a wrong hash, and everything
+//! after it, is cut off. It was being written when the process ended, or belongs to an earlier
+//! draft (`slots`), whose identity seeded its hashes.
 //!
 //! A frame whose length has its highest bit set ([`RAW`], which also seeds the hash) holds bytes of
 //! the object. The record after it, [`Record::Bytes`], describes them. So a small object that must
@@ -124,7 +124,7 @@ pub(in crate::engine) enum Record {
         length: u64,
         etag: String,
         crc64: u64,
-        /// Missing in earlier journals, whose uploads need none.
+        /// Earlier journals have none, and their uploads need none.
         #[serde(default)]
         crc32c: u32,
     },

@@ -36,7 +36,7 @@ pub(super) struct Slots {
     /// Keeps other processes out as long as a draft may still be written to.
     _lock: Option<File>,
     spare: Mutex<Vec<Arc<Named>>>,
-    /// Held while files are created.
+    /// A lock that is held while files are created.
     making: Mutex<()>,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 pub(in crate::engine) struct Space {
     size: u64,
     used: Mutex<u64>,
-    /// Notified whenever room is released.
+    /// The signal that room was released.
     freed: watch::Sender<()>,
 }
 

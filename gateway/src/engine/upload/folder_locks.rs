@@ -16,7 +16,7 @@ pub(super) struct FolderLocks(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Notified whenever a lock is released.
+    /// The signal that a lock was released.
     freed: Notify,
 }
 

@@ -18,11 +18,11 @@ pub(super) struct Published {
 pub(super) enum Sent {
     /// None: the outcome of the write is not certain.
     InDoubt,
-    /// Sent in one request. The chunks are in memory, if any tier is to keep them.
+    /// They were sent in one request. The chunks are in memory, if any tier is to keep them.
     Whole(Option<Chunks>),
-    /// Sent and copied as these parts.
+    /// They were sent and copied as these parts.
     Parts(Vec<CompletedPart>),
-    /// Those of the version before.
+    /// They are those of the version before.
     Copied,
 }
 

@@ -37,11 +37,11 @@ pub(super) struct Writing {
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
-    /// Held by the task that appends to the journal, also if its caller stops waiting.
+    /// The lock of the task that appends to the journal, held also if its caller stops waiting.
     pub(super) journal: Arc<AsyncMutex<()>>,
     /// The chunks of sent parts in memory.
     pub(super) chunks: Arc<PartChunks>,
-    /// Held while an upload is begun.
+    /// A lock that is held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
     /// Changes whenever a piece is sent, a part was sent or copied, or failed.
     pub(super) progress: watch::Sender<()>,

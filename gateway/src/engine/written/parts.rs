@@ -1,8 +1,8 @@
 //! Chunks of an object that is sent in parts, until its completion is answered.
 //!
 //! They are cut while a part is sent. The memory tier holds them under an address that no reader
-//! can name, and may evict them at any time, so they take no memory that a reader needs more. A
-//! part that is sent again replaces its earlier chunks. In the end only the parts of the completion
+//! can name. It may evict them at any time, so they take no memory that a reader needs more. A part
+//! that is sent again replaces its earlier chunks. In the end only the parts of the completion
 //! count.
 
 use std::collections::BTreeMap;

@@ -12,11 +12,12 @@ use crate::plan::{ByteRange, Extents};
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
-    /// Written since the last sync.
+    /// The ranges written since the last sync.
     pub(super) unsynced: Extents,
-    /// Part of a sync that failed: reads of it may return anything.
+    /// The ranges of a failed sync: reads of them may return anything.
     pub(super) lost: Extents,
-    /// Truncated or punched, and still there because the disk failed. Removed before the next read.
+    /// Truncated or punched ranges that are still there because the disk failed. They are removed
+    /// before the next read.
     pub(super) stale: Extents,
 }
 
