@@ -93,7 +93,7 @@ use writing::Writing;
 /// Settings of writers.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The spool's directory, used by nothing else.
+    /// The spool's own directory.
     pub spool: PathBuf,
     /// The maximum size of the spool, in bytes.
     pub size: u64,

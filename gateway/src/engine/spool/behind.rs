@@ -155,8 +155,8 @@ impl Behind {
         written.map(|()| queue)
     }
 
-    /// Discards the blocks inside a range, and replaces overlapping ones by what `punched` makes of
-    /// them and their overlap. Returns the replaced blocks. Afterwards no block that meets the
+    /// Discards the blocks inside a range, and replaces overlapping ones by the result of `punched`
+    /// for them and their overlap. Returns the replaced blocks. Afterwards no block that meets the
     /// range is being written.
     pub(super) fn punch(
         &self,

@@ -122,7 +122,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes what was appended durable.
+    /// Makes the appended records durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.is_lost {
             return Err(lost());
