@@ -1,8 +1,8 @@
-//! Keys of which one writer of this process at a time changes what the bucket has.
+//! Locks on keys: one writer of this process at a time changes a key in the bucket.
 //!
-//! A writer that publishes, deletes or moves an object asks the bucket more than once, and what another writer
-//! was acknowledged in between would be lost. The gate of a draft (`upload/still`) is taken before this, never
-//! after; of two keys the smaller one first.
+//! A writer that publishes, deletes or moves an object sends several requests; an acknowledged
+//! write of another writer between them would be lost. The gate of a draft (`upload/still`) is
+//! taken before this lock, never after. Of two keys, the smaller one is locked first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::plan::ObjectId;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Holds(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 
@@ -19,12 +19,12 @@ pub(super) struct Holds(Arc<Mutex<HashMap<ObjectId, Arc<AsyncMutex<()>>>>>);
 #[derive(Debug)]
 #[must_use]
 pub(in crate::engine) struct Hold {
-    // Before its place in the table.
+    // Dropped before its entry in the table.
     _alone: OwnedMutexGuard<()>,
     _place: Place,
 }
 
-/// A place in the table, of the one that holds the key or waits for it.
+/// The table entry of a caller that holds the key or waits for it.
 #[derive(Debug)]
 struct Place {
     holds: Holds,
@@ -37,7 +37,7 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits in turn for a key. Each of those before ends in bounded time.
+    /// Waits in turn for a key. Each earlier holder ends in bounded time.
     pub(super) async fn take(&self, id: &ObjectId) -> Hold {
         let key = self.table().entry(id.clone()).or_default().clone();
         let place = Place {
@@ -51,7 +51,7 @@ impl Holds {
         }
     }
 
-    /// The same of two keys.
+    /// Waits for two keys.
     pub(super) async fn take_both(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
         let (first, second) = if one < other {
             (one, other)
@@ -65,7 +65,7 @@ impl Holds {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut table = self.holds.table();
-        // Clones are made under the lock: the table's and this one are the last.
+        // Clones are made under the lock, so the table's and this one are the last.
         if Arc::strong_count(&self.key) == 2 {
             table.remove(&self.id);
         }

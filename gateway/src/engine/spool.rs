@@ -1,17 +1,16 @@
-//! Bytes on their way into a bucket, kept on local disk.
+//! The spool: bytes for a bucket, kept on local disk until they are published.
 //!
-//! Each object that is written has two files in the spool's directory: `ID.bytes`, sparse, in which
-//! every byte lies where it lies in the object, and one of the `.journal`s, which are used again and
-//! again (`slots`): it says whose it is, what the data holds and how far the upload has come
-//! (`journal`). A small object has the second one only, and none unless it must be durable. The
-//! directory belongs to one process (a lock), and the format's version is part of every journal:
-//! another one is left alone.
+//! Each draft has two files in the spool's directory. `ID.bytes` is sparse and has every byte at
+//! its offset in the object. One of the `.journal`s, which are reused (`slots`), names the draft,
+//! its data and the state of its upload (`journal`). A small object has only the second one, and
+//! none unless it must be durable. The directory belongs to one process (a lock). Every journal
+//! names the version of its format; journals of another version are left alone.
 //!
-//! What a journal says counts up to its last *synced* record: then the bytes that it speaks of were
-//! made durable before it. What was written after that may or may not be there when the process is killed,
-//! or the machine loses its power.
+//! A journal counts up to its last *synced* record: the bytes that it describes were made durable
+//! before that record. Later writes may or may not survive if the process is killed or the machine
+//! loses its power.
 //!
-//! All drafts together take at most the spool's size (`space`); whoever wants to write more waits
+//! All drafts together take at most the spool's size (`space`). A writer that needs more waits
 //! until something has left it.
 
 use std::collections::HashSet;
@@ -41,7 +40,7 @@ use replay::Replayed;
 use slots::Slots;
 use space::Space;
 
-/// Why there is no spool.
+/// The reasons why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// Another process has it.
@@ -50,16 +49,16 @@ pub enum SpoolError {
     /// The directory cannot be used.
     #[error("cannot {what} the spool {path}: {error}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// Where.
+        /// The spool's directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         error: io::Error,
     },
 }
 
-/// A directory of drafts. See the module's head.
+/// A directory of drafts. See the module documentation.
 #[derive(Debug)]
 pub(super) struct Spool {
     slots: Arc<Slots>,
@@ -67,10 +66,10 @@ pub(super) struct Spool {
     pub(super) memory: Memory,
 }
 
-/// How many drafts lie in a spool that no process has open. Blocks.
+/// Returns the number of drafts in a spool that no process has open. Blocks.
 ///
 /// # Errors
-/// The directory is there and cannot be read.
+/// The directory exists and cannot be read.
 pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -91,19 +90,19 @@ pub(super) fn left_in(directory: &Path) -> io::Result<usize> {
     }
 }
 
-/// Another word than that of formats before the third, in which data had the name of its journal: a
-/// process of that time takes it for nobody's.
+/// The extension of data files. Formats before the third have another, and name data like its
+/// journal: a process of that time would take this data for an orphan.
 const DATA: &str = "bytes";
 const JOURNAL: &str = "journal";
 
-/// What the two files of a draft take beside its bytes: a journal is that long from its beginning on.
+/// Bytes of a draft's two files beside its data. A journal has this length from its beginning.
 pub(super) const FILES: u64 = slots::MADE as u64 + (4 << 10);
 
 fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|it| it == kind)
 }
 
-/// Whether there is no journal in a file for one, which the process that has the spool may take away.
+/// Returns whether a file has no journal in it; the process that has the spool may remove it.
 fn is_blank(path: &Path) -> io::Result<bool> {
     let start = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -116,14 +115,14 @@ fn is_blank(path: &Path) -> io::Result<bool> {
 }
 
 impl Spool {
-    /// Opens the spool in `directory`, made if it is missing, for at most `size` bytes, and memory for
-    /// what is sent soon after. Blocks.
+    /// Opens the spool in `directory` with at most `size` bytes, and creates it if it is missing.
+    /// `memory` is for bytes that are sent soon. Blocks.
     pub(super) fn open(directory: &Path, size: u64, memory: Memory) -> Result<Self, SpoolError> {
         let failed = |what| {
             let path = directory.to_owned();
             move |error| SpoolError::Io { what, path, error }
         };
-        // What people write is nobody else's to read.
+        // Other users must not read the written bytes.
         let mut make = DirBuilder::new();
         make.recursive(true).mode(0o700);
         make.create(directory).map_err(failed("make"))?;
@@ -146,19 +145,20 @@ impl Spool {
         })
     }
 
-    /// A new draft, which has no files yet; `before`: the edition that it replaces, as `begin` says.
+    /// Creates a draft, which has no files yet. `before` is the edition that it replaces, as
+    /// `begin` says.
     pub(super) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = super::upload::random();
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
     }
 
-    /// Every draft that is there, with what its journal says; those that say nothing are removed.
-    /// Blocks.
+    /// Returns every draft in the directory as its journal describes it. Removes drafts with empty
+    /// journals. Blocks.
     pub(super) fn recover(&self) -> io::Result<Vec<(Arc<SpoolFile>, Replayed)>> {
-        // What is blank will be used, and a process that made it may not have come to this.
+        // Blank files will be used, and the process that made them may not have synced their names.
         self.slots.sync_names()?;
-        // The names first: files go while this looks at others.
+        // All names first: files are removed during the loop.
         let entries: io::Result<Vec<_>> = fs::read_dir(self.slots.directory())?.collect();
         let paths = Vec::from_iter(entries?.into_iter().map(|entry| entry.path()));
         let (journals, all_read) = self.journals(&paths);
@@ -173,7 +173,7 @@ impl Spool {
                 }
             }
         }
-        // Of a journal that could not be read any data may be its own.
+        // A journal that could not be read may own any data.
         let orphans = paths.iter().filter(|path| all_read && is(path, DATA));
         for path in orphans.filter(|path| !owned.contains(*path)) {
             file::remove(path);
@@ -182,8 +182,8 @@ impl Spool {
         Ok(found)
     }
 
-    /// Takes away what was replaced by something that was promised. Where it may be found again, what replaces
-    /// it is left as well: once that is in the bucket, the other would go over it.
+    /// Removes editions that a promised one replaces. If one cannot be removed, both are left
+    /// alone. Otherwise it would be published over its replacement after the next restart.
     fn leave_replaced(
         &self,
         found: &mut Vec<(Arc<SpoolFile>, Replayed)>,
@@ -211,7 +211,8 @@ impl Spool {
         }
     }
 
-    /// The journals that there are, one for each draft, and whether all could be read. Others are blanked.
+    /// Reads the journals, one for each draft; returns also whether all could be read. Blanks the
+    /// others.
     fn journals(&self, paths: &[PathBuf]) -> (Vec<Read>, bool) {
         let (mut journals, mut all_read) = (Vec::new(), true);
         for path in paths.iter().filter(|path| is(path, JOURNAL)) {
@@ -223,7 +224,7 @@ impl Spool {
                 }
             }
         }
-        // One that began anew in another file goes before the first, if it is whole.
+        // A journal that was renewed in another file comes before the first, if it is whole.
         journals.sort_by_key(|read| std::cmp::Reverse((read.is_whole(), read.turn())));
         let mut seen = HashSet::new();
         let (journals, others): (Vec<_>, Vec<_>) =
@@ -236,7 +237,7 @@ impl Spool {
         (journals, all_read)
     }
 
-    /// The journal in a file for one. Where nothing is in it that was promised, it is blanked.
+    /// Reads a journal file. Blanks it if it has no records.
     fn journal_at(&self, path: &Path) -> io::Result<Option<Read>> {
         match journal::read(&fs::read(path)?) {
             Found::Journal { id, records, sound } if !records.is_empty() => Ok(Some(Read {
@@ -249,12 +250,12 @@ impl Spool {
                 tracing::warn!(path = %path.display(), "a journal of another format is left alone");
                 Ok(None)
             }
-            // Not even its beginning was written.
+            // Not even its first record was written.
             Found::Journal { .. } | Found::Blank => self.slots.found(path)?.blank().map(|()| None),
         }
     }
 
-    /// The draft of a journal.
+    /// Recovers the draft of a journal.
     fn recover_one(&self, read: &Read) -> io::Result<(Arc<SpoolFile>, Replayed)> {
         let mut replayed = replay::replay(&read.records).map_err(io::Error::other)?;
         let (slots, memory) = (self.slots.clone(), self.memory.clone());
@@ -265,7 +266,7 @@ impl Spool {
     }
 }
 
-/// A journal that was found.
+/// A journal that was found in the directory.
 struct Read {
     path: PathBuf,
     id: u64,
@@ -274,7 +275,7 @@ struct Read {
 }
 
 impl Read {
-    /// The how manieth file it is that its draft has had.
+    /// Returns the number of files that the draft had before this one.
     fn turn(&self) -> u64 {
         match self.records.first() {
             Some(Record::Anew { turn, .. }) => (*turn).max(1),
@@ -282,7 +283,8 @@ impl Read {
         }
     }
 
-    /// Whether all of it is there. Versions of before wrote its head together with the rest.
+    /// Returns whether the journal is complete. Earlier versions wrote its head together with the
+    /// rest.
     fn is_whole(&self) -> bool {
         let is_promised = matches!(
             self.records.first(),
@@ -329,7 +331,8 @@ mod tests {
         let names = fs::read_dir(directory.path()).expect("a folder").count();
         assert_eq!(names, 4, "the lock, and three for journals to come");
 
-        // It began anew in another file, and could not blank the first. What is not whole there is nothing.
+        // It was renewed in another file, and its first could not be blanked. An incomplete renewal
+        // does not count.
         let begin = |key| Box::new(Begin::of(key));
         let (first, second) = (Record::Begin(begin("first")), begin("second"));
         let second = Record::Anew {
@@ -363,7 +366,7 @@ mod tests {
         assert!(!is_zero(&kept.expect("there")));
         write("0000000000000008.journal", b"");
 
-        // Of another format, whose data has another name.
+        // Of another format, whose data has another extension.
         write("0000000000000005.journal", b"tidegate-spool-2\n...");
         write("0000000000000005.data", b"promised");
         write("0000000000000006.bytes", b"orphan");

@@ -1,10 +1,10 @@
 //! The times of versions that were written through this process.
 //!
-//! A bucket tells when a version was written in whole seconds of its own clock, and of one that was
-//! just put it tells nothing at all. Programs have seen another time by then: that of the last write,
-//! in milliseconds of our clock. It is the version's time from then on. The table keeps it by key and
-//! ETag, so that no listing, HEAD or GET of the same ETag moves it. A file beside the spool (`log`) has
-//! it after a restart. ADR 0024 has the reasons.
+//! A bucket reports the time of a version in whole seconds of its own clock, and none at all for
+//! one that was just put. By then programs have seen another time: that of the last write, in
+//! milliseconds of the local clock. That remains the version's time. The table keeps it by key and
+//! ETag, so that no listing, HEAD or GET of the same ETag changes it. A file beside the spool
+//! (`log`) keeps it across restarts. ADR 0024 has the reasons.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::store::Entry;
 
 mod log;
 
-/// The versions in a generation; there are two. Of more than that the oldest are forgotten, and have the
-/// bucket's time.
+/// The maximum number of versions in a generation; there are two. The oldest versions beyond that
+/// are forgotten, and get the bucket's time.
 const GENERATION: usize = 1 << 17;
 
-/// The longest that a commit waits for the file. What was not written is written with the next one.
+/// The longest wait of a commit for the file. The next commit writes the rest.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The smallest step of a time.
@@ -36,14 +36,14 @@ const TICK: Duration = Duration::from_millis(1);
 /// Two times of a file: `mtime` and `ctime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Times {
-    /// When its content was written.
+    /// The time at which its content was written.
     pub(in crate::engine) modified: Timestamp,
-    /// When the content or the name last changed. It never goes back.
+    /// The time at which the content or the name last changed. It never decreases.
     pub(in crate::engine) changed: Timestamp,
 }
 
 impl Times {
-    /// Both times at once.
+    /// Returns two equal times.
     pub(in crate::engine) fn at(time: Timestamp) -> Self {
         Self {
             modified: time,
@@ -52,13 +52,13 @@ impl Times {
     }
 }
 
-/// A key, or the draft of one, as the table has it: a hash.
+/// The hash by which the table knows a key, or the draft of one.
 type Address = u128;
 
-/// What the table knows of a key.
+/// The entry of a key in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kept {
-    /// A hash of the ETag of the version that has these times; [`GONE`]: there is no such version any more.
+    /// A hash of the ETag of the version with these times; [`GONE`]: that version no longer exists.
     etag: u64,
     times: Times,
 }
@@ -66,7 +66,7 @@ struct Kept {
 /// No version has this hash.
 const GONE: u64 = 0;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct TimeTable {
     buckets: HashMap<OriginId, OriginId>,
@@ -79,7 +79,7 @@ struct State {
     young: HashMap<Address, Kept>,
     old: HashMap<Address, Kept>,
     latest: Timestamp,
-    /// There is a file. It is to be told of these.
+    /// Whether there is a file, to which these are to be written.
     logged: bool,
     unwritten: Vec<(Address, Kept)>,
 }
@@ -101,13 +101,13 @@ impl State {
     fn keep(&mut self, address: Address, kept: Kept) {
         self.insert(address, kept);
         if self.logged {
-            // More than that wait only where the disk hangs.
+            // More entries wait only if the disk hangs.
             self.unwritten.truncate(GENERATION);
             self.unwritten.push((address, kept));
         }
     }
 
-    /// All that is known, the oldest first.
+    /// Returns all entries, the oldest first.
     fn all(&self) -> Vec<(Address, Kept)> {
         let old = self.old.iter();
         let old = old.filter(|(address, _)| !self.young.contains_key(address));
@@ -121,7 +121,7 @@ impl TimeTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A table for origins, each with the bucket that it is an identity of.
+    /// Creates a table for origins, each with the bucket that it is an identity of.
     pub(in crate::engine) fn new(buckets: HashMap<OriginId, OriginId>) -> Self {
         Self {
             buckets,
@@ -129,7 +129,7 @@ impl TimeTable {
         }
     }
 
-    /// The same whichever identity of a bucket its key is asked for under.
+    /// Returns the address of a key, which is the same under every identity of a bucket.
     fn address(&self, origin: OriginId, key: &str, of: Of) -> Address {
         let bucket = self.buckets.get(&origin).unwrap_or(&origin);
         let mut hash = Xxh3::new();
@@ -139,8 +139,8 @@ impl TimeTable {
         hash.digest128()
     }
 
-    /// Reads what an earlier process kept in `directory`, and keeps everything there from now on. Blocks.
-    /// Where that fails, times are kept in memory only.
+    /// Reads the entries of an earlier process in `directory`, and keeps all new ones there. If
+    /// that fails, times are kept in memory only. Blocks.
     pub(in crate::engine) fn attach(&self, directory: &Path) {
         let opened = Log::open(directory, |address, kept| {
             self.lock().insert(address, kept);
@@ -165,21 +165,21 @@ impl TimeTable {
         self.lock().keep(address, Kept { etag, times });
     }
 
-    /// Keeps the times of a draft that is durable now, for the process that takes it up.
+    /// Keeps the times of a draft that is durable now, for the process that resumes it.
     pub(in crate::engine) fn keep_draft(&self, id: &ObjectId, times: Times) {
         let address = self.address(id.origin, id.key.as_str(), Of::Draft);
         let kept = Kept { etag: GONE, times };
         self.lock().keep(address, kept);
     }
 
-    /// The times that a draft had when it was last durable.
+    /// Returns the times that a draft had when it was last durable.
     pub(in crate::engine) fn of_draft(&self, id: &ObjectId) -> Option<Times> {
         let address = self.address(id.origin, id.key.as_str(), Of::Draft);
         self.lock().get(address).map(|kept| kept.times)
     }
 
-    /// Forgets which version has the times of a key. What comes next is no earlier than they are, nor than
-    /// `ahead`.
+    /// Forgets the version that has the times of a key. The next times are no earlier than these,
+    /// nor than `ahead`.
     fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
         let address = self.address(id.origin, id.key.as_str(), Of::Object);
         let mut state = self.lock();
@@ -190,18 +190,18 @@ impl TimeTable {
         }
     }
 
-    /// The latest time that the table knows.
+    /// Returns the latest time in the table.
     fn latest(&self) -> Timestamp {
         self.lock().latest
     }
 
-    /// When a key was last changed here, whatever version it has now.
+    /// Returns the time at which this process last changed a key, whatever version it has now.
     fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
         let address = self.address(id.origin, id.key.as_str(), Of::Object);
         self.lock().get(address).map(|kept| kept.times.changed)
     }
 
-    /// `mtime` and `ctime` of a version, of which the bucket says `stored`.
+    /// Returns `mtime` and `ctime` of a version that the bucket dates `stored`.
     pub(in crate::engine) fn told(
         &self,
         (origin, key): (OriginId, &str),
@@ -219,7 +219,7 @@ impl TimeTable {
         }
     }
 
-    /// Writes what was kept into the file, and waits for that, but not for long.
+    /// Writes new entries to the file, and waits for at most [`WRITE_TIMEOUT`].
     pub(in crate::engine) async fn write_out(self: &Arc<Self>) {
         if self.lock().unwritten.is_empty() {
             return;
@@ -242,20 +242,20 @@ impl TimeTable {
     }
 }
 
-/// The object or folder that has the times.
+/// The owner of the times: the object, or its draft.
 #[derive(Clone, Copy)]
 enum Of {
     Object,
     Draft,
 }
 
-/// Of an ETag, whether it is said to be weak or not.
+/// Returns a hash of an ETag, the same for its weak form.
 fn hash(etag: &ETag) -> u64 {
     xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(GONE + 1)
 }
 
 impl Core {
-    /// What is known of an object whose version is known.
+    /// Returns the facts of an object of a known version.
     pub(in crate::engine) fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
         let place = (id.origin, id.key.as_str());
         let stored = version.last_modified;
@@ -269,8 +269,7 @@ impl Core {
         }
     }
 
-    /// The times of a draft to which nothing was written yet: those of the version that it begins as, or
-    /// now.
+    /// Returns the times of a draft before its first write: those of its base, or now.
     pub(in crate::engine) fn times_of_draft(&self, id: &ObjectId, base: Option<&Version>) -> Times {
         let Some(base) = base else {
             return Times::at(self.next_time(id));
@@ -284,7 +283,7 @@ impl Core {
         }
     }
 
-    /// The times that an object has under a new name: its content keeps its own.
+    /// Returns the times of an object under a new name; the time of its content stays.
     pub(in crate::engine) fn times_of_moved(
         &self,
         from: &ObjectId,
@@ -298,14 +297,14 @@ impl Core {
         }
     }
 
-    /// Now, but later than any time that is known of this key: a clock that is behind the bucket's, or was
-    /// set back, takes no file back.
+    /// Returns the current time, but later than any known time of this key. A clock that is behind
+    /// the bucket's, or was set back, does not decrease a file's times.
     pub(in crate::engine) fn next_time(&self, id: &ObjectId) -> Timestamp {
         let (known, now) = (self.last_time(id), self.now());
         known.map_or(now, |known| now.max(known.plus(TICK)))
     }
 
-    /// The last time that is known of a key.
+    /// Returns the last known time of a key.
     fn last_time(&self, id: &ObjectId) -> Option<Timestamp> {
         let stored = match self.meta.peek(id) {
             Some(Entry::Present(record)) => record.version.last_modified,
@@ -315,8 +314,9 @@ impl Core {
         self.times.changed(id).max(stored).max(listed)
     }
 
-    /// An object is being deleted, or was written past the spool: what comes next has the bucket's time, also
-    /// where it has the same ETag. To be called while the old one is known.
+    /// Forgets the times of an object that is being deleted, or was written without the spool. The
+    /// next version has the bucket's time, even with the same ETag. Call this while the old version
+    /// is known.
     pub(in crate::engine) fn forget_times(&self, id: &ObjectId) {
         let now = self.now();
         let ahead = self.last_time(id).filter(|known| *known > now);
@@ -324,7 +324,7 @@ impl Core {
     }
 }
 
-/// The time of what is written now, after `before`, or, where that is in the same draft, not before it.
+/// Returns the time of a write now: later than `before`, or, in the same draft, not earlier.
 pub(in crate::engine) fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
     match same {
         true => now.max(before),
@@ -333,7 +333,7 @@ pub(in crate::engine) fn following(now: Timestamp, before: Timestamp, same: bool
 }
 
 impl Engine {
-    /// The latest time that this process has given a file.
+    /// Returns the latest time that this process has given a file.
     #[must_use]
     pub fn latest_time(&self) -> Timestamp {
         self.core.times.latest()
@@ -341,7 +341,7 @@ impl Engine {
 }
 
 impl Object {
-    /// What is known of the object, its times included.
+    /// Returns the facts of the object, with its times.
     #[must_use]
     pub fn facts(&self) -> Facts {
         self.pinned.core.facts(&self.pinned.id, self.version())
@@ -413,7 +413,7 @@ mod tests {
         let path = folder.path().join(log::NAME);
         let mut bytes = std::fs::read(&path).expect("there");
         let whole = bytes.len();
-        // A flipped bit in the last one, and half of another behind it.
+        // A flipped bit in the last row, and half of another row after it.
         bytes[whole - 20] ^= 1;
         bytes.extend_from_slice(&[7; 13]);
         std::fs::write(&path, &bytes).expect("written");

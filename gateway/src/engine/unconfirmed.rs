@@ -1,9 +1,9 @@
-//! Versions that are known from the answer to a write alone.
+//! Versions that are known only from the answer to a write.
 //!
-//! Such an answer has the version's ETag and no `Last-Modified`; the store's `Date` and the time that the
-//! request took say between which moments the store wrote the object. The first confirmation (304) tells
-//! the time. If it lies between those moments it is the write's own; a later one says that the object's
-//! headers were mended since, and that they must be asked for.
+//! Such an answer has the version's ETag and no `Last-Modified`. The store's `Date` and the
+//! duration of the request bound the time at which the store wrote the object. The first
+//! confirmation (304) has the exact time. A time within the bounds is the write's own. A later one
+//! means that the object's headers were changed since, and must be requested.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,19 @@ use std::time::Duration;
 use crate::plan::{ETag, Timestamp, Version, VersionId};
 use crate::store::Record;
 
-/// The versions in a generation; there are two. Of one that is forgotten the first confirmation costs a HEAD.
+/// The maximum number of versions in a generation; there are two. The first confirmation of a
+/// forgotten version costs a HEAD.
 const GENERATION: usize = 1 << 14;
 
-/// What the clocks of one store may differ by, and what is cut off in whole seconds.
+/// The tolerance for differing clocks within one store, and for the rounding to whole seconds.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// The moments between which a store wrote an object, by its own clock.
+/// The bounds of the time at which a store wrote an object, by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteSpan {
     /// The `Date` of the answer.
     pub(super) answered: Timestamp,
-    /// How long the request took.
+    /// The duration of the request.
     pub(super) took: Duration,
 }
 
@@ -35,7 +36,7 @@ impl WriteSpan {
     }
 }
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Unconfirmed(Mutex<Generations>);
 
@@ -50,7 +51,7 @@ impl Unconfirmed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes when the store wrote a version.
+    /// Notes the time at which the store wrote a version.
     pub(super) fn note(&self, id: VersionId, written: WriteSpan) {
         let mut all = self.lock();
         if all.young.len() >= GENERATION {
@@ -59,8 +60,8 @@ impl Unconfirmed {
         all.young.insert(id, written);
     }
 
-    /// The version of a record as a store tells it that says when it was modified: itself, or with that time where
-    /// a write alone had told it. `None`: its headers may have been mended since.
+    /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
+    /// version is known only from its write. `None`: its headers may have been changed since.
     pub(super) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
         let version = &record.version;
         match version.last_modified {
@@ -73,8 +74,9 @@ impl Unconfirmed {
         }
     }
 
-    /// The version of a record as a listing shows it: the same bytes (ETag, size) with the same headers, as far as
-    /// `told`, the listing's time, says. `None`: it shows another version, or headers that may have been mended since.
+    /// Returns the version of a record if a listing shows the same one: the same ETag and size, and
+    /// a time `told` that fits. `None`: it is another version, or its headers may have been changed
+    /// since.
     pub(super) fn listed(
         &self,
         record: &Record,
@@ -87,7 +89,8 @@ impl Unconfirmed {
         is_same.then(|| self.dated(record, told)).flatten()
     }
 
-    /// Whether `time` is the version's own `Last-Modified`: its headers are those that were sent then.
+    /// Returns whether `time` is the version's own `Last-Modified`: its headers are those of the
+    /// write.
     fn explains(&self, id: VersionId, time: Timestamp) -> bool {
         let all = self.lock();
         let written = all.young.get(&id).or_else(|| all.old.get(&id));

@@ -2,33 +2,33 @@
 //!
 //! # The life of a write
 //!
-//! [`Writers::open`] gives a [`Writer`]: all handles on one key share one *draft*. What is written
-//! goes into the spool (`engine/spool`) at its place; parts that look finished go up while the rest
-//! is still being written (`send`), as many at once as there are streams. What is written to again
-//! is sent again, under the same part number. Nothing of this can be seen in the bucket.
+//! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
+//! go into the spool (`engine/spool`) at their offset. Parts that look finished are sent while the
+//! rest is still being written (`send`), up to one per stream at once. A part that is written to
+//! again is sent again under the same part number. The bucket shows nothing of this.
 //!
-//! [`Writer::commit`] (a `close`) sends what is left, has untouched parts of an object that was
-//! changed copied on the server, and completes the upload (`commit`): the object is there, whole, and
-//! the next look-up in this process finds it. With [`Commit::Background`] it returns once everything
-//! is durable in the spool, and `queue` does the rest, now, or when the origin is back, or after a
-//! restart (`recover`).
+//! [`Writer::commit`] (a `close`) sends the remaining parts, has the server copy the untouched
+//! parts of a changed object, and completes the upload (`commit`). The object then exists, whole,
+//! and the next look-up in this process finds it. With [`Commit::Background`] it returns once
+//! everything is durable in the spool. `queue` publishes it later: at once, when the origin is
+//! back, or after a restart (`recover`).
 //!
 //! # When the spool is full
 //!
-//! Who wants to write more waits, and parts that were sent leave the spool, oldest first, but never
-//! the first or last 64 MiB ([`Settings::kept`]). They cannot be read back before the upload is
-//! complete. A draft that was written in order does not need them. One that was not goes up under a
-//! *hidden* key instead, `.tidegate-…` in the folder of the object: when a part is needed that is gone, that upload is
-//! completed, the draft goes on from it as its base, and in the end everything untouched is copied
-//! from there. A draft that was written in order until then, and only later is changed where its bytes
-//! are gone, is refused that change ([`WriteError::Gone`]): it had no reason to pay for the hidden
-//! key, and its upload cannot be moved. With [`Settings::read_back`] every draft goes to a hidden key.
+//! Writers wait for room, and sent parts leave the spool, oldest first, but never the first or last
+//! 64 MiB ([`Settings::kept`]). Parts that left cannot be read back before the upload is complete.
+//! A draft that was written in order does not need them. Any other draft is uploaded under a
+//! *staging key* instead, `.tidegate-…` in the folder of the object. When the draft needs a part
+//! that has left, that upload is completed and becomes the base of the draft. At the end,
+//! everything untouched is copied from there. A draft that was written in order, and is later
+//! changed where its bytes have left, is refused that change ([`WriteError::Gone`]): its upload
+//! cannot be moved to another key. With [`Settings::read_back`] every draft uses a staging key.
 //!
 //! # Two writers
 //!
-//! Handles of one process write to one draft. Of two processes, an object that was created or cut to
-//! nothing is the one that was committed last; one that was changed is refused
-//! ([`WriteError::Changed`]) if it is another version by then. The two are never mixed.
+//! Handles of one process write to one draft. Of two processes that create or truncate an object,
+//! the last commit wins. A change of an existing version is refused ([`WriteError::Changed`]) if
+//! the bucket has another version by then. The two are never mixed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -90,22 +90,23 @@ use folder_locks::FolderLocks;
 use metrics::Metrics;
 use writing::Writing;
 
-/// What writers are told.
+/// Settings of writers.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The spool's directory, its own.
+    /// The spool's own directory.
     pub spool: PathBuf,
-    /// The most that the spool takes.
+    /// The maximum size of the spool, in bytes.
     pub size: u64,
-    /// Whether what has left the spool can be read back also of an object that was written in order.
+    /// Whether bytes that have left the spool can be read back also of an object that was written
+    /// in order.
     pub read_back: bool,
-    /// How objects are cut.
+    /// The part sizes of uploads.
     pub parts: PartSizes,
-    /// What of a draft never leaves the spool, at both ends.
+    /// Bytes at each end of a draft that never leave the spool.
     pub kept: u64,
-    /// How long a write waits for room in the spool.
+    /// The longest wait of a write for room in the spool.
     pub patience: Duration,
-    /// Bytes of a journal from which on it is written anew when it is synced.
+    /// The length of a journal, in bytes, from which it is rewritten at a sync.
     pub journal: u64,
 }
 
@@ -125,41 +126,41 @@ impl Settings {
     }
 }
 
-/// When a close returns.
+/// The moment at which a close returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commit {
-    /// When the object is complete in the bucket.
+    /// The object is complete in the bucket.
     Close,
-    /// When everything is durable in the spool.
+    /// Everything is durable in the spool.
     Background,
 }
 
-/// How an object is opened for writing.
+/// The way in which an object is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It begins as nothing; what there was is replaced when this is committed.
+    /// It begins empty; the commit replaces any existing object.
     Create,
-    /// The same, if there is no object yet, now and when it is committed.
+    /// The same, if there is no object yet, neither now nor at the commit.
     CreateNew,
-    /// It begins as the version that it is.
+    /// It begins as the current version.
     Change,
 }
 
-/// Parts of one draft on their way at once: what an S3 store takes from one machine before the line
-/// is full, as `aws s3 cp` (10) and mountpoint-s3 (its target throughput) have found.
+/// Parts of one draft sent at once. One machine fills its line to an S3 store with about that many;
+/// compare `aws s3 cp` (10) and mountpoint-s3 (its target throughput).
 const STREAMS: usize = 16;
 
-/// Parts of all drafts on their way at once.
+/// Parts of all drafts sent at once.
 const ALL_STREAMS: usize = 48;
 
-/// Closed drafts that are committed at once.
+/// Closed drafts committed at once.
 const COMMITS: usize = 32;
 
-/// Of what share of the engine's budget objects of one part take at most while they are put: a quarter.
-/// Readers never have to wait for the rest.
+/// The divisor of the engine's budget for objects of one part while they are put: a quarter of the
+/// budget at most. Readers never wait for the rest.
 pub(super) const SHARE: u64 = 4;
 
-/// Everything that is written through this process. Clones are the same.
+/// The write path of this process. Clones share one state.
 #[derive(Clone)]
 pub struct Writers(Arc<Inner>);
 
@@ -193,8 +194,8 @@ impl Inner {
     }
 }
 
-/// The table of drafts, locked. Readers ask it only while its length, which they see without the lock, is
-/// not zero.
+/// The locked table of drafts. Readers lock it only while its length, which they see without the
+/// lock, is not zero.
 struct Table<'a> {
     count: &'a AtomicUsize,
     table: MutexGuard<'a, HashMap<ObjectId, Arc<Writing>>>,
@@ -221,9 +222,9 @@ impl Drop for Table<'_> {
 }
 
 impl Writers {
-    /// Opens the spool and takes up what an earlier process left in it: drafts that were promised go
-    /// on where they stopped, in the background; others are removed, and their uploads with them.
-    /// `sources` are the buckets that may be written to. Blocks while it reads the journals.
+    /// Opens the spool and resumes the drafts of an earlier process. Promised drafts continue in
+    /// the background where they stopped; others are removed with their uploads. `sources` are the
+    /// buckets that may be written to. Blocks while it reads the journals.
     ///
     /// # Errors
     /// Another process has the spool, or the directory cannot be used.
@@ -252,11 +253,11 @@ impl Writers {
         Ok(writers)
     }
 
-    /// Opens an object for writing; headers are those it will have where it begins as nothing.
+    /// Opens an object for writing. An object that begins empty gets `headers`.
     ///
     /// # Errors
-    /// [`WriteError::Exists`] for [`How::CreateNew`]; [`WriteError::Origin`] where the version it is
-    /// to begin as cannot be found out.
+    /// [`WriteError::Exists`] for [`How::CreateNew`]; [`WriteError::Origin`] if the version to
+    /// begin with cannot be determined.
     pub async fn open(
         &self,
         source: &Arc<Source>,
@@ -267,8 +268,8 @@ impl Writers {
         begin::open(&self.0, source, key, how, headers).await
     }
 
-    /// The object as it is being written, if it is: open, or closed and not yet in the bucket. What is
-    /// read from it is what was written.
+    /// Returns a handle on the draft of an object that is open, or closed and not yet in the
+    /// bucket. Reads through it return the written bytes.
     #[must_use]
     pub fn find(&self, source: &Source, key: &ObjectKey) -> Option<Writer> {
         let id = source.object(key);
@@ -276,29 +277,29 @@ impl Writers {
         Writer::join(&self.0, writing)
     }
 
-    /// A copy of bytes that are to be written: a long one needs no other copy on its way.
+    /// Copies bytes for a write. A long write needs no other copy afterwards.
     #[must_use]
     pub fn copy(&self, bytes: &[u8]) -> Bytes {
         self.0.spool.memory.copy(bytes)
     }
 
-    /// Bytes in the spool, and how many there may be.
+    /// Returns the used bytes of the spool and its maximum.
     #[must_use]
     pub fn spooled(&self) -> (u64, u64) {
         (self.0.spool.space.used(), self.0.spool.space.size())
     }
 }
 
-/// How many drafts lie in the spool in `directory` while no process has it open: nobody sends them.
-/// Blocks.
+/// Returns the number of drafts left in the spool in `directory` that no process has open. They are
+/// not sent until a process opens it. Blocks.
 ///
 /// # Errors
-/// What the operating system says of the directory, where there is one.
+/// The operating system's, if the directory exists.
 pub fn left_in_spool(directory: &Path) -> std::io::Result<usize> {
     crate::engine::spool::left_in(directory)
 }
 
-/// A number that no other draft has; every `RandomState` hashes with keys of its own.
+/// Returns a number that no other draft has. Every `RandomState` hashes with keys of its own.
 pub(super) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(())

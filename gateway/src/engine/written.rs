@@ -1,9 +1,9 @@
 //! Versions that were written through this process, and their chunks.
 //!
-//! Bytes that go into the bucket become chunks of the version that they make, so that reading them asks
-//! nothing of the bucket. They are filed under the ETag that the store answered with, and before any
-//! reader can find the version. Only bytes are filed whose checksum the store has compared; where the
-//! outcome of a write is in doubt, none are. ADR 0031 has the reasons.
+//! Written bytes become chunks of the version that they make, so that a read of it needs no request
+//! to the bucket. They are filed under the ETag of the store's answer, before any reader can find
+//! the version. Only bytes whose checksum the store has compared are filed, and none if the outcome
+//! of a write is in doubt. ADR 0031 has the reasons.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,21 +26,21 @@ mod parts;
 use cutter::Cutter;
 pub(super) use parts::{PartChunks, Passing};
 
-/// How the version is known that a write made.
+/// The source of the knowledge about a written version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// The bucket was asked for it at this time, after the write.
+    /// The bucket confirmed it at this time, after the write.
     Confirmed(Timestamp),
-    /// The answer to the write told it.
+    /// The answer to the write described it.
     Answered(Answered),
-    /// The bucket has another one by now.
+    /// The bucket has another version by now.
     Superseded,
 }
 
-/// The answer to a write, without the version that it tells.
+/// The answer to a write, without its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// When the request was sent: from then on the version is fresh.
+    /// The time at which the request was sent, from which the version is fresh.
     asked: Timestamp,
     took: Duration,
     /// The time of the answer by the store's clock.
@@ -48,7 +48,7 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// An answer that came just now to a request that was sent at `asked`.
+    /// Returns an answer that came just now to a request that was sent at `asked`.
     pub(super) fn now(core: &Core, asked: Timestamp, date: Option<Timestamp>) -> Self {
         Self {
             asked,
@@ -58,16 +58,16 @@ impl Answered {
     }
 }
 
-/// Why chunks are filed: the label of their metric.
+/// The reason for filing a chunk: the label of its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The object was sent in one request.
     Put,
-    /// It was sent in parts.
+    /// The object was sent in parts.
     Part,
-    /// The bytes are those of the version that was changed.
+    /// The bytes come from the version that was changed.
     Base,
-    /// They are those of the object under its old name.
+    /// The bytes come from the object under its old name.
     Rename,
 }
 
@@ -82,7 +82,7 @@ impl Cause {
     }
 }
 
-/// A version that was written just now, on its way into the cache.
+/// A version that was written just now, during its entry into the cache.
 pub(super) struct Filing {
     core: Arc<Core>,
     id: ObjectId,
@@ -90,16 +90,17 @@ pub(super) struct Filing {
     terms: Terms,
     is_storable: bool,
     pin: PinId,
-    /// Chunks of another version that lie on a disk, and are filed once this one is known.
+    /// Chunks of another version on a disk, to be filed once this one is known.
     on_disk: Vec<(ChunkKey, Cause)>,
 }
 
-/// How many chunks of another version are looked at: 1 GiB of the default size. A commit does not wait for more.
+/// The maximum number of looked-up chunks of another version: 1 GiB of the default size. A commit
+/// does not wait for more.
 const MAX_LOOKED_AT: usize = 4096;
 
 impl Filing {
-    /// Begins with a version of an object. From here on nothing that was begun before brings an older one
-    /// back.
+    /// Begins with a version of an object. Prevents reads that began earlier from restoring an
+    /// older one.
     pub(super) async fn begin(
         core: &Arc<Core>,
         profile: &Profile,
@@ -127,7 +128,8 @@ impl Filing {
         }
     }
 
-    /// Files a chunk where a fetched one would be. One that is not whole in this version is none of it.
+    /// Files a chunk in the tier of a fetched one. Ignores a chunk whose length differs from this
+    /// version's.
     pub(super) fn put(&self, index: u32, bytes: Bytes, cause: Cause) {
         let version = self.record.id;
         let length = bytes.len() as u64;
@@ -141,8 +143,8 @@ impl Filing {
         }
     }
 
-    /// Files the chunks of another version within `ranges`, where both have the same bytes at the same places:
-    /// those in memory at once, those on a disk once this version is known.
+    /// Files the chunks of another version within `ranges`, in which both have the same bytes at
+    /// the same offsets: chunks in memory at once, chunks on a disk once this version is known.
     pub(super) fn put_of(&mut self, other: VersionId, ranges: &[ByteRange], cause: Cause) {
         if other == self.record.id {
             return;
@@ -169,7 +171,7 @@ impl Filing {
         }
     }
 
-    /// Files chunks that lie on a disk, one after another, as long as there is memory to spare.
+    /// Files chunks from a disk, one after another, as long as there is spare memory.
     async fn put_from_disk(self) {
         for (key, cause) in &self.on_disk {
             let length = self.chunk(key.index).len();
@@ -194,7 +196,7 @@ impl Filing {
         }
     }
 
-    /// Readers find the version from now on.
+    /// Makes the version known to readers.
     pub(super) fn finish(self, known: Known) {
         let core = &self.core;
         if let Known::Answered(Answered {
@@ -208,7 +210,7 @@ impl Filing {
                 .header(&http::header::CONTENT_TYPE)
                 .is_some()
         {
-            // Without a type the store has made one up, and must be asked for it.
+            // Without a type the store has chosen one, and must be asked for it.
             core.unconfirmed
                 .note(self.record.id, WriteSpan { answered, took });
         }
@@ -235,14 +237,14 @@ impl Filing {
 }
 
 impl Core {
-    /// The address of a version of an object now.
+    /// Returns the current cache address of a version of an object.
     pub(super) async fn version_id(&self, id: &ObjectId, version: &Version) -> VersionId {
         let generation = self.meta.generation(id).await;
         VersionId::new(id, version, generation)
     }
 }
 
-/// Has a version known that was written just now, after `file` has filed what there is of it.
+/// Makes a version known that was written just now, after `file` has filed its chunks.
 pub(super) async fn install(
     core: &Arc<Core>,
     profile: &Profile,
@@ -265,15 +267,15 @@ pub(super) async fn install(
     filing.finish(known);
 }
 
-/// The chunks of an object that memory has as a whole, and the memory that they take.
+/// The chunks of an object that is in memory as a whole, and the memory that they take.
 pub(super) struct Chunks {
     chunks: Vec<(u32, Bytes)>,
     _charge: Charge,
 }
 
 impl Chunks {
-    /// Cuts an object, which is sent meanwhile, into chunks that own their memory. `None`: no tier would
-    /// keep them, or there is no memory to spare. `owned`: each of the pieces owns its own.
+    /// Cuts an object, which is sent meanwhile, into chunks that own their memory. `None`: no tier
+    /// would keep them, or there is no spare memory. `owned`: each piece owns its memory.
     pub(super) async fn cut(
         core: &Core,
         profile: &Profile,
@@ -288,7 +290,7 @@ impl Chunks {
         let mut cutter = Cutter::new(core.geometry, ByteRange::new(0, size));
         for piece in pieces {
             cutter.push(piece, owned);
-            // What is sent goes first.
+            // The sending task goes first.
             tokio::task::yield_now().await;
         }
         Some(Self {
@@ -298,7 +300,7 @@ impl Chunks {
     }
 }
 
-/// Whether any tier would keep a chunk of what is written under a profile.
+/// Returns whether any tier would keep a chunk that is written under a profile.
 fn is_kept(profile: &Profile) -> bool {
     !profile.bulk || profile.disk != DiskUse::Off
 }

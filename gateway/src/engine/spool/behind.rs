@@ -1,8 +1,8 @@
-//! Blocks that whoever wrote them does not wait for: in memory, and on their way to the disk.
+//! Blocks in memory that wait to be written to the disk; their writers do not wait.
 //!
-//! They are written in the order in which they came, one at a time: by a thread of their own, or by
-//! whoever cannot go on before they are. One that cannot be written stays the first in line. Whoever needs
-//! the disk next tries it again, and is told why it cannot be.
+//! They are written one at a time, in the order of their arrival: by a thread of their own, or by a
+//! caller that needs them on the disk. A block that cannot be written stays first. The next caller
+//! that needs the disk tries it again, and gets the error.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,10 +13,11 @@ use bytes::Bytes;
 
 use crate::plan::ByteRange;
 
-/// So many wait at most: that a disk is slow is for its writers to feel, not for who closes the file.
+/// The maximum number of waiting blocks. A slow disk must slow its writers, not the caller that
+/// closes the file.
 pub(super) const MOST: usize = 16;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
     queue: Mutex<Queue>,
@@ -26,11 +27,11 @@ pub(super) struct Behind {
 #[derive(Debug, Default)]
 struct Queue {
     blocks: VecDeque<(ByteRange, Bytes)>,
-    /// The first is being written.
+    /// Whether the first block is being written.
     is_writing: bool,
-    /// Somebody has said that they will see to it.
+    /// Whether a thread has committed itself to write them.
     is_tended: bool,
-    /// The first could not be written.
+    /// Whether the last try to write the first block failed.
     has_failed: bool,
 }
 
@@ -50,35 +51,36 @@ impl Behind {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one was written, or could not be.
+    /// Waits until the current block was written or has failed.
     fn wait<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let waited = self.changed.wait(queue);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one could not be written. Does not block.
+    /// Returns whether a block could not be written. Does not block.
     pub(super) fn has_failed(&self) -> bool {
         self.queue().has_failed
     }
 
-    /// Whether another may come. Does not block.
+    /// Returns whether there is room for another block. Does not block.
     pub(super) fn has_room(&self) -> bool {
         self.queue().has_room()
     }
 
-    /// Whether one of them has bytes of a range. Does not block.
+    /// Returns whether a waiting block overlaps a range. Does not block.
     pub(super) fn meets(&self, range: ByteRange) -> bool {
         let queue = self.queue();
         let mut blocks = queue.blocks.iter();
         blocks.any(|(block, _)| block.intersect(range).is_some())
     }
 
-    /// Puts a block in line that none of those in it meets. Does not block.
+    /// Appends a block that overlaps no waiting one. Does not block.
     pub(super) fn push(&self, range: ByteRange, block: Bytes) {
         self.queue().blocks.push_back((range, block));
     }
 
-    /// Whether there is something to write that nobody sees to; the caller does from now on ([`Self::tend`]).
+    /// Returns whether there are blocks and no thread writes them. The caller must then do it
+    /// ([`Self::tend`]).
     pub(super) fn wants_tending(&self) -> bool {
         let mut queue = self.queue();
         let wants = !queue.blocks.is_empty() && !queue.is_tended && !queue.has_failed;
@@ -86,11 +88,11 @@ impl Behind {
         wants
     }
 
-    /// Has `write` write what there is, as long as that succeeds.
+    /// Writes all blocks with `write`, until one fails.
     pub(super) fn tend(&self, write: impl Fn(ByteRange, &Bytes) -> io::Result<()>) {
         let is_over = |queue: &Queue| queue.blocks.is_empty() || queue.has_failed;
         loop {
-            // An error is for whoever needs the disk next, and tries it again.
+            // The next caller that needs the disk gets the error, and tries again.
             if let Ok(mut queue) = self.until(is_over, &write) {
                 queue.is_tended = false;
                 return;
@@ -114,7 +116,7 @@ impl Behind {
         self.until(|queue| queue.blocks.is_empty(), write).map(drop)
     }
 
-    /// Has them written until that is enough.
+    /// Writes blocks until `is_enough` holds.
     fn until(
         &self,
         is_enough: impl Fn(&Queue) -> bool,
@@ -127,7 +129,8 @@ impl Behind {
         Ok(queue)
     }
 
-    /// Writes the first, or waits while somebody else does: so nobody waits for a thread to become free.
+    /// Writes the first block, or waits while another thread does. So no caller waits for a free
+    /// thread.
     fn step<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,
@@ -152,9 +155,9 @@ impl Behind {
         written.map(|()| queue)
     }
 
-    /// Forgets those that lie in a range, and has `punched` make another of what a block is that reaches out
-    /// of it, for the part that it says; gives those. When it returns, none that meets the range is being
-    /// written.
+    /// Discards the blocks inside a range, and replaces overlapping ones by the result of `punched`
+    /// for them and their overlap. Returns the replaced blocks. Afterwards no block that meets the
+    /// range is being written.
     pub(super) fn punch(
         &self,
         range: ByteRange,
@@ -163,7 +166,8 @@ impl Behind {
         let mut queue = self.queue();
         let first = queue.blocks.front().map(|(first, _)| *first);
         loop {
-            // Before it is waited for what is being written, or the next ones would be meanwhile.
+            // Before the wait for the current write; otherwise the next blocks would be written
+            // meanwhile.
             let under_way = usize::from(queue.is_writing);
             let mut others = queue.blocks.split_off(under_way);
             others.retain(|(block, _)| block.intersect(range) != Some(*block));
@@ -180,12 +184,12 @@ impl Behind {
                 changed.push((*block, bytes.clone()));
             }
         }
-        // Where another is the first now, nobody has tried that.
+        // If another block is the first now, it has not been tried.
         queue.has_failed &= queue.blocks.front().map(|(first, _)| *first) == first;
         changed
     }
 
-    /// Forgets all.
+    /// Discards all blocks.
     pub(super) fn discard(&self) {
         self.punch(ByteRange::new(0, u64::MAX), |bytes, _| bytes.clone());
     }
@@ -209,7 +213,7 @@ mod tests {
         behind
     }
 
-    /// A disk that takes note of what it is given, unless it is full.
+    /// A disk that records its blocks, unless it is full.
     #[derive(Default)]
     struct Disk {
         written: RefCell<Vec<u64>>,
@@ -231,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Blocks that were tried on a disk that was full.
+    /// Blocks that were tried on a full disk.
     fn refused(blocks: impl IntoIterator<Item = u64>) -> (Behind, Disk) {
         let (behind, disk) = (of(blocks), Disk::default());
         disk.is_full.set(true);
@@ -308,8 +312,8 @@ mod tests {
         assert_eq!((written.len(), written[1].0), (2, block(4)));
     }
 
-    /// A block that is cut off while it is being written is written before the file is cut; those behind it
-    /// are not.
+    /// A block that is truncated while it is being written is written before the file is truncated;
+    /// the blocks after it are not.
     #[test]
     fn what_is_being_written_is_waited_for_and_no_more_is() {
         let behind = of(0..4);
@@ -331,7 +335,7 @@ mod tests {
             behind.punch(block(1), zeros);
             assert_eq!(written_by_now(), []);
             let all = threads.spawn(|| behind.discard());
-            // It has forgotten those that are not being written, and waits.
+            // It has discarded the blocks that are not being written, and waits.
             while behind.meets(block(2)) {
                 std::thread::yield_now();
             }

@@ -1,6 +1,6 @@
-//! What is known of the blocks of a draft that are written past the file cache: their checksums, so
-//! that a part's needs no reading; and as far as memory lasts their bytes, until they are sent. They
-//! are what the disk has at their places, or will have: then their bytes are here.
+//! The blocks of a draft that are written past the file cache: their checksums, so that a part's
+//! needs no reading, and their bytes until they are sent, as far as there is memory. The disk has
+//! the same bytes at the same places, or will have them; until then the bytes stay here.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,17 +14,16 @@ use crate::origin::Sums;
 use crate::plan::ByteRange;
 use crate::store::direct::Pool;
 
-/// What is charged to somebody; given back when it is dropped.
+/// Memory reserved from both budgets, released on drop.
 pub(super) type Charged = [Charge; 2];
 
-/// So many buffers of blocks wait to be used again, while others are in use: parts are sent in bursts.
+/// Spare buffers kept for reuse: parts are sent in bursts.
 const SPARE: usize = 64;
 
-/// Who copies less does not take a buffer of a block for it.
+/// The smallest copy that takes a buffer of a whole block.
 const LARGE: usize = 256 << 10;
 
-/// The memory that blocks are charged to: a share of the budget that all who write have together, and
-/// the budget itself.
+/// The budgets for blocks: the writers' common share of the budget, and the budget itself.
 #[derive(Debug, Clone)]
 pub(in crate::engine) struct Memory {
     share: Budget,
@@ -42,7 +41,7 @@ impl Memory {
         }
     }
 
-    /// A copy of bytes; of a whole block one that is written as it is.
+    /// Copies bytes. The copy of a whole block can be written without another copy.
     pub(in crate::engine) fn copy(&self, bytes: &[u8]) -> Bytes {
         if !(LARGE as u64..=BLOCK).contains(&(bytes.len() as u64)) {
             return Bytes::copy_from_slice(bytes);
@@ -52,7 +51,7 @@ impl Memory {
         Bytes::from_owner(block)
     }
 
-    /// A copy of a block with zeros in it, which is written as it is.
+    /// Copies a block with a hole of zeros. The copy can be written without another copy.
     pub(super) fn punched(&self, bytes: &[u8], hole: Range<usize>) -> Bytes {
         let mut block = self.blocks.take();
         block.push(bytes);
@@ -60,13 +59,13 @@ impl Memory {
         Bytes::from_owner(block)
     }
 
-    /// So many bytes, at once or not at all. Nobody waits for them: there is another way without.
+    /// Reserves memory, at once or not at all. A caller without memory writes another way.
     pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
         Some([self.share.ahead(bytes)?, self.budget.ahead(bytes)?])
     }
 }
 
-/// See the module's head. By where they begin; no two overlap.
+/// See the module documentation. The keys are the blocks' first offsets; no two blocks overlap.
 #[derive(Debug, Default)]
 pub(super) struct Blocks(Mutex<BTreeMap<u64, Block>>);
 
@@ -78,12 +77,12 @@ struct Block {
     disk: Disk,
 }
 
-/// Whether the disk has a block.
+/// The state of a block on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disk {
     Has,
     Will,
-    /// And nobody wants it in memory from then on.
+    /// Will, and the memory is released then.
     WillAlone,
 }
 
@@ -92,12 +91,12 @@ impl Blocks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a block that was just written, in place of what was there.
+    /// Records a block that was just written, in place of earlier ones.
     pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>) {
         self.put(at, sums, bytes, Disk::Has);
     }
 
-    /// Takes note of a block that will be written: its bytes stay until [`Self::written`].
+    /// Records a block that will be written. Its bytes stay until [`Self::written`].
     pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, Charged)) {
         self.put(at, sums, Some(bytes), Disk::Will);
     }
@@ -113,7 +112,7 @@ impl Blocks {
         self.lock().insert(at.start, block);
     }
 
-    /// A block that will be written, or was just, is another one.
+    /// Replaces the bytes of a block that waits to be written, or was just written.
     pub(super) fn replace(&self, start: u64, sums: Sums, bytes: Bytes) {
         if let Some(block) = self.lock().get_mut(&start) {
             block.sums = sums;
@@ -123,7 +122,7 @@ impl Blocks {
         }
     }
 
-    /// The disk has the block that begins there.
+    /// Records that the disk has the block that begins at `start`.
     pub(super) fn written(&self, start: u64) {
         if let Some(block) = self.lock().get_mut(&start) {
             if block.disk == Disk::WillAlone {
@@ -133,8 +132,8 @@ impl Blocks {
         }
     }
 
-    /// The first bytes of a range that are in memory; or where in the range there are some, which is
-    /// its end if there are none.
+    /// Returns the first bytes of a range, if they are in memory. Otherwise returns the offset of
+    /// the next bytes in memory, or the end of the range.
     pub(super) fn first(&self, range: ByteRange) -> Result<Bytes, u64> {
         let blocks = self.lock();
         if let Some((start, block)) = blocks.range(..=range.start).next_back()
@@ -151,14 +150,15 @@ impl Blocks {
         Err(next.map_or(range.end, |(start, _)| *start))
     }
 
-    /// The block that a range begins with, if all of it is in the range: its length and checksums.
+    /// Returns the length and checksums of the block at the start of a range, if it lies in the
+    /// range.
     pub(super) fn at(&self, range: ByteRange) -> Option<(u64, Sums)> {
         let blocks = self.lock();
         let block = blocks.get(&range.start)?;
         (block.length <= range.len()).then_some((block.length, block.sums))
     }
 
-    /// Lets go of the bytes of blocks that a range touches, as soon as the disk has them.
+    /// Releases the bytes of blocks that a range overlaps, once the disk has them.
     pub(super) fn let_go(&self, range: ByteRange) {
         let mut blocks = self.lock();
         let first = first_of(&blocks, range);
@@ -170,8 +170,9 @@ impl Blocks {
         }
     }
 
-    /// Forgets blocks that a range touches: they are something else from now on. One that will be written
-    /// and reaches out of it stays, for its bytes are nowhere else: it was replaced before.
+    /// Forgets blocks that a range overlaps, because their bytes change. A block that will be
+    /// written and reaches out of the range stays, because its bytes are only here: it was replaced
+    /// before.
     pub(super) fn forget(&self, range: ByteRange) {
         if range.is_empty() {
             return;
@@ -187,7 +188,7 @@ impl Blocks {
     }
 }
 
-/// Where the first block begins that a range may touch.
+/// Returns the start of the first block that a range may overlap.
 fn first_of(blocks: &BTreeMap<u64, Block>, range: ByteRange) -> u64 {
     let before = blocks.range(..range.start).next_back();
     let before = before.filter(|(start, it)| *start + it.length > range.start);

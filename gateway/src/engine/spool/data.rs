@@ -1,16 +1,17 @@
-//! The bytes of a draft, each at its place in one sparse file.
+//! The bytes of a draft, each at its offset in one sparse file.
 //!
-//! Who writes a large object writes it once, from front to back, and it is sent at once. Through the
-//! file cache that would cost a fresh page for each of its pages, and push out what others read. So
-//! what is written in order is gathered into blocks (`tail`). Full ones go past the cache (`O_DIRECT`)
-//! both ways, and stay in memory until they are sent, as far as there is some (`blocks`). Whoever writes
-//! does not wait for the disk while there is (`behind`). A small object is sent from memory, and has no file
+//! A large object is written once, from front to back, and is sent soon after. Through the file
+//! cache that would take a fresh page for each of its pages, and evict pages that others read. So
+//! sequential writes are gathered into blocks (`tail`). Full blocks go past the cache (`O_DIRECT`)
+//! both ways, and stay in memory until they are sent, as far as there is room (`blocks`). Meanwhile
+//! writers do not wait for the disk (`behind`). A small object is sent from memory, and has no file
 //! unless it must be durable; then the journal has its bytes.
 //!
-//! What fills no block, and small pieces elsewhere, go through the cache. Never both ways at once: what
-//! two writes of one page do, one past the cache and one through it, is undefined (open(2), NOTES);
-//! one after the other they are in order, for a direct write flushes and drops what the cache has of
-//! its range. So before anything else is written, or made durable, all blocks are that wait to be.
+//! Bytes that fill no block, and small pieces elsewhere, go through the cache, but never at the
+//! same time: two concurrent writes of one page, one past the cache and one through it, are
+//! undefined (open(2), NOTES). In sequence they are ordered, because a direct write flushes and
+//! drops the cached pages of its range. So all waiting blocks are written before any other write or
+//! sync.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,74 +36,74 @@ mod read;
 
 use cached::Cached;
 
-/// What is read at a time: with several parts on their way, memory holds so much of each twice.
+/// Bytes read at once. While several parts are sent, memory holds twice this for each of them.
 pub(in crate::engine) const FRAME: u64 = BLOCK;
 
-/// Who writes so much elsewhere goes on from there.
+/// The length from which a write before the tail moves the tail there.
 const LARGE: usize = 64 << 10;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Data {
     path: PathBuf,
-    /// Made when something has to lie in it.
+    /// The data file, created when bytes must be written to it.
     file: OnceLock<File>,
-    /// The same, past the cache; opened with the first block.
+    /// The same file, opened with `O_DIRECT` for the first block.
     direct: OnceLock<File>,
-    /// Held by who writes to the file, but for what is written behind its writers.
+    /// The lock for writes to the file, except those of `behind`.
     end: Mutex<End>,
     /// Grows only while `end` is held.
     behind: Behind,
     blocks: Blocks,
     memory: Memory,
-    /// What the file cache has, and the disk may not.
+    /// Ranges that the file cache has, and the disk may not.
     cached: Mutex<Cached>,
 }
 
-/// Where it is written to past the cache, and what is not in the file yet.
+/// The end of sequential writes, and the bytes that are not in the file yet.
 #[derive(Debug, Default)]
 struct End {
     way: Way,
     tail: Tail,
     kept: Option<Kept>,
-    /// What was kept is in the file by now, or gone.
+    /// Whether the kept bytes are in the file by now, or gone.
     moved: bool,
-    /// A sync failed. The system takes what it could not write for written: no later one makes it
-    /// durable.
+    /// Whether a sync failed. The kernel counts the failed pages as written, so no later sync makes
+    /// them durable.
     is_lost: bool,
 }
 
-/// How the file system takes blocks, as the first of them finds out.
+/// The way in which the file system takes blocks, learned from the first one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Way {
     #[default]
     Unknown,
     PastCache,
-    /// It knows no other, and there is no tail.
+    /// The file system has no direct writes, and there is no tail.
     ThroughCache,
 }
 
-/// Where bytes were made durable.
+/// The place where bytes were made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Synced {
-    /// In the journal, which is durable with them.
+    /// The journal, which is durable with them.
     InJournal,
-    /// In the file, or there were none.
+    /// The file; or there were none.
     InPlace,
-    /// In the file; what a journal has of them counts no more.
+    /// The file; the journal's copy counts no more.
     Moved,
 }
 
 /// Bytes that are in a journal, and not in the file.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// Which.
+    /// Their range in the object.
     pub(super) range: ByteRange,
-    /// The journal.
+    /// The journal's file.
     pub(super) file: File,
-    /// Where in it they begin.
+    /// Their offset in the journal.
     pub(super) place: u64,
-    /// Whose it is.
+    /// The journal's identity.
     pub(super) id: u64,
 }
 
@@ -118,7 +119,7 @@ impl Kept {
 }
 
 impl Data {
-    /// Data that is nowhere yet, and will be at `path`.
+    /// Creates data without a file. It will be at `path`.
     pub(super) fn new(path: &Path, memory: Memory) -> Self {
         Self {
             path: path.to_owned(),
@@ -132,7 +133,7 @@ impl Data {
         }
     }
 
-    /// Data that is at `path`, if there is a file, or in a journal.
+    /// Opens existing data at `path`, if there is a file, or in a journal.
     pub(super) fn reopen(path: &Path, kept: Option<Kept>, memory: Memory) -> io::Result<Self> {
         let data = Self::new(path, memory);
         data.end().kept = kept;
@@ -142,7 +143,7 @@ impl Data {
         Ok(data)
     }
 
-    /// The file, made where it is not there yet.
+    /// Returns the file; creates it if it is missing.
     pub(super) fn file(&self) -> io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -153,7 +154,7 @@ impl Data {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// The same, past the cache.
+    /// Returns the file opened past the cache.
     fn direct(&self) -> io::Result<&File> {
         if let Some(direct) = self.direct.get() {
             return Ok(direct);
@@ -163,12 +164,12 @@ impl Data {
         Ok(self.direct.get_or_init(|| direct))
     }
 
-    /// Whether there is a file.
+    /// Returns whether there is a file.
     pub(super) fn has_file(&self) -> bool {
         self.file.get().is_some()
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     pub(super) fn length(&self) -> io::Result<u64> {
         self.file
             .get()
@@ -179,7 +180,7 @@ impl Data {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, if nobody has it. Does not block.
+    /// Locks the end if it is free. Does not block.
     fn end_now(&self) -> Option<MutexGuard<'_, End>> {
         match self.end.try_lock() {
             Ok(end) => Some(end),
@@ -188,28 +189,28 @@ impl Data {
         }
     }
 
-    /// Takes bytes in whose writer need not wait for the disk: they fill no block, or one that can be written
-    /// behind him, and begin another. Does not block.
+    /// Takes bytes if their writer need not wait for the disk: they fill no block, or one that can
+    /// be written in the background, and begin another. Does not block.
     pub(super) fn take_in(&self, offset: u64, bytes: &Bytes) -> bool {
         let whole = self.whole(offset, bytes);
         let end = self.end_now();
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, whole))
     }
 
-    /// Whether bytes go on from the tail, and are better copied into it than made a block of their own. Does
-    /// not block.
+    /// Returns whether bytes continue the tail, and are better copied into it than made a block of
+    /// their own. Does not block.
     pub(super) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = self.end_now().filter(|_| !has_block(offset, bytes));
         end.is_some_and(|end| end.way != Way::ThroughCache && end.tail.reaches(offset))
     }
 
-    /// The same of bytes that are somebody else's, and go on.
+    /// Takes borrowed bytes that continue the tail, like [`Self::take_in`].
     pub(super) fn copy_in(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = self.end_now();
         end.is_some_and(|mut end| self.take_now(&mut end, offset, bytes, None))
     }
 
-    /// Of bytes that are a block as they are: that, its checksums, and memory to keep it.
+    /// Returns a block made of exactly these bytes, its checksums, and memory to keep it.
     fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Bytes, Sums, Charged)> {
         let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
         let can_wait = is_whole && self.behind.has_room();
@@ -240,7 +241,7 @@ impl Data {
         let range = ByteRange::new(start, offset + room as u64);
         let is_direct = end.way == Way::PastCache;
         let can_wait = is_direct && self.behind.has_room() && !self.behind.meets(range);
-        // What reaches into the next block begins the next tail.
+        // Bytes of the next block begin the next tail.
         let rest = bytes.len() - room;
         if !can_wait || rest as u64 >= BLOCK || !end.tail.charge(rest, &self.memory) {
             return false;
@@ -264,19 +265,19 @@ impl Data {
         rest == 0 || end.tail.push(range.end, &bytes[room..], &self.memory)
     }
 
-    /// Writes bytes at their place. After an error those of the range are undefined.
+    /// Writes bytes at their offset. After an error, the range is undefined.
     pub(super) fn write(&self, mut offset: u64, mut bytes: Bytes) -> io::Result<()> {
         self.behind.make_room(self.to_disk())?;
         let whole = self.whole(offset, &bytes);
         let mut end = self.end();
-        // Somebody had the end before, or there was no room.
+        // Another caller held the end before, or there was no room.
         if self.take_now(&mut end, offset, &bytes, whole) {
             return Ok(());
         }
         self.move_kept(&mut end)?;
         self.make_way(&mut end, offset, bytes.len())?;
         while !bytes.is_empty() {
-            // As may turn out at the first block.
+            // The first block may show this.
             if end.way == Way::ThroughCache {
                 self.put_away(&mut end)?;
                 drop(end);
@@ -295,7 +296,7 @@ impl Data {
         Ok(())
     }
 
-    /// Puts the tail away, unless a write goes on from it, or is a small one before it.
+    /// Flushes the tail, unless the write continues it, or is a small one before it.
     fn make_way(&self, end: &mut End, offset: u64, length: usize) -> io::Result<()> {
         let tail = end.tail.range();
         let is_before = length < LARGE && offset + length as u64 <= tail.start;
@@ -305,7 +306,7 @@ impl Data {
         }
     }
 
-    /// Puts bytes behind the tail, up to the end of its block; says how many.
+    /// Appends bytes to the tail, up to the end of its block; returns how many.
     fn gather(&self, end: &mut End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(Tail::room(offset))];
         if !end.tail.push(offset, piece, &self.memory) {
@@ -322,8 +323,8 @@ impl Data {
         Ok(piece.len())
     }
 
-    /// Writes bytes that the tail does not reach to; where there is none, only those up to the next
-    /// page, for one can begin there. Says how many.
+    /// Writes bytes that do not continue the tail. Without a tail, writes only those up to the next
+    /// page, where a tail can begin. Returns how many.
     fn write_apart(&self, end: &End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let to_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
         let piece = match end.tail.is_empty() {
@@ -341,7 +342,7 @@ impl Data {
         self.write_to_cache(range, bytes)
     }
 
-    /// Writes a block as it is, without copying it.
+    /// Writes a block without copying it.
     fn write_block(&self, end: &mut End, offset: u64, block: Bytes) -> io::Result<usize> {
         let (length, sums) = (block.len(), Sums::of(&block));
         end.way = self.write_past(offset, &block)?;
@@ -356,7 +357,7 @@ impl Data {
         Ok(length)
     }
 
-    /// Empties the tail into the file: a full one past the cache.
+    /// Writes the tail to the file: a full one past the cache.
     fn put_away(&self, end: &mut End) -> io::Result<()> {
         let range = end.tail.range();
         if range.is_empty() {
@@ -378,10 +379,10 @@ impl Data {
         Ok(())
     }
 
-    /// Writes pages past the cache, if the file system knows that.
+    /// Writes pages past the cache, if the file system supports that.
     fn write_past(&self, offset: u64, bytes: &[u8]) -> io::Result<Way> {
         self.settle()?;
-        // Before: what fails half way is neither.
+        // Before the write: after a failure half way, neither version is valid.
         self.blocks
             .forget(ByteRange::new(offset, offset + bytes.len() as u64));
         let range = ByteRange::new(offset, offset + bytes.len() as u64);
@@ -396,7 +397,7 @@ impl Data {
         }
     }
 
-    /// How a block is written that waits to be.
+    /// Returns the function that writes a waiting block.
     fn to_disk(&self) -> impl Fn(ByteRange, &Bytes) -> io::Result<()> {
         |range, block| {
             self.cached().stale.remove(range);
@@ -405,7 +406,7 @@ impl Data {
                     self.forget_cached(range);
                     self.blocks.written(range.start);
                 }
-                // Its place does not suit the file system, which took the first.
+                // The file system took the first block, but not this one.
                 Err(error) if direct::is_unsupported(&error) => {
                     self.write_to_cache(range, block)?;
                     self.blocks.forget(range);
@@ -416,27 +417,29 @@ impl Data {
         }
     }
 
-    /// Returns once the file has what it should have, but for the tail.
+    /// Returns once the file has all bytes but the tail.
     fn settle(&self) -> io::Result<()> {
         self.behind.settle(self.to_disk())
     }
 
-    /// Whether blocks wait to be written and nobody sees to it; the caller does from now on.
+    /// Returns whether blocks wait and no thread writes them. The caller must then call
+    /// [`Self::tend`].
     pub(super) fn wants_tending(&self) -> bool {
         self.behind.wants_tending()
     }
 
-    /// Writes the blocks that wait to be.
+    /// Writes the waiting blocks.
     pub(super) fn tend(&self) {
         self.behind.tend(self.to_disk());
     }
 
-    /// Has what waits to be written not be: the file goes. Who still reads has it in memory.
+    /// Discards the waiting blocks because the file is about to be deleted. Open readers keep
+    /// theirs in memory.
     pub(super) fn abandon(&self) {
         self.behind.discard();
     }
 
-    /// Puts what a journal has into the file.
+    /// Moves the bytes in the journal into the file.
     fn move_kept(&self, end: &mut End) -> io::Result<()> {
         if let Some(kept) = &end.kept {
             self.write_cached(kept.range.start, &kept.read(kept.range)?)?;
@@ -446,17 +449,17 @@ impl Data {
         Ok(())
     }
 
-    /// Whether a journal has bytes of it that are nowhere else.
+    /// Returns whether the journal has bytes that are nowhere else.
     pub(super) fn is_in_journal(&self) -> bool {
         self.end().kept.is_some()
     }
 
-    /// Lets go of what is in memory of a range: it is read from the disk from now on.
+    /// Releases the memory of a range, which is read from the disk from now on.
     pub(super) fn let_go(&self, range: ByteRange) {
         self.blocks.let_go(range);
     }
 
-    /// Makes what was written durable. Where there is no file, `keep` does, in a journal.
+    /// Makes the written bytes durable. If there is no file, `keep` writes them to a journal.
     pub(super) fn sync(
         &self,
         keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<Kept>,
@@ -465,19 +468,20 @@ impl Data {
         if end.is_lost {
             return Err(lost());
         }
-        // Once: of an object that is saved again and again a journal would have each.
+        // Once only: an object that is saved again and again would have each version in its
+        // journal.
         if !self.has_file() && !end.moved {
             if end.tail.is_empty() {
                 return Ok(Synced::InPlace);
             }
-            // Until then they are in memory: a disk may take them and lose them.
+            // Until then they stay in memory: a disk may accept bytes and lose them.
             end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
             end.tail = Tail::default();
             return Ok(Synced::InJournal);
         }
         self.settle()?;
         self.put_away(&mut end)?;
-        // Of many that are closed and wait to be committed none holds a buffer.
+        // Closed drafts that wait for their commit hold no buffers.
         end.tail = Tail::default();
         let moved = end.moved;
         drop(end);
@@ -488,15 +492,15 @@ impl Data {
         }
     }
 
-    /// Forgets everything but some bytes of a file that is found again: what was written there and does
-    /// not count would stand where zeros are read.
+    /// Removes all bytes outside `kept` and beyond `size` from a recovered file. Other bytes there
+    /// do not count, and must read as zeros.
     pub(super) fn keep_only(&self, kept: &Extents, size: u64) -> io::Result<()> {
         self.cut(size)?;
         let gaps = kept.gaps(ByteRange::new(0, size));
         gaps.into_iter().try_for_each(|gap| self.punch(gap))
     }
 
-    /// A range goes: what of it is in memory only needs no disk for that.
+    /// Drops a range from memory. Bytes that are only in memory need no disk for that.
     fn touch(&self, range: ByteRange) -> io::Result<()> {
         let mut end = self.end();
         match &end.kept {
@@ -517,8 +521,8 @@ impl Data {
 }
 
 impl Drop for Data {
-    /// Closing the last handle on a file that has no name any more frees its blocks, which takes a disk a
-    /// tenth of a second and more for each gigabyte. Whoever is the last to let go need not wait for that.
+    /// Closes the files in a blocking thread. The last handle on a file without a name frees its
+    /// blocks, which takes a disk a tenth of a second or more for each gigabyte.
     fn drop(&mut self) {
         let files = (self.file.take(), self.direct.take());
         if let (Some(_), Ok(runtime)) = (&files.0, Handle::try_current()) {
@@ -527,12 +531,12 @@ impl Drop for Data {
     }
 }
 
-/// Whether bytes begin with a whole block.
+/// Returns whether bytes begin with a whole block.
 fn has_block(offset: u64, bytes: &[u8]) -> bool {
     offset.is_multiple_of(BLOCK) && bytes.len() >= Tail::room(offset)
 }
 
-/// The same, and a direct write takes it as it is.
+/// Returns whether, in addition, a direct write takes them as they are.
 fn is_block(offset: u64, bytes: &[u8]) -> bool {
     has_block(offset, bytes) && bytes.as_ptr().align_offset(PAGE as usize) == 0
 }

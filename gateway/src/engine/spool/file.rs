@@ -1,7 +1,7 @@
-//! The two files of one draft, each made when something must lie in it.
+//! The two files of one draft, each created when bytes must be written to it.
 //!
-//! Everything that touches them runs where blocking is allowed. Data goes by offset (`data`); the
-//! journal is appended to under a lock (`log`).
+//! All functions that touch them run where blocking is allowed. Data is written by offset (`data`);
+//! the journal is appended to under a lock (`log`).
 
 use std::fs;
 use std::io;
@@ -23,21 +23,21 @@ use super::slots::Slots;
 use crate::origin::{Body, OriginError, Sums};
 use crate::plan::ByteRange;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(in crate::engine) struct SpoolFile {
     slots: Arc<Slots>,
     id: u64,
     data: Data,
-    /// Where that is, if there is a file of it.
+    /// The path of the data file, if there is one.
     path: PathBuf,
     journal: Mutex<Journal>,
     grown: AtomicU64,
-    /// The edition before, which a crash finds as long as this one is not promised.
+    /// The edition before. A crash finds it as long as this one is not promised.
     before: Mutex<Option<Arc<Self>>>,
 }
 
-/// The journal, and whether the data's name is durable, as its own is.
+/// The journal, and whether the data file's name is durable, as the journal's own is.
 #[derive(Debug)]
 struct Journal {
     log: Log,
@@ -45,7 +45,7 @@ struct Journal {
 }
 
 impl SpoolFile {
-    /// A draft that has no files yet.
+    /// Creates a draft that has no files yet.
     pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin, memory: Memory) -> Self {
         let path = path_of(slots.directory(), id);
         let (data, log) = (Data::new(&path, memory), Log::new(slots.clone(), id, begin));
@@ -65,19 +65,19 @@ impl SpoolFile {
         }
     }
 
-    /// The same as the next edition of another draft, whose files go once this one is promised, or before
-    /// this one's do.
+    /// Makes this the next edition of another draft. The files of that one are removed once this
+    /// one is promised, or before this one's are.
     pub(super) fn replacing(self, before: Option<Arc<Self>>) -> Self {
         let before = Mutex::new(before);
         Self { before, ..self }
     }
 
-    /// By which name a journal knows the draft.
+    /// Returns the number by which a journal knows the draft.
     pub(in crate::engine) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Opens what there is of a draft again: `sound` bytes of the journal at a path, and its data.
+    /// Reopens a recovered draft: `sound` bytes of the journal at a path, and its data.
     pub(super) fn reopen(
         slots: Arc<Slots>,
         journal: &Path,
@@ -108,7 +108,7 @@ impl SpoolFile {
                 "its data is missing",
             ));
         }
-        // Only a cut shortens it, and it may be that nobody could be told of that.
+        // Only a truncation shortens it, and its record may have failed.
         let local = Vec::from_iter(replayed.draft.local().iter().filter(|it| elsewhere(*it)));
         let length = data.length()?;
         if local.last().is_some_and(|last| last.end > length) {
@@ -119,7 +119,7 @@ impl SpoolFile {
         Ok(Self::of(slots, path, data, log))
     }
 
-    /// Does what blocks where that is allowed.
+    /// Runs `work` in a blocking thread.
     pub(in crate::engine) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> io::Result<T> + Send + 'static,
@@ -129,7 +129,7 @@ impl SpoolFile {
         done.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    /// Writes data at its place. An error may be of what was written before, which is there all the same
+    /// Writes data at its offset. An error may come from an earlier block, which stays in memory
     /// and is tried again; see `data`.
     pub(in crate::engine) fn write(self: &Arc<Self>, offset: u64, bytes: Bytes) -> io::Result<()> {
         let written = self.data.write(offset, bytes);
@@ -137,26 +137,27 @@ impl SpoolFile {
         written
     }
 
-    /// The same, if nobody has to wait for a disk. Does not block.
+    /// Takes data, if that needs no wait for a disk. Does not block.
     pub(in crate::engine) fn take_in(self: &Arc<Self>, offset: u64, bytes: &Bytes) -> bool {
         let taken = self.data.take_in(offset, bytes);
         self.tend();
         taken
     }
 
-    /// Whether bytes go on where the last ended, and are better copied there than made a block of their own.
+    /// Returns whether bytes continue the last write, and are better copied there than made a block
+    /// of their own.
     pub(in crate::engine) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
         self.data.goes_on(offset, bytes)
     }
 
-    /// The same of bytes that are somebody else's, and go on.
+    /// Takes borrowed bytes that continue the last write.
     pub(in crate::engine) fn copy_in(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> bool {
         let taken = self.data.copy_in(offset, bytes);
         self.tend();
         taken
     }
 
-    /// Sees to it that what waits to be written is.
+    /// Starts a thread that writes the waiting blocks, if needed.
     fn tend(self: &Arc<Self>) {
         if self.data.wants_tending() {
             let file = self.clone();
@@ -164,28 +165,28 @@ impl SpoolFile {
         }
     }
 
-    /// Reads data; what was never written is zero.
+    /// Reads data. Bytes that were never written are zero.
     pub(in crate::engine) fn read(&self, range: ByteRange) -> io::Result<Bytes> {
         self.data.read(range)
     }
 
-    /// Lets go of the memory that data takes.
+    /// Releases the memory of a range.
     pub(in crate::engine) fn let_go(&self, range: ByteRange) {
         self.data.let_go(range);
     }
 
-    /// Returns once data reads as what was written there, for good.
+    /// Returns once data permanently reads as it was written.
     pub(in crate::engine) fn look(&self, range: ByteRange) -> io::Result<()> {
         self.data.look(range)
     }
 
-    /// Whether that takes a disk. Does not block.
+    /// Returns whether [`Self::look`] needs a disk. Does not block.
     pub(in crate::engine) fn may_differ(&self) -> bool {
         self.data.has_file()
     }
 
-    /// The checksums of data, which is what was written: else a disk that could not write it would have
-    /// something else published under a checksum that is right for that.
+    /// Returns the checksums of data, after a check that it reads as it was written. Otherwise
+    /// wrong bytes of a failed disk would be published under a matching checksum.
     pub(in crate::engine) fn sums(&self, range: ByteRange) -> io::Result<Sums> {
         self.look(range)?;
         let (mut sums, mut at) = (Sums::default(), range.start);
@@ -197,8 +198,8 @@ impl SpoolFile {
         Ok(sums)
     }
 
-    /// Data in pieces, each read when it is asked for, and let go of: its memory is for what is written
-    /// next.
+    /// Returns data in pieces. Each is read on demand, and its memory is released for the next
+    /// writes.
     pub(in crate::engine) fn frames(self: &Arc<Self>, range: ByteRange) -> Body {
         let file = self.clone();
         Box::pin(stream::unfold(range.start, move |at| {
@@ -214,7 +215,7 @@ impl SpoolFile {
                 };
                 let next = read.as_ref().map_or(range.end, |it| at + it.len() as u64);
                 file.let_go(ByteRange::new(at, next));
-                // A disk that fails is no fault of the origin's, and trying again mends nothing.
+                // A failing disk is not the origin's fault, and a retry does not help.
                 let read = read.map_err(|_| OriginError::BadAnswer("the spool cannot be read"));
                 Some((read, next))
             }
@@ -234,7 +235,7 @@ impl SpoolFile {
         journal.log.sync()
     }
 
-    /// Makes the data durable, and then the journal with `records` and the word that it is.
+    /// Makes the data durable, and then the journal with `records` and a synced record.
     pub(in crate::engine) fn sync(&self, records: &[Record]) -> io::Result<()> {
         let mut journal = self.journal();
         let log = &mut journal.log;
@@ -265,13 +266,13 @@ impl SpoolFile {
         self.grown.store(journal.log.grown(), Ordering::Relaxed);
         drop(journal);
         if let Err(error) = self.remove_before() {
-            // It counts no more, and goes with this one.
+            // It counts no more, and is removed with this one.
             tracing::warn!(%error, "cannot take the files of a replaced object away");
         }
         Ok(())
     }
 
-    /// Makes the name of the data durable, before the journal says that bytes are there.
+    /// Makes the name of the data file durable, before the journal refers to its bytes.
     fn make_name_durable(&self, journal: &mut Journal) -> io::Result<()> {
         if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
             self.slots.sync_names()?;
@@ -280,33 +281,32 @@ impl SpoolFile {
         Ok(())
     }
 
-    /// Lets go of data; it reads as zero from now on.
+    /// Removes a range, which reads as zero from now on.
     pub(in crate::engine) fn punch(&self, range: ByteRange) -> io::Result<()> {
         self.data.punch(range)
     }
 
-    /// Forgets data from `size` on.
+    /// Removes data from `size` on.
     pub(in crate::engine) fn cut(&self, size: u64) -> io::Result<()> {
         self.data.cut(size)
     }
 
-    /// Begins anew: durably from `begin` on, and with no data. `promised`: as something that was
-    /// synced.
+    /// Begins anew, durably, with `begin` and without data. With `promised`, it counts as synced.
     pub(in crate::engine) fn restart(&self, begin: &Begin, promised: bool) -> io::Result<()> {
         let before = self.journal().log.begin_anew(begin, promised)?;
-        // Nothing is read in an earlier journal from here on.
+        // No earlier journal is read from here on.
         let cut = self.data.cut(0);
         drop(before);
         cut
     }
 
-    /// By how many bytes the journal has grown, as of its last sync. Does not block.
+    /// Returns how much the journal has grown, in bytes, as of its last sync. Does not block.
     pub(in crate::engine) fn grown(&self) -> u64 {
         self.grown.load(Ordering::Relaxed)
     }
 
-    /// Writes the journal anew, durably: how it begins, and what it says. It goes on as it was where that
-    /// fails.
+    /// Rewrites the journal, durably, with `begin` and `records`. After a failure the old one
+    /// continues.
     pub(in crate::engine) fn renew(&self, begin: Box<Begin>, records: Vec<Record>) {
         let mut journal = self.journal();
         if journal.log.is_gone() || self.data.is_in_journal() {
@@ -319,15 +319,15 @@ impl SpoolFile {
         }
     }
 
-    /// Takes away what there is: the journal first, durably, for data without one is nothing.
+    /// Removes the files: first the journal, durably, because data without one does not count.
     pub(in crate::engine) fn remove(&self) {
         if let Err(error) = self.try_to_remove() {
             tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
         }
     }
 
-    /// The same; an error is of a journal that may be found again. Where that is the edition before, this one
-    /// stays as well: without it the other would count.
+    /// Removes the files. An error means that a journal may be found again. If it is that of the
+    /// edition before, this one stays as well; otherwise that edition would count.
     pub(super) fn try_to_remove(&self) -> io::Result<()> {
         self.data.abandon();
         self.remove_before()?;
@@ -338,7 +338,7 @@ impl SpoolFile {
         removed
     }
 
-    /// Takes the edition before away, durably.
+    /// Removes the edition before, durably.
     fn remove_before(&self) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = &*before {
@@ -348,7 +348,7 @@ impl SpoolFile {
         Ok(())
     }
 
-    /// The same, where blocking is allowed.
+    /// Removes the files in a blocking thread.
     pub(in crate::engine) async fn removed(self: Arc<Self>) -> io::Result<()> {
         let remove = |file: &Arc<Self>| {
             file.remove();
@@ -362,17 +362,17 @@ impl SpoolFile {
     }
 }
 
-/// Where the data of a draft is.
+/// Returns the path of a draft's data file.
 pub(super) fn path_of(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("{id:016x}.{DATA}"))
 }
 
-/// What is read at a time, from an offset on.
+/// Returns the next piece to read.
 fn frame(at: u64, end: u64) -> ByteRange {
     ByteRange::new(at, end.min(at + FRAME))
 }
 
-/// Takes a file away, if it is there.
+/// Removes a file, if it exists.
 pub(super) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -408,7 +408,7 @@ mod tests {
         ))
     }
 
-    /// A file on a disk that has no room. By a name of its own, for it may be removed.
+    /// Returns a file on a full disk, under a name of its own, because it may be removed.
     fn full_disk(slots: &Arc<Slots>) -> Slot {
         let path = slots.directory().join("full");
         std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
@@ -420,7 +420,7 @@ mod tests {
         Record::Wrote { size, extents }
     }
 
-    /// The journals in a directory, by their drafts: where each is, what it says, what of it is sound.
+    /// Returns the drafts of all journals in a directory: identity, path, state, and sound bytes.
     fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
         let entries = fs::read_dir(directory).expect("a folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -437,7 +437,7 @@ mod tests {
         read.collect()
     }
 
-    /// A `fsync` that fails may be tried again, and what it promises then is there.
+    /// A failed `fsync` may be tried again; it then keeps its promise.
     #[test]
     fn what_could_not_be_told_is_told_with_the_next() {
         let (directory, slots) = folder();
@@ -446,7 +446,7 @@ mod tests {
         let full = full_disk(&slots);
         file.journal().log.write_to(full);
         assert!(file.sync(&[wrote(5000)]).is_err());
-        // It could not be cut to what it was either.
+        // Nor could it be truncated to its earlier length.
         file.journal()
             .log
             .write_to(slots.take().expect("there is room again"));
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(read, [7; 5000][..]);
     }
 
-    /// A disk that failed once must not keep an object from being published under a hidden key.
+    /// A disk that failed once must not keep an object from being published under a staging key.
     #[test]
     fn begins_anew_in_another_file_where_its_own_is_lost() {
         let (directory, slots) = folder();
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(read.expect("read"), [8; 100][..]);
     }
 
-    /// Its object is in the bucket, and a journal that appears then would publish it once more.
+    /// Its object is in the bucket; a journal that appears afterwards would publish it again.
     #[test]
     fn what_was_removed_stays_removed() {
         let (directory, slots) = folder();
@@ -501,8 +501,8 @@ mod tests {
         assert_eq!(journals(directory.path()).len(), 0);
     }
 
-    /// Whoever still reads a draft that has gone reads its bytes, and not those of the next; and what an
-    /// earlier one left in a file is nobody's.
+    /// A reader of a removed draft still reads its bytes, not those of the next one. Bytes that an
+    /// earlier draft left in a file belong to no draft.
     #[test]
     fn files_are_used_again_and_bytes_are_not() {
         let (directory, slots) = folder();

@@ -1,13 +1,14 @@
-//! The journal of one draft: what its data file holds, and how far its upload has come.
+//! The journal of one draft: the contents of its data file, and the state of its upload.
 //!
-//! A file that begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits and a line's end;
-//! it names the data, too), then frames: a length (4 bytes, little-endian), the xxh3 of what follows
-//! (8), and a record as JSON, which a person with a broken disk can read. Records are few: one a part,
-//! and one a sync. What does not match its hash, and all behind it, was being written when the process
-//! ended, or is of an earlier draft (`slots`), whose identity seeded its hashes; it is cut off.
+//! The file begins with [`MAGIC`] and the draft's identity (16 hexadecimal digits and a line feed),
+//! which names the data file, too. Frames follow: a length (4 bytes, little-endian), the xxh3 hash
+//! of the rest (8 bytes), and a record. Records are JSON, which an operator with a broken disk can
+//! read. Records are few: one a part, and one a sync. A frame with a wrong hash, and everything
+//! after it, is cut off. It was being written when the process ended, or belongs to an earlier
+//! draft (`slots`), whose identity seeded its hashes.
 //!
-//! A frame whose length has its highest bit set ([`RAW`], which seeds the hash, too) holds bytes of
-//! the object instead. The record after it, [`Record::Bytes`], says which: so a small object that must
+//! A frame whose length has its highest bit set ([`RAW`], which also seeds the hash) holds bytes of
+//! the object. The record after it, [`Record::Bytes`], describes them. So a small object that must
 //! be durable has one file.
 
 use std::fs::File;
@@ -26,7 +27,7 @@ const MAGIC: &[u8; 17] = b"tidegate-spool-4 ";
 /// Digits of an identity, and the line's end.
 const IDENTITY: usize = 16 + 1;
 
-/// What begins like this is no journal, but may become one.
+/// The beginning of a file that has no journal yet.
 pub(super) const BLANK: [u8; MAGIC.len() + IDENTITY] = [0; MAGIC.len() + IDENTITY];
 
 /// Bytes of a frame before its body.
@@ -35,35 +36,35 @@ pub(super) const HEAD: usize = 12;
 /// Marks the length of a frame that holds bytes of the object.
 const RAW: u32 = 1 << 31;
 
-/// No record is longer: an object of 5 TiB has 10,000 parts of about 60 bytes each.
+/// The maximum length of a record: an object of 5 TiB has 10,000 parts of about 60 bytes each.
 pub(super) const LONGEST: usize = 64 << 20;
 
-/// No record speaks of more extents.
+/// The maximum number of extents in a record.
 const EXTENTS: usize = 100_000;
 
-/// How a draft began, or begins anew once it was published.
+/// The beginning of a draft, or its new beginning after a publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) struct Begin {
     /// The bucket ([`crate::plan::OriginId`]).
     pub(in crate::engine) origin: u64,
     /// The object to be.
     pub(in crate::engine) key: String,
-    /// The headers it will have.
+    /// The headers that the object will have.
     pub(in crate::engine) headers: Vec<(String, String)>,
-    /// What must hold of the key when it is published.
+    /// The condition on the key at its publish.
     pub(in crate::engine) guard: GuardWord,
-    /// The version it began as; `None`: nothing.
+    /// The version that it began as; `None`: empty.
     pub(in crate::engine) base: Option<Base>,
-    /// Bytes of its first part, from which those of all others follow.
+    /// Bytes of its first part, which determines the sizes of all others.
     pub(in crate::engine) first_part: u64,
-    /// Parts go up under another key: see `engine/upload`.
+    /// Whether parts go to a staging key: see `engine/upload`.
     pub(in crate::engine) hidden: bool,
-    /// The draft of the edition before: it counts until this one is promised, and not from then on.
+    /// The draft of the edition before, which counts only until this one is promised.
     #[serde(default)]
     pub(in crate::engine) replaces: Option<u64>,
 }
 
-/// What must hold of a key.
+/// A condition on a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) enum GuardWord {
     None,
@@ -79,36 +80,36 @@ pub(in crate::engine) struct Base {
     pub(in crate::engine) size: u64,
 }
 
-/// One thing that happened to a draft.
+/// An event of a draft.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) enum Record {
     /// It began.
     Begin(Box<Begin>),
-    /// It begins anew: nothing before this counts. `promised`: as something that was synced. `turn`: the
-    /// how manieth file this is the first record of, if it is; the last counts that is whole. One that was
-    /// promised is whole with a [`Record::Synced`].
+    /// It begins anew: no earlier record counts. `promised`: it counts as synced. `turn`: the
+    /// number of files before this one, if this is the first record of a file. The last whole file
+    /// counts. A promised one is whole if it has a [`Record::Synced`].
     Anew {
         begin: Box<Begin>,
         promised: bool,
         #[serde(default)]
         turn: u64,
     },
-    /// These bytes are in the data file, and it is so long now.
+    /// The data file has these bytes; the object has this size.
     Wrote { size: u64, extents: Vec<(u64, u64)> },
-    /// It was given another length.
+    /// The length was changed.
     Cut { size: u64 },
-    /// The bytes of the frame before, which begin at `place` in this file, are the object's from `at`
-    /// on, and not in the data file.
+    /// The preceding frame, whose bytes begin at `place` in this file, holds the object's bytes
+    /// from `at` on. They are not in the data file.
     Bytes { at: u64, length: u32, place: u64 },
-    /// They are in the data file by now, or were cut off.
+    /// Those bytes are in the data file by now, or were truncated.
     Moved,
-    /// The bytes that the records before speak of, back to a [`Record::Reopened`], are durable.
+    /// The bytes of the preceding records, back to a [`Record::Reopened`], are durable.
     Synced,
-    /// A process has found it. What was not synced before this is gone, and never counts again.
+    /// Another process has opened it. Unsynced records before this one never count again.
     Reopened,
-    /// It has other headers.
+    /// The headers were changed.
     Headers(Vec<(String, String)>),
-    /// An upload was begun, with these headers, and parts that carry these checksums.
+    /// An upload was begun, with these headers and these checksums of its parts.
     Upload {
         key: String,
         id: String,
@@ -117,40 +118,40 @@ pub(in crate::engine) enum Record {
         #[serde(default)]
         sums: PartSums,
     },
-    /// A part, counted from 0, was sent as it is.
+    /// A part, counted from 0, was sent.
     Part {
         index: u32,
         length: u64,
         etag: String,
         crc64: u64,
-        /// Journals of before have none, and their uploads need none.
+        /// Earlier journals have none, and their uploads need none.
         #[serde(default)]
         crc32c: u32,
     },
     /// A sent part's bytes leave the data file.
     Evicted { index: u32 },
-    /// The upload is gone, and what was sent of it.
+    /// The upload is gone, with all parts that were sent.
     Unsent,
-    /// The parts that the object is completed of: from here on it may be; and the tag of what lay under its
-    /// key before, where its own will not be known.
+    /// The parts of a completion, which may have happened from here on. `before` is the tag of the
+    /// earlier object under the key, if the new object's own tag will not be known.
     Completing {
         parts: Vec<(u32, String)>,
-        /// One for each of them, or none.
+        /// One for each part, or none.
         #[serde(default)]
         crc32c: Vec<u32>,
         #[serde(default)]
         before: Option<String>,
     },
-    /// An object of this tag is, or may be, in the bucket, and is this one as it was at some time.
+    /// An object with this tag is, or may be, in the bucket, and is a state of this draft.
     Tried { etag: String },
     /// It was not written in order.
     Scattered,
-    /// `close` returned, or is waited for: it is to be published.
+    /// `close` returned, or is waiting: the draft is to be published.
     Closed,
 }
 
 impl Record {
-    /// These bytes are in the data file, and it is so long now.
+    /// Returns records of bytes that are in the data file, with the size of the object.
     pub(in crate::engine) fn wrote(size: u64, extents: &Extents) -> Vec<Self> {
         let pairs: Vec<_> = extents.iter().map(|it| (it.start, it.end)).collect();
         let all = pairs.chunks(EXTENTS).map(<[_]>::to_vec);
@@ -163,17 +164,18 @@ impl Record {
     }
 }
 
-/// What a journal begins with.
+/// Returns the head of a journal.
 pub(super) fn head(id: u64) -> Vec<u8> {
     [MAGIC, &format!("{id:016x}\n").into_bytes()[..]].concat()
 }
 
-/// The same, and the record that tells how it began.
+/// Returns the head of a journal and its first record.
 pub(super) fn begun(id: u64, record: &Record) -> Vec<u8> {
     [head(id), framed(id, record)].concat()
 }
 
-/// Writes a whole journal into a blank file, durably: its frames before the head that makes them count.
+/// Writes a whole journal into a blank file, durably: first the frames, then the head that makes
+/// them count.
 pub(super) fn write_whole(file: &File, id: u64, frames: &[u8]) -> io::Result<()> {
     let head = head(id);
     file.write_all_at(frames, head.len() as u64)?;
@@ -182,19 +184,19 @@ pub(super) fn write_whole(file: &File, id: u64, frames: &[u8]) -> io::Result<()>
     file.sync_data()
 }
 
-/// A record as it stands in the journal of a draft.
+/// Encodes a record as a frame of a draft's journal.
 pub(super) fn framed(id: u64, record: &Record) -> Vec<u8> {
     let body = serde_json::to_vec(record).expect("records are plain data");
     frame(id, &body, 0)
 }
 
-/// Bytes of the object as they stand in the journal, where they begin [`HEAD`] later.
+/// Encodes bytes of the object as a frame, in which they begin after [`HEAD`] bytes.
 pub(super) fn raw(id: u64, bytes: &[u8]) -> Vec<u8> {
     frame(id, bytes, RAW)
 }
 
-/// Reads such bytes back, which begin at `place` in the file. A disk that could not write them may give
-/// others.
+/// Reads such bytes back, which begin at `place` in the file. A failed disk may return others; then
+/// the hash does not match.
 pub(super) fn read_raw(file: &File, id: u64, place: u64) -> io::Result<Vec<u8>> {
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, place.saturating_sub(HEAD as u64))?;
@@ -211,7 +213,7 @@ pub(super) fn read_raw(file: &File, id: u64, place: u64) -> io::Result<Vec<u8>> 
     }
 }
 
-/// Length and mark, and the hash, of a frame's head.
+/// Splits a frame's head into the length with its mark, and the hash.
 fn parted(head: [u8; HEAD]) -> (u32, u64) {
     let [a, b, c, d, hash @ ..] = head;
     (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(hash))
@@ -226,19 +228,19 @@ fn frame(id: u64, body: &[u8], mark: u32) -> Vec<u8> {
     frame
 }
 
-/// Of a frame with another mark, or of another draft, it is another one.
+/// Returns a hash that depends on the mark and the draft.
 fn hash(id: u64, body: &[u8], mark: u32) -> u64 {
     xxh3_64_with_seed(body, id ^ u64::from(mark))
 }
 
-/// What a file for journals has in it.
+/// The contents of a journal file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
     Blank,
-    /// Something that this process does not know.
+    /// A format that this process does not know.
     OtherFormat,
-    /// The journal of the draft `id`, of which `sound` bytes are.
+    /// The journal of the draft `id`, with `sound` valid bytes.
     Journal {
         id: u64,
         records: Vec<Record>,
@@ -246,7 +248,7 @@ pub(super) enum Found {
     },
 }
 
-/// Reads what a file for journals has in it.
+/// Decodes the contents of a journal file.
 pub(super) fn read(bytes: &[u8]) -> Found {
     let head = &bytes[..bytes.len().min(MAGIC.len())];
     if !head
@@ -256,7 +258,7 @@ pub(super) fn read(bytes: &[u8]) -> Found {
     {
         return Found::OtherFormat;
     }
-    // A head of which a part is missing was being written, or taken away.
+    // An incomplete head was being written or blanked.
     let Some((id, mut rest)) = identity(bytes) else {
         return Found::Blank;
     };
@@ -272,7 +274,7 @@ pub(super) fn read(bytes: &[u8]) -> Found {
     }
 }
 
-/// Whose journal it is, and its frames.
+/// Returns the draft's identity and the frames.
 fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (id, frames) = rest.split_at_checked(IDENTITY)?;
@@ -280,7 +282,7 @@ fn identity(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_str_radix(digits, 16).ok()?, frames))
 }
 
-/// The first frame: its record, if it is not one of bytes, and its length.
+/// Decodes the first frame: its record, unless it holds bytes of the object, and its length.
 fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
     let (head, body) = bytes.split_first_chunk::<HEAD>()?;
     let (length_and_mark, hash) = parted(*head);
@@ -298,7 +300,7 @@ fn next(id: u64, bytes: &[u8]) -> Option<(Option<Record>, usize)> {
 
 #[cfg(test)]
 impl Begin {
-    /// A new object.
+    /// Returns the beginning of a new object.
     pub(super) fn of(key: &str) -> Self {
         Self {
             origin: 1,
@@ -344,8 +346,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the last write left, and an earlier journal before that: what is read are the records
-        /// before it, each as it was.
+        /// All records before a torn end are read unchanged, also with the rest of an earlier
+        /// journal after it.
         #[test]
         fn a_torn_end_costs_nothing_before_it(
             cut in 0..400_usize,
@@ -367,13 +369,13 @@ mod tests {
                 bytes[at] ^= 1 << bit;
             }
             if let Some(shift) = before {
-                // Whole frames, some of which begin where those that were cut off would have.
+                // Whole frames, some of which begin where the truncated ones would have.
                 let earlier = records().iter().map(|it| framed(8, it)).collect::<Vec<_>>().concat();
                 bytes.extend_from_slice(&earlier[shift.min(earlier.len())..]);
             }
             let sound = whole.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
             let found = read(&bytes);
-            // The head is one sector, which is written or is not.
+            // The head is one sector, which is written completely or not at all.
             if sound < BLANK.len() {
                 let has_records = matches!(found, Found::Journal { records, .. } if !records.is_empty());
                 prop_assert!(!has_records);
@@ -385,12 +387,12 @@ mod tests {
             prop_assert_eq!(id, 7);
             let count = ends.iter().filter(|end| **end <= sound).count() - 1;
             prop_assert_eq!(&found[..], &records()[..count]);
-            // Behind the last record there may be the bytes of one that is cut off.
+            // After the last record there may be the bytes of one that is cut off.
             prop_assert!((ends[count] as u64..=sound as u64).contains(&length));
         }
     }
 
-    /// A file written here and there for long.
+    /// A file with scattered writes over a long time.
     #[test]
     fn no_record_is_too_long_to_be_read() {
         let mut extents = Extents::default();
@@ -409,7 +411,7 @@ mod tests {
         assert_eq!(found, records);
     }
 
-    /// What a process of before has sent is not sent again.
+    /// Parts that an earlier version has sent are not sent again.
     #[test]
     fn words_that_came_later_may_be_missing() {
         let part = br#"{"Part":{"index":3,"length":10,"etag":"\"e\"","crc64":5}}"#;
@@ -444,7 +446,7 @@ mod tests {
         assert_eq!([read(b""), read(&[0; 100])], [Found::Blank, Found::Blank]);
     }
 
-    /// A head that was being written, or blanked, byte by byte.
+    /// A head that was torn, byte by byte, while it was written or blanked.
     #[test]
     fn a_torn_head_makes_no_journal() {
         let whole = begun(7, &Record::Synced);

@@ -1,4 +1,4 @@
-//! The journal of one draft as it is appended to.
+//! The journal of one draft during writes.
 
 use std::fs::File;
 use std::io;
@@ -8,28 +8,28 @@ use std::sync::Arc;
 use super::journal::{self, Begin, Record};
 use super::slots::{Slot, Slots};
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Log {
     slots: Arc<Slots>,
     id: u64,
     begin: Begin,
-    /// Where it is written to; taken with the first thing that is told to it.
+    /// The file, taken at the first append.
     slot: Option<Slot>,
     length: u64,
-    /// The how manieth file it is written into, and the bytes that this began with.
+    /// The number of files before this one, and the length with which this one began.
     turn: u64,
     first: u64,
-    /// What could not be appended yet.
+    /// Encoded records that could not be appended yet.
     pending: Vec<u8>,
-    /// A sync failed, and no later one makes up for it.
+    /// Whether a sync failed, for which no later one makes up.
     is_lost: bool,
-    /// The draft is in the bucket, or nowhere: nothing is told to it any more.
+    /// Whether the draft is published or discarded: no more records are appended.
     is_gone: bool,
 }
 
 impl Log {
-    /// One that has nothing in it yet.
+    /// Creates an empty journal.
     pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin) -> Self {
         Self {
             slots,
@@ -45,12 +45,12 @@ impl Log {
         }
     }
 
-    /// One that was found, of which so many bytes are sound. The others are cut off.
+    /// Opens a recovered journal with `sound` valid bytes, and cuts off the rest.
     pub(super) fn found(mut self, slot: Slot, sound: u64, turn: u64) -> io::Result<Self> {
         slot.file().set_len(sound)?;
         self.slot = Some(slot);
         (self.length, self.turn) = (sound, turn);
-        // Before anything else that is told to it.
+        // Before any other record.
         self.pending = journal::framed(self.id, &Record::Reopened);
         Ok(self)
     }
@@ -63,12 +63,12 @@ impl Log {
         self.is_gone
     }
 
-    /// Its file, if it has one.
+    /// Returns its file, if it has one.
     pub(super) fn file(&self) -> Option<&File> {
         self.slot.as_ref().map(Slot::file)
     }
 
-    /// What stands before everything else, where nothing was written yet.
+    /// Returns the bytes before all others, if nothing was written yet.
     fn beginning(&self) -> Vec<u8> {
         if self.length > 0 {
             return Vec::new();
@@ -77,8 +77,8 @@ impl Log {
         journal::begun(self.id, &begin)
     }
 
-    /// Appends records. Where that fails they are appended with the next: what they speak of has
-    /// happened.
+    /// Appends records. After a failure they are appended with the next ones, because they describe
+    /// past events.
     pub(super) fn note(&mut self, records: &[Record]) -> io::Result<()> {
         if self.is_gone {
             return Ok(());
@@ -92,7 +92,7 @@ impl Log {
         }
     }
 
-    /// Appends bytes of the object, from an offset on; says where in the file they begin.
+    /// Appends bytes of the object from offset `at` on; returns their offset in the file.
     pub(super) fn keep(&mut self, at: u64, bytes: &[u8]) -> io::Result<u64> {
         let before = self.length + (self.beginning().len() + self.pending.len()) as u64;
         let place = before + journal::HEAD as u64;
@@ -102,7 +102,7 @@ impl Log {
         Ok(place)
     }
 
-    /// Appends what is pending, and bytes behind it.
+    /// Appends the pending records, and then `bytes`.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut all = self.beginning();
         all.extend_from_slice(&self.pending);
@@ -113,7 +113,7 @@ impl Log {
         };
         slot.used();
         if let Err(error) = slot.file().write_all_at(&all, self.length) {
-            // Whatever was written of it, nobody must read it behind what is written next.
+            // A partial write must not be read after the next one.
             self.cut(self.length);
             return Err(error);
         }
@@ -122,7 +122,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes what was appended durable.
+    /// Makes the appended records durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.is_lost {
             return Err(lost());
@@ -135,9 +135,9 @@ impl Log {
         synced
     }
 
-    /// Begins anew, durably, in one piece; after an error it goes on as before. `promised`: as something
-    /// that was synced. Where its file can be told nothing any more it begins in another one. What it gives
-    /// then is the first, to be held as long as anybody reads in it.
+    /// Begins anew, durably and atomically; after an error it continues as before. With `promised`,
+    /// it counts as synced. If its file can no longer be appended to, it begins in another. It then
+    /// returns the first one, to be held as long as it is read.
     pub(super) fn begin_anew(&mut self, begin: &Begin, promised: bool) -> io::Result<Option<Slot>> {
         let anew = |turn| Record::Anew {
             begin: Box::new(begin.clone()),
@@ -155,9 +155,8 @@ impl Log {
         self.begin_elsewhere(&records)
     }
 
-    /// Writes it anew into another file, durably: what stands in it now is how it begins, and what these
-    /// records say. After an error it is as it was. What it gives is the file that it had: see
-    /// [`Log::begin_anew`].
+    /// Rewrites it into another file, durably, with `begin` and `records`. After an error it is
+    /// unchanged. Returns the earlier file: see [`Log::begin_anew`].
     pub(super) fn renew(
         &mut self,
         begin: Box<Begin>,
@@ -172,7 +171,7 @@ impl Log {
         self.begin_elsewhere(&records)
     }
 
-    /// Bytes beyond several times what it began with.
+    /// Returns the bytes beyond twice the length that it began with.
     pub(super) fn grown(&self) -> u64 {
         self.length.saturating_sub(2 * self.first)
     }
@@ -189,7 +188,7 @@ impl Log {
         let mut slot = self.slots.take()?;
         slot.used();
         if let Err(error) = journal::write_whole(slot.file(), self.id, &frames) {
-            // It would be found, and count.
+            // It would be found after a restart, and count.
             self.is_lost |= slot.retire().is_err();
             return Err(error);
         }
@@ -200,7 +199,7 @@ impl Log {
         self.pending.clear();
         self.is_lost = false;
         Ok(before.map(|mut before| {
-            // If it stays, the one of the later turn counts: see `Spool::recover`.
+            // If it stays, the file of the later turn counts: see `Spool::recover`.
             if let Err(error) = before.retire() {
                 tracing::warn!(%error, "cannot take a journal away that counts no more");
             }
@@ -208,33 +207,33 @@ impl Log {
         }))
     }
 
-    /// Takes back what stands from `length` on.
+    /// Truncates it to `length`.
     fn cut(&mut self, length: u64) {
         self.length = length;
         let cut = self.file().map_or(Ok(()), |file| file.set_len(length));
         self.is_lost |= cut.is_err();
     }
 
-    /// Takes it away, durably.
+    /// Removes it, durably.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.is_gone = true;
         self.slot.as_mut().map_or(Ok(()), Slot::blank)
     }
 }
 
-/// Why nothing more can be promised.
+/// Returns the error after a failed sync.
 pub(super) fn lost() -> io::Error {
     io::Error::other("an earlier sync failed")
 }
 
 #[cfg(test)]
 impl Log {
-    /// Has it written elsewhere, from its beginning on.
+    /// Redirects all records to another file, from the beginning on.
     pub(super) fn write_to(&mut self, slot: Slot) {
         (self.slot, self.length, self.is_lost) = (Some(slot), 0, false);
     }
 
-    /// Has what follows written elsewhere.
+    /// Redirects later records to another file.
     pub(super) fn write_on_to(&mut self, slot: Slot) {
         self.slot = Some(slot);
     }

@@ -1,4 +1,4 @@
-//! From the records of a journal to the draft that they speak of.
+//! Rebuilding a draft from the records of its journal.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,26 @@ use crate::origin::{CompletedPart, PartSums, Sums};
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, ETag, PartSizes};
 
-/// A draft as its journal tells it.
+/// A draft as its journal describes it.
 #[derive(Debug)]
 pub(in crate::engine) struct Replayed {
-    /// How it began, with the headers that it has now.
+    /// Its beginning, with the current headers.
     pub(in crate::engine) begin: Begin,
-    /// What of it lies where.
+    /// The ranges of its bytes and their places.
     pub(in crate::engine) draft: Draft,
-    /// The checksums that parts were sent with. Of what was written into them since, and was not made
-    /// durable, the data file may have something.
+    /// The checksums of sent parts. The data file may have other bytes, written later and not made
+    /// durable.
     pub(in crate::engine) sums: BTreeMap<u32, Sums>,
     /// The upload under way.
     pub(in crate::engine) upload: Option<Begun>,
-    /// Bytes that are in the journal, not in the data file: where in the object, and where there.
+    /// Bytes that are in the journal and not in the data file: their range, and their offset in the
+    /// journal.
     pub(in crate::engine) kept: Option<(ByteRange, u64)>,
-    /// The parts that it was being completed of.
+    /// The parts of a completion under way.
     pub(in crate::engine) completing: Option<Vec<CompletedPart>>,
-    /// The tag of what lay under the key before that, where its own will not be known.
+    /// The tag of the earlier object under the key, if its own will not be known.
     pub(in crate::engine) before: Option<ETag>,
-    /// The tags of what may be in the bucket of it.
+    /// The tags of its states that may be in the bucket.
     pub(in crate::engine) tried: Vec<ETag>,
     /// Whether anything was promised: a `fsync` or `close` returned.
     pub(in crate::engine) promised: bool,
@@ -33,7 +34,7 @@ pub(in crate::engine) struct Replayed {
     pub(in crate::engine) closed: bool,
 }
 
-/// An upload as a journal tells it.
+/// An upload as a journal describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::engine) struct Begun {
     pub(in crate::engine) key: String,
@@ -47,7 +48,7 @@ pub(in crate::engine) struct Begun {
 #[error("the journal contradicts itself")]
 pub(super) struct Contradiction;
 
-/// Plays the records of a journal.
+/// Applies the records of a journal.
 pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
     let anew = |record: &Record| matches!(record, Record::Anew { .. });
     let records = &records[records.iter().rposition(anew).unwrap_or(0)..];
@@ -78,7 +79,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
     Ok(replayed)
 }
 
-/// Which records speak of bytes that were synced, by the process that wrote them.
+/// Returns which records describe bytes that the writing process synced.
 fn durable(records: &[Record]) -> Vec<bool> {
     let mut synced = false;
     let backwards = records.iter().rev().map(|record| {
@@ -95,9 +96,9 @@ fn durable(records: &[Record]) -> Vec<bool> {
 }
 
 impl Replayed {
-    /// What was written counts once it was synced, and so does what has left the spool, for of a draft
-    /// that was promised nothing does before; what was sent, cut or given up counts always, for it has
-    /// happened elsewhere.
+    /// Applies one record. Writes and evictions count once they were synced, because only synced
+    /// bytes of a draft were promised. Sent parts, truncations and aborts always count, because
+    /// they have happened elsewhere.
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
             Record::Begin(_) | Record::Anew { .. } => return None,
@@ -177,7 +178,7 @@ impl Replayed {
     }
 }
 
-/// Parts as they were to be listed.
+/// Returns the parts as a completion lists them.
 fn listed(parts: &[(u32, String)], crc32c: &[u32]) -> Option<Vec<CompletedPart>> {
     let sums = crc32c.iter().copied().map(Some);
     let sums = sums.chain(std::iter::repeat(None));
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A store wants them listed with the checksums that it has of them; journals of before have none.
+    /// A store compares the listed checksums with its own; earlier journals have none.
     #[test]
     fn what_it_is_completed_of_keeps_its_checksums() {
         let tags = ["\"a\"", "\"b\""].map(str::to_owned);
@@ -265,8 +266,8 @@ mod tests {
         assert_eq!(rest, Some(2));
     }
 
-    /// A process that ends in the sync before bytes leave the spool has them there still; what of them was
-    /// promised before is not lost with what was not.
+    /// If a process ends in the sync before an eviction, the bytes are still there. Promised bytes
+    /// among them are not lost with the others.
     #[test]
     fn what_leaves_the_spool_does_so_with_a_sync() {
         let mut records = vec![begin(), wrote(0, 25), Record::Synced, wrote(25, 100)];

@@ -1,12 +1,12 @@
-//! The files that journals are written into: made ahead, and used again.
+//! The files for journals: created in advance, and reused.
 //!
-//! To make a file and its name durable takes two commits of the file system's own journal, and to take
-//! it away durably a third; to write over bytes that are there takes a flush of the device. So the
-//! journal of a draft that has gone is blanked and waits for the next one, as the segments of a
-//! write-ahead log do (PostgreSQL, 28.5: "WAL segment files are recycled").
+//! To create a file durably takes two commits of the file system's own journal, and to delete it
+//! durably a third. To overwrite existing bytes takes one flush of the device. So the journal of a
+//! removed draft is blanked and waits for the next one, as the segments of a write-ahead log do
+//! (PostgreSQL, 28.5: "WAL segment files are recycled").
 //!
-//! Behind the end of a journal there may be what is left of an earlier one. That counts for nothing:
-//! each has an identity of its own, which seeds its hashes (`journal`).
+//! After the end of a journal there may be remains of an earlier one. They do not count: each
+//! journal has an identity of its own, which seeds its hashes (`journal`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,38 +17,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::JOURNAL;
 use super::journal::BLANK;
 
-/// So many are made at a time, with one sync for their names.
+/// Files created at once, with one sync of their names.
 const BATCH: usize = 8;
 
-/// So many wait for a draft. Their bytes are not counted among the spool's.
+/// The maximum number of spare files. Their bytes are not counted among the spool's.
 const SPARE: usize = 64;
 
-/// How long one is made: what fits is written over bytes that are there.
+/// The length of a new file. Records within it overwrite existing bytes.
 pub(super) const MADE: usize = 16 << 10;
 
-/// One that has grown beyond this is cut.
+/// The length beyond which a file is truncated before its reuse.
 const LONGEST: u64 = 128 << 10;
 
-/// All of a spool.
+/// All journal files of a spool.
 #[derive(Debug)]
 pub(super) struct Slots {
     directory: PathBuf,
-    /// What keeps other processes out, as long as one draft may still be written to.
+    /// Keeps other processes out as long as a draft may still be written to.
     _lock: Option<File>,
     spare: Mutex<Vec<Arc<Named>>>,
-    /// Held while some are made.
+    /// A lock that is held while files are created.
     making: Mutex<()>,
 }
 
-/// A file, and where it is.
+/// A file and its path.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
     file: File,
 }
 
-/// One that a draft has. Once it is blanked, the next has it as soon as this is dropped: nobody reads
-/// in it any more then.
+/// A file of one draft. Once it is blanked, the drop of this makes it available to the next draft:
+/// it has no readers any more.
 #[derive(Debug)]
 pub(super) struct Slot {
     slots: Arc<Slots>,
@@ -60,7 +60,7 @@ pub(super) struct Slot {
 enum State {
     Blank,
     Used,
-    /// It has no name any more.
+    /// It was deleted.
     Removed,
 }
 
@@ -82,14 +82,14 @@ impl Slots {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A blank one, whose name is durable. Blocks.
+    /// Returns a blank file, whose name is durable. Blocks.
     pub(super) fn take(self: &Arc<Self>) -> io::Result<Slot> {
         let waiting = self.spare().pop();
         let held = match waiting {
             Some(held) => held,
             None => {
                 let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-                // Somebody else may have made some meanwhile.
+                // Another caller may have created some meanwhile.
                 let waiting = self.spare().pop();
                 waiting.map_or_else(|| self.make(), Ok)?
             }
@@ -101,7 +101,7 @@ impl Slots {
         })
     }
 
-    /// One that was found at a path. Blocks.
+    /// Opens a file that was found at a path. Blocks.
     pub(super) fn found(self: &Arc<Self>, path: &Path) -> io::Result<Slot> {
         let path = path.to_owned();
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
@@ -112,10 +112,10 @@ impl Slots {
         })
     }
 
-    /// Makes some; all but one wait.
+    /// Creates a batch; returns one, and keeps the others as spare.
     fn make(&self) -> io::Result<Arc<Named>> {
         let first = self.make_one()?;
-        // A disk that has room for a few only has room for one.
+        // A disk that has no room for the whole batch may have room for one.
         let others = (1..BATCH).map_while(|_| self.make_one().ok());
         let others = Vec::from_iter(others);
         if let Err(error) = self.sync_names() {
@@ -133,7 +133,7 @@ impl Slots {
         let path = self.directory.join(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        // What people write is nobody else's to read.
+        // Other users must not read the written bytes.
         let file = options.mode(0o600).open(&path)?;
         let filled = file.write_all_at(&[0; MADE], 0);
         if filled.is_err() {
@@ -142,7 +142,7 @@ impl Slots {
         filled.map(|()| Arc::new(Named { path, file }))
     }
 
-    /// Makes the names of all files that there are durable. Blocks.
+    /// Makes the names of all existing files durable. Blocks.
     pub(super) fn sync_names(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
@@ -153,13 +153,13 @@ impl Slot {
         &self.held.file
     }
 
-    /// It is written to.
+    /// Marks it as used.
     pub(super) fn used(&mut self) {
         self.state = State::Used;
     }
 
-    /// Makes it blank, durably: a journal that comes back would publish once more what is old by then.
-    /// What is behind its head stays, for those who read it. Blocks.
+    /// Blanks it, durably, for a journal that comes back would publish an old state again. The
+    /// bytes after its head stay for their readers. Blocks.
     pub(super) fn blank(&mut self) -> io::Result<()> {
         if self.state != State::Used {
             return Ok(());
@@ -172,8 +172,8 @@ impl Slot {
         self.remove(&blanked)
     }
 
-    /// Makes it blank, durably, and takes it away: its draft goes on in another file, and what is behind
-    /// its head would be no stranger's to it. Blocks.
+    /// Blanks it, durably, and deletes it. Its draft continues in another file with the same
+    /// identity, to which the bytes after the head would belong. Blocks.
     pub(super) fn retire(&mut self) -> io::Result<()> {
         let blanked = self.erase();
         self.remove(&blanked)
@@ -193,7 +193,7 @@ impl Slot {
         }
     }
 
-    /// Cuts it to what it was made as, if it has grown.
+    /// Truncates it to its first length, if it has grown.
     fn shorten(&self) -> io::Result<()> {
         match self.file().metadata()?.len() > LONGEST {
             true => self.file().set_len(MADE as u64),
@@ -204,7 +204,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // Not before: it was read until now.
+        // Not earlier: it had readers until now.
         if self.state == State::Blank && self.shorten().is_ok() {
             self.slots.spare().push(self.held.clone());
         }
@@ -237,7 +237,7 @@ mod tests {
         let start = &fs::read(&path).expect("there")[..BLANK.len()];
         assert_eq!(start, BLANK);
 
-        // Who ends without a word leaves its journal to whoever starts next.
+        // A process that ends without a word leaves its journal to the next one.
         let mut left = others.into_iter().next().expect("some");
         left.used();
         drop(left);

@@ -1,4 +1,4 @@
-//! How much of the spool is taken, and who waits for some.
+//! The used room of the spool, and the writers that wait for some.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 pub(in crate::engine) struct Space {
     size: u64,
     used: Mutex<u64>,
-    /// Told whenever something left.
+    /// The signal that room was released.
     freed: watch::Sender<()>,
 }
 
@@ -26,18 +26,18 @@ impl Space {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All there is.
+    /// Returns the maximum size, in bytes.
     pub(in crate::engine) fn size(&self) -> u64 {
         self.size
     }
 
-    /// What is taken.
+    /// Returns the used bytes.
     pub(in crate::engine) fn used(&self) -> u64 {
         *self.lock()
     }
 
-    /// Takes so many bytes if there are as many, or if nothing is taken at all: the largest write
-    /// must fit into the smallest spool.
+    /// Takes bytes if they fit, or if nothing is taken at all: the largest write must fit into the
+    /// smallest spool.
     pub(in crate::engine) fn try_take(&self, bytes: u64) -> bool {
         let mut used = self.lock();
         let fits = *used == 0 || used.saturating_add(bytes) <= self.size;
@@ -47,12 +47,12 @@ impl Space {
         fits
     }
 
-    /// Takes so many bytes, whether they are there or not: for what lets more go afterwards.
+    /// Takes bytes even if they do not fit, for work that releases more afterwards.
     pub(in crate::engine) fn take(&self, bytes: u64) {
         *self.lock() += bytes;
     }
 
-    /// Gives so many bytes back.
+    /// Releases bytes.
     pub(in crate::engine) fn give(&self, bytes: u64) {
         if bytes > 0 {
             let mut used = self.lock();
@@ -62,12 +62,12 @@ impl Space {
         }
     }
 
-    /// Has whoever waits look again.
+    /// Makes all waiting writers check again.
     pub(in crate::engine) fn nudge(&self) {
         self.freed.send_replace(());
     }
 
-    /// Changes whenever bytes are given back, or may be.
+    /// Returns a channel that changes whenever bytes are released, or may be.
     pub(in crate::engine) fn freed(&self) -> watch::Receiver<()> {
         self.freed.subscribe()
     }

@@ -1,7 +1,7 @@
-//! What was written to the end of a draft's file and is not in it yet: up to a block.
+//! The bytes at the end of a draft that are not in its file yet: up to a block.
 //!
-//! It begins at a page, and its block ends at a multiple of [`BLOCK`], as parts do. So a full one can
-//! be written past the file cache, in one piece.
+//! It begins at a page, and its block ends at a multiple of [`BLOCK`], as parts do. So a full one
+//! can be written past the file cache in one piece.
 
 use bytes::Bytes;
 
@@ -9,17 +9,17 @@ use super::blocks::{Charged, Memory};
 use crate::plan::ByteRange;
 use crate::store::direct::{Block, PAGE};
 
-/// The most that is written at once.
+/// The maximum size of a single write.
 pub(super) const BLOCK: u64 = 1 << 20;
 
-/// So much is held without being charged: most files are small.
+/// The length held without a reservation: most files are small.
 const SMALL: usize = 64 << 10;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     at: u64,
-    /// A small buffer as long as that does, then one for a block.
+    /// A small buffer while that is enough, then one for a block.
     bytes: Block,
     charged: Option<Charged>,
 }
@@ -29,7 +29,7 @@ impl Tail {
         self.bytes().is_empty()
     }
 
-    /// Where it lies in the file.
+    /// Returns its range in the file.
     pub(super) fn range(&self) -> ByteRange {
         ByteRange::new(self.at, self.at + self.bytes().len() as u64)
     }
@@ -38,12 +38,12 @@ impl Tail {
         self.bytes.as_ref()
     }
 
-    /// Whether it reaches the end of its block, and so is whole pages.
+    /// Returns whether it reaches the end of its block, and so consists of whole pages.
     pub(super) fn is_full(&self) -> bool {
         !self.is_empty() && self.range().end.is_multiple_of(BLOCK)
     }
 
-    /// Bytes from an offset on, as far as it has them.
+    /// Returns its bytes from an offset on.
     pub(super) fn from(&self, offset: u64) -> Option<&[u8]> {
         let range = self.range();
         let within = range.start <= offset && offset < range.end;
@@ -51,7 +51,7 @@ impl Tail {
         skipped.filter(|_| within).map(|skip| &self.bytes()[skip..])
     }
 
-    /// Whether bytes at an offset can be put behind it.
+    /// Returns whether bytes at an offset can be appended to it.
     pub(super) fn reaches(&self, offset: u64) -> bool {
         match self.is_empty() {
             true => offset.is_multiple_of(PAGE),
@@ -59,12 +59,12 @@ impl Tail {
         }
     }
 
-    /// How many bytes its block has room for, at an offset that it reaches.
+    /// Returns how many bytes its block has room for, at an offset that it reaches.
     pub(super) fn room(offset: u64) -> usize {
         usize::try_from(BLOCK - offset % BLOCK).unwrap_or(usize::MAX)
     }
 
-    /// Puts bytes behind it, not more than there is room for. `false`: there is no memory for it.
+    /// Appends bytes, at most [`Self::room`]. `false`: there is no memory for them.
     pub(super) fn push(&mut self, offset: u64, bytes: &[u8], memory: &Memory) -> bool {
         if self.is_empty() {
             self.at = offset;
@@ -90,8 +90,7 @@ impl Tail {
         true
     }
 
-    /// Sees to it that there is memory for so many bytes, up to a block, from its beginning on. `false`:
-    /// there is none.
+    /// Reserves memory for its first `length` bytes, at most a block. `false`: there is none.
     pub(super) fn charge(&mut self, length: usize, memory: &Memory) -> bool {
         if self.charged.is_none() && length > SMALL {
             self.charged = memory.take(BLOCK);
@@ -99,13 +98,13 @@ impl Tail {
         length <= SMALL || self.charged.is_some()
     }
 
-    /// Takes the last so many bytes back.
+    /// Removes the last `bytes` bytes.
     pub(super) fn take_back(&mut self, bytes: usize) {
         let left = self.bytes().len().saturating_sub(bytes);
         self.bytes.truncate(left);
     }
 
-    /// Forgets the bytes of a range: those in its midst are zero from now on, others are not there.
+    /// Removes a range: bytes in its middle become zero, bytes at its end are cut off.
     pub(super) fn punch(&mut self, range: ByteRange) {
         let tail = self.range();
         let Some(hole) = tail.intersect(range) else {
@@ -120,12 +119,12 @@ impl Tail {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all bytes.
     pub(super) fn clear(&mut self) {
         self.bytes.truncate(0);
     }
 
-    /// Empties it: what was in it, for who has memory for that.
+    /// Empties it; returns the bytes to a caller that has reserved memory for them.
     pub(super) fn take(&mut self) -> Bytes {
         Bytes::from_owner(std::mem::take(&mut self.bytes))
     }

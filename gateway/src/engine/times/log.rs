@@ -1,8 +1,8 @@
 //! The table of times on disk: one file of rows of one length, each with a checksum of its own.
 //!
-//! Rows are appended; the last one of an address counts. When there are many more rows than the table
-//! has, the file is written anew. Nothing is synced: the kernel has what was written when the process is
-//! killed, and after a power cut the rows of the last seconds may be missing.
+//! Rows are appended; the last one of an address counts. If there are many more rows than table
+//! entries, the file is rewritten. Nothing is synced: the kernel keeps written rows when the
+//! process is killed, but a power cut may lose those of the last seconds.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Write as _};
@@ -14,19 +14,19 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{Address, GENERATION, Kept, Times};
 use crate::plan::Timestamp;
 
-/// The file's name. The number is that of the format.
+/// The file's name. Its number is the version of the format.
 pub(super) const NAME: &str = "times-1";
 
-/// The file that is to take its place.
+/// The name of a new file, which will replace it.
 const NEW: &str = "times-1.new";
 
 /// Bytes of a row: the address, the hash of the ETag, two times, and a checksum of all that.
 const ROW: usize = 16 + 8 + 8 + 8 + 8;
 
-/// Rows from which on the file is written anew; the table has half of them at most.
+/// The number of rows at which the file is rewritten; the table has at most half as many.
 const MAX_ROWS: u64 = 4 * GENERATION as u64;
 
-/// What the checksums of rows are seeded with.
+/// The seed of the rows' checksums.
 const SEED: u64 = 0x7469_6d65;
 
 #[derive(Debug)]
@@ -37,12 +37,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the file in a directory, made if it is missing, and reads what is in it.
+    /// Opens the file in a directory, creates it if it is missing, and reads its rows.
     pub(super) fn open(directory: &Path, mut found: impl FnMut(Address, Kept)) -> io::Result<Self> {
         let path = directory.join(NAME);
         let file = options().append(true).read(true).open(&path)?;
         let rows = file.metadata()?.len() / ROW as u64;
-        // What a kill has left half written would move all that comes behind it.
+        // A row that a kill left incomplete would shift all later ones.
         file.set_len(rows * ROW as u64)?;
         let mut reader = BufReader::with_capacity(ROW << 10, &file);
         let mut row = [0; ROW];
@@ -59,7 +59,7 @@ impl Log {
         })
     }
 
-    /// Appends rows; `all` are those of the table, for when the file is written anew.
+    /// Appends rows. `all` returns those of the table, for a rewrite of the file.
     pub(super) fn append(
         &mut self,
         rows: &[(Address, Kept)],
@@ -78,7 +78,7 @@ impl Log {
         let _ = fs::remove_file(&new);
         let mut file = options().append(true).open(&new)?;
         file.write_all(&encode(all))?;
-        // A name that is durable before the bytes would leave nothing.
+        // A name that is durable before the bytes would leave an empty file.
         file.sync_data()?;
         fs::rename(&new, self.directory.join(NAME))?;
         (self.file, self.rows) = (file, all.len() as u64);
@@ -86,7 +86,8 @@ impl Log {
     }
 }
 
-/// It names the files that were written, so other users may not read it.
+/// Returns options that keep other users from reading the file, because it shows which keys were
+/// written.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);

@@ -1,4 +1,4 @@
-//! Sending and copying everything that an object of several parts is made of.
+//! Sends and copies all parts of an object of several parts.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::origin::{CompletedPart, OriginError, Sums, Upload};
 use crate::plan::upload::{Piece, Pieces, When};
 use crate::plan::{ByteRange, ETag};
 
-/// The most that one request copies of a base, unless one part is larger. S3 takes 5 GiB; but a close that
-/// waits for a slow store must see that something moves (`deadline`), with all streams at once.
+/// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
+/// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
 const COPY: u64 = 64 << 20;
 
 impl Writing {
-    /// Sends and copies everything that the object is made of.
+    /// Sends and copies all parts of the object.
     pub(super) async fn assemble(
         self: &Arc<Self>,
     ) -> Result<(Upload, Vec<CompletedPart>), WriteError> {
@@ -44,13 +44,13 @@ impl Writing {
             let told = !state.promised || !state.unsynced;
             (state.promised, told && !state.draft.has_gone())
         };
-        // What it is completed of is what a crash must find: not what was promised before.
+        // After a crash, the journal must show these parts, not those that were promised before.
         let noted = match promised {
             true => self.sync().await,
             false => self.flush().await,
         };
         match noted {
-            // A disk that is full must not keep from it what frees room.
+            // A full disk must not prevent the completion that frees room.
             Err(error) if all_told => {
                 let key = upload.key.as_str();
                 tracing::warn!(%error, key, "the journal cannot be told of a completion");
@@ -60,8 +60,8 @@ impl Writing {
         Ok((upload, parts))
     }
 
-    /// Has parts sent again that an earlier process sent and that are something else in the spool: it was
-    /// killed after it had written into them.
+    /// Marks parts for sending again that an earlier process sent and whose bytes in the spool
+    /// differ. That process was killed after it had written into them.
     async fn verify_sent(&self) -> Result<(), WriteError> {
         while let Some((index, range, sums)) = self.next_unverified() {
             let file = self.file();
@@ -87,7 +87,7 @@ impl Writing {
         }
     }
 
-    /// Sends every part that must be; returns when none is on its way any more.
+    /// Sends all parts that are due. Returns when none is under way any more.
     async fn send_rest(self: &Arc<Self>) -> Result<(), WriteError> {
         let mut progress = self.progress.subscribe();
         loop {
@@ -99,7 +99,7 @@ impl Writing {
             if self.state().sending == 0 {
                 break;
             }
-            // It is `sent` that changes it, whatever comes of a part.
+            // `sent` changes the count, also when a part fails.
             let _ = progress.changed().await;
         }
         match self.state().failure.take() {
@@ -108,7 +108,7 @@ impl Writing {
         }
     }
 
-    /// Has what is the base's copied on the server.
+    /// Has the server copy the pieces that come from the base.
     async fn copy_rest(
         self: &Arc<Self>,
         upload: &Upload,

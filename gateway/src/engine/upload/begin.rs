@@ -26,7 +26,7 @@ pub(super) async fn open(
         let writing = Writing::new(inner, source, state);
         let mut writings = inner.writings();
         if writings.contains_key(&id) {
-            // Somebody was faster.
+            // Another caller was faster.
             continue;
         }
         writings.insert(id.clone(), writing.clone());
@@ -37,7 +37,7 @@ pub(super) async fn open(
     }
 }
 
-/// A handle on the draft that there is.
+/// Joins the existing draft.
 async fn join(
     inner: &Arc<Inner>,
     source: &Arc<Source>,
@@ -53,7 +53,7 @@ async fn join(
     };
     match how {
         How::CreateNew => {
-            // What was committed, and is held open still, may have been deleted by somebody else.
+            // A committed object that is still held open may have been deleted by another process.
             if writer.is_dirty() || exists(inner, source, id).await? || !left_behind(&writer, id) {
                 return Err(WriteError::Exists);
             }
@@ -68,8 +68,8 @@ async fn join(
     }
 }
 
-/// Takes a draft whose object is gone out of the table, if nothing was written to it since: those who hold
-/// it go on with it, and who opens the object from now on has another.
+/// Removes a draft from the table if its object is gone and no handle has written to it since.
+/// Existing handles keep the draft; later opens get another.
 fn left_behind(writer: &Writer, id: &ObjectId) -> bool {
     let writing = &writer.writing;
     let mut writings = writing.inner.writings();
@@ -98,7 +98,8 @@ async fn begin(
         How::Change => return change(inner, source, id).await,
     };
     let mut state = State::new(inner, id.clone(), None, headers, guard);
-    // Also nothing is something: who creates an object and writes nothing gets an empty one.
+    // Also nothing is content: a writer that creates an object and writes nothing gets an empty
+    // one.
     state.dirty = true;
     Ok(state)
 }
@@ -107,7 +108,7 @@ async fn exists(inner: &Inner, source: &Arc<Source>, id: &ObjectId) -> Result<bo
     if inner.engine.is_known_missing(source, &id.key) {
         return Ok(false);
     }
-    // What is remembered does: the bucket is asked once more when it is committed.
+    // Cached knowledge is enough: the bucket is asked once more at the commit.
     match inner.engine.open(source, &id.key, Open::default()).await {
         Ok(_) => Ok(true),
         Err(Error::NotFound) => Ok(false),
@@ -115,7 +116,7 @@ async fn exists(inner: &Inner, source: &Arc<Source>, id: &ObjectId) -> Result<bo
     }
 }
 
-/// What is remembered of a version does not do: it may be another one by now.
+/// Options that revalidate: a cached version may be outdated by now.
 fn current() -> Open {
     Open {
         revalidate: true,

@@ -21,11 +21,11 @@ use crate::store::Entry as Record;
 const COPY: u64 = 1 << 30;
 
 impl Writers {
-    /// Deletes an object; what is being written of it goes nowhere. One that is missing is no error.
-    /// Waits for what is being published of it; who gives up then has deleted nothing.
+    /// Deletes an object and discards its draft. A missing object is no error. Waits for a publish
+    /// of it that is under way; a caller that gives up then has deleted nothing.
     ///
     /// # Errors
-    /// The origin's. What was written, and waits to be published, still does then.
+    /// The origin's. The draft then still waits to be published.
     pub async fn remove(&self, source: &Arc<Source>, key: &ObjectKey) -> Result<(), WriteError> {
         let id = source.object(key);
         let still = self.0.still(&id).await;
@@ -42,16 +42,16 @@ impl Writers {
         self.0.core.to_its_end(work).await
     }
 
-    /// Makes a folder that has nothing in it: an empty object whose key ends in `/`.
+    /// Creates an empty folder: an empty object whose key ends in `/`.
     ///
     /// # Errors
-    /// [`WriteError::Exists`] where another caller in this process has made it first; the origin's.
+    /// [`WriteError::Exists`] if another caller in this process created it first; the origin's.
     pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let id = source.object(key);
         let _hold = self.0.core.hold_key(&id).await;
-        // Both may have found nothing there before either of them had the key.
+        // Both callers may have found nothing there before either of them held the key.
         let known = self
             .0
             .engine
@@ -67,13 +67,13 @@ impl Writers {
         Ok(())
     }
 
-    /// Gives an object another key: a copy on the server, and a deletion. Not atomic: until it
-    /// returns, both keys, and after a failure perhaps both, have the object. What is being written
-    /// of it is published first, and handles go on under the new key; what is being written under the
-    /// new key goes nowhere. Gives the tag of the version that was moved, as it was under the old key.
+    /// Gives an object another key: a copy on the server, then a deletion. This is not atomic:
+    /// until it returns, and perhaps after a failure, both keys have the object. Publishes the
+    /// object's draft first; its handles continue under the new key. Discards the draft of the new
+    /// key. Returns the tag that the moved version had under the old key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such object; [`WriteError::Changed`] where somebody
+    /// [`Error::NotFound`] if there is no such object; [`WriteError::Changed`] if another writer
     /// changed it meanwhile; the origin's.
     pub async fn rename(
         &self,
@@ -92,8 +92,8 @@ impl Writers {
         if let Some(writing) = open {
             let state = writing.state();
             let ours = state.base.as_ref().map(|base| &base.version.etag);
-            // Handles are on another version: under the new key they would have its length and the
-            // other's bytes.
+            // The handles have another version. Under the new key they would have its length and
+            // the bytes of the moved one.
             if ours.is_some_and(|etag| *etag != version.etag) {
                 return Err(WriteError::Changed);
             }
@@ -121,7 +121,8 @@ impl Writers {
         match source.origin.head(from).await {
             Ok(now) if now.etag == moved => deleted(&self.0, source, &old).await?,
             Err(OriginError::NotFound) => gone(&self.0, &old).await,
-            // What another process wrote meanwhile was not copied, and stays; so does what may be that.
+            // A version that another process wrote meanwhile was not copied, and stays. So does one
+            // that may be such a version.
             now => {
                 supersede(&self.0, &old);
                 return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
@@ -135,18 +136,18 @@ impl Writers {
 }
 
 impl Inner {
-    /// Publishes what was written of an object, and keeps it and another from being written to.
+    /// Publishes the draft of `old`, and keeps both objects from being written to.
     async fn published_and_still(
         &self,
         old: &ObjectId,
         new: &ObjectId,
     ) -> Result<(Option<Still>, Option<Still>), WriteError> {
-        // What takes long is sent while others still write.
+        // Sends the long part of the work while others still write.
         let writing = self.writings().get(old).cloned();
         if let Some(writing) = writing {
             writing.commit().await?;
         }
-        // In one order, or two that rename to and fro would wait for each other.
+        // Always in one order; otherwise two opposite renames would wait for each other.
         let (still, over) = match old < new {
             true => {
                 let still = self.still(old).await;
@@ -157,7 +158,7 @@ impl Inner {
                 (self.still(old).await, over)
             }
         };
-        // What was written meanwhile.
+        // Bytes that were written meanwhile.
         let still = match still {
             Some(still) => Some(still.published().await?),
             None => None,
@@ -165,7 +166,7 @@ impl Inner {
         Ok((still, over))
     }
 
-    /// There is a new version of the key, which the store has made of a version of another object.
+    /// Records a new version of the key that the store made of a version of another object.
     pub(super) async fn appeared(
         &self,
         source: &Source,
@@ -185,7 +186,7 @@ impl Inner {
         core.name_written(id, core.facts(id, &made));
     }
 
-    /// Handles go on under the new key.
+    /// Moves the handles to the new key.
     pub(super) fn move_writing(
         &self,
         writing: &Arc<Writing>,
@@ -197,7 +198,7 @@ impl Inner {
         let mut writings = self.writings();
         let mut state = writing.state();
         if !state.dirty {
-            // A write that failed had it begun. It has the old name in it.
+            // A failed write created the file. The old name is in it.
             remove(writing.drop_file(&mut state));
             state.draft = state.draft.next_from(version.size);
         }
@@ -219,8 +220,8 @@ impl Inner {
     }
 }
 
-/// Deletes an object. From then on everybody here knows that it is missing; or after an error, that
-/// nothing is known.
+/// Deletes an object. Afterwards this process knows that it is missing, or, after an error, knows
+/// nothing of it.
 pub(super) async fn deleted(
     inner: &Inner,
     source: &Source,
@@ -238,7 +239,7 @@ pub(super) async fn deleted(
     Ok(deleted?)
 }
 
-/// There is no such object any more, and everybody here knows it.
+/// Records that the object no longer exists.
 async fn gone(inner: &Inner, id: &ObjectId) {
     inner.core.forget_times(id);
     inner.core.times.write_out().await;
@@ -248,7 +249,7 @@ async fn gone(inner: &Inner, id: &ObjectId) {
     resolve::remember(&inner.core, id, Some(Record::Missing { since }));
 }
 
-/// Copies a version on the server; by parts where one request does not take it.
+/// Copies a version on the server, in parts if it is too large for one request.
 pub(super) async fn copy(
     inner: &Inner,
     source: &Source,
@@ -286,7 +287,7 @@ pub(super) async fn copy(
         Err(error) => Err(error),
     };
     if written.is_err() {
-        // What a lifecycle rule would find later.
+        // Otherwise a lifecycle rule would have to remove it.
         let _ = origin.abort(&upload).await;
     }
     Ok(written?)

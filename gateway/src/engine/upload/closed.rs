@@ -1,8 +1,9 @@
 //! Reading a closed draft that is not in the bucket yet.
 //!
-//! Its writer was promised it, so readers of this process see it as it was closed. There is no version of
-//! it yet, and no tag: a reader holds the draft itself, and notices when that was written to again. Where a
-//! writer replaces it, the reader goes on with the closed edition until the next one is promised.
+//! A writer was promised it, so readers of this process see the draft as it was closed. It has no
+//! version and no tag yet. A reader holds the draft itself, and notices if it is written to again.
+//! If a writer replaces it, the reader continues with the closed edition until the next one is
+//! promised.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ use crate::engine::{Engine, Error, Source};
 use crate::origin::write::Headers;
 use crate::plan::{ByteRange, ObjectKey};
 
-/// Bytes that are read from a draft at a time.
+/// Bytes that are read from a draft at once.
 const PIECE: u64 = 256 << 10;
 
 /// A draft as it was closed.
@@ -31,7 +32,7 @@ pub struct ClosedDraft {
     revision: u64,
     size: u64,
     headers: Headers,
-    /// A writer was replacing it already.
+    /// The closed edition, if a writer was replacing it already.
     replaced: Option<Arc<ClosedEdition>>,
 }
 
@@ -44,9 +45,9 @@ impl fmt::Debug for ClosedDraft {
 }
 
 impl Engine {
-    /// The draft of an object that was closed and promised, and is not in the bucket yet. `None` also where
-    /// some of its bytes have left the spool: what the bucket has is served until it is published. Costs one
-    /// load where this process writes nothing.
+    /// Returns the draft of an object that was closed and promised, and is not in the bucket yet.
+    /// Returns `None` also if some of its bytes have left the spool; the bucket's version is served
+    /// until it is published. Costs one load if this process writes nothing.
     #[must_use]
     pub fn closed_draft(&self, source: &Source, key: &ObjectKey) -> Option<ClosedDraft> {
         if self.core.drafted.load(Ordering::Acquire) == 0 {
@@ -84,13 +85,13 @@ impl State {
 }
 
 impl ClosedDraft {
-    /// Its length, in bytes.
+    /// Returns its length, in bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The headers that its object will have.
+    /// Returns the headers that its object will have.
     #[must_use]
     pub const fn headers(&self) -> &Headers {
         &self.headers
@@ -107,7 +108,7 @@ impl ClosedDraft {
         }
     }
 
-    /// Bytes as they were closed: from the spool, or, once it is published, of that version.
+    /// Returns the closed bytes: from the spool, or from the version that was published.
     async fn piece(self, range: ByteRange) -> Result<Bytes, Error> {
         let core = &self.writing.inner.core;
         let _charge = core.budget.demand(range.len()).await?;
@@ -140,7 +141,7 @@ impl ClosedDraft {
         }
     }
 
-    /// The edition that it is, where a writer replaces it.
+    /// Returns the closed edition of this revision, if a writer replaces it.
     fn replaced(&self) -> Option<Arc<ClosedEdition>> {
         let since = || self.writing.state().replaced_edition();
         let found = self.replaced.clone().or_else(since);
@@ -148,11 +149,12 @@ impl ClosedDraft {
     }
 }
 
-/// The bytes of a range of a closed draft, in order. An error says that it was written to again, or deleted.
+/// The bytes of a range of a closed draft, in order. Ends with an error if the draft is written to
+/// again or deleted.
 pub struct ClosedDraftReader {
     draft: ClosedDraft,
     left: ByteRange,
-    /// What [`ClosedDraftReader::prime`] has read.
+    /// Bytes that [`ClosedDraftReader::prime`] has read.
     primed: Option<Bytes>,
     waits: Option<BoxFuture<'static, Result<Bytes, Error>>>,
 }
@@ -166,7 +168,7 @@ impl fmt::Debug for ClosedDraftReader {
 }
 
 impl ClosedDraftReader {
-    /// Waits until the first bytes are at hand.
+    /// Waits until the first bytes are in memory.
     ///
     /// # Errors
     /// The draft is another by now, or cannot be read.

@@ -1,9 +1,9 @@
-//! Publishing a draft: what is left is sent, what is untouched is copied on the server, and the
-//! object appears, whole.
+//! Publishing a draft: sends the remaining parts, has the server copy the untouched ones, and makes
+//! the object appear, whole.
 //!
-//! A commit holds the gate alone: what is written meanwhile waits, and belongs to the next one. What
-//! fails for a passing reason leaves the draft as it is, with everything that was sent, so that the
-//! next try goes on from there.
+//! A commit holds the gate alone: writers wait meanwhile, and their bytes belong to the next
+//! commit. A passing failure leaves the draft and all sent parts as they are, so that the next try
+//! continues there.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::origin::Guard;
 use crate::plan::ObjectId;
 use crate::plan::upload::When;
 
-/// How often a lost upload is begun anew within one commit.
+/// Tries to publish within one commit, if the upload is lost.
 pub(super) const ATTEMPTS: u32 = 3;
 
 impl Writing {
-    /// Publishes what was written since the last commit, also if the caller does not wait for it.
+    /// Publishes the bytes written since the last commit, also if the caller stops waiting.
     pub(super) async fn commit(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
         let work = async move { writing.commit_now().await };
         self.inner.core.to_its_end(work).await
     }
 
-    /// The same of what is as it was closed; `false`: a writer has begun the next version of it before the
-    /// gate was had, and nothing was published. Cut to nothing and not yet written, the next version would
-    /// be an empty object.
+    /// Publishes a closed draft in the same way. `false`: nothing was published, because a writer
+    /// began the next version before this held the gate. A next version that is truncated and not
+    /// yet written would become an empty object.
     pub(super) async fn commit_closed(self: &Arc<Self>) -> Result<bool, WriteError> {
         let writing = self.clone();
         let work = async move {
@@ -49,7 +49,7 @@ impl Writing {
         self.commit_alone().await
     }
 
-    /// The same by who holds the gate, and does so to its end.
+    /// Publishes it for a caller that holds the gate until this returns.
     pub(super) async fn commit_alone(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
@@ -92,13 +92,13 @@ impl Writing {
             published = match again {
                 Ok(true) => self.publish().await,
                 Ok(false) => break,
-                // It is asked with the next try.
+                // The next try asks again.
                 Err(error) => Err(error),
             };
         }
         match published {
             Ok(published) => self.settle(published).await,
-            // Nothing was: the store forgot each upload, and may keep the next.
+            // Nothing was published: the store forgot each upload, and may keep the next.
             Err(WriteError::Lost) if !self.state().lost && self.can_send_anew() => {
                 Err(Error::Unavailable.into())
             }
@@ -106,13 +106,13 @@ impl Writing {
         }
     }
 
-    /// Whether what was lost is here still, or something is to be sent in its place.
+    /// Returns whether the lost bytes are still here, or other bytes replace them.
     fn can_send_anew(&self) -> bool {
         let state = self.state();
         !state.draft.has_gone() || state.draft.next(When::Closing).is_some()
     }
 
-    /// Whether there is anything under the hidden key that cannot be sent from here as well.
+    /// Returns whether the staging key has bytes that cannot be sent from here.
     fn needs_hidden(&self) -> bool {
         let state = self.state();
         let is_large = !state.draft.is_one_part();
@@ -135,7 +135,7 @@ impl Writing {
             (state.draft.size(), is_one_part, state.guard_now())
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
-            // What was appended, and cut off again, may have been sent.
+            // Bytes that were appended and truncated again may have been sent.
             let unused = self.state().upload.take();
             unused.into_iter().for_each(|upload| self.give_up(upload));
             return Ok(published);
@@ -148,14 +148,14 @@ impl Writing {
         self.mend_headers(published).await
     }
 
-    /// Nobody told whether the object was completed; the process may have ended since.
+    /// Resumes a completion whose outcome is unknown; the process may have restarted since.
     pub(super) async fn go_on_completing(
         self: &Arc<Self>,
     ) -> Result<Option<Published>, WriteError> {
         let (parts, upload, guard, size) = {
             let state = self.state();
             let upload = state.upload.clone();
-            // It stays until it is known what came of it.
+            // It stays until the outcome is known.
             let parts = state.completing.clone();
             (parts, upload, state.guard_now(), state.draft.size())
         };
@@ -196,14 +196,14 @@ impl Writing {
         }
     }
 
-    /// The object is there: so says the bucket, and from now on everybody here.
+    /// Records that the bucket has the object, for all readers of this process.
     pub(super) async fn settle(self: &Arc<Self>, published: Published) -> Result<(), WriteError> {
         let (id, times) = {
             let state = self.state();
             (state.id.clone(), state.times)
         };
         let version = Arc::new(published.version);
-        // Programs have seen these, and no listing is to move them.
+        // Programs have seen these times; no listing may change them.
         let kept = &self.inner.core.times;
         kept.keep(&id, &version.etag, times);
         let core = &self.inner.core;
@@ -235,7 +235,8 @@ impl Writing {
         };
         kept.write_out().await;
         if let Some(file) = file {
-            // Before anything newer is written: a journal found later would publish this once more.
+            // Before anything newer is written: otherwise a journal found later would publish this
+            // once more.
             file.removed().await?;
         }
         self.let_go_of_before();
@@ -245,8 +246,8 @@ impl Writing {
 }
 
 impl super::writing::State {
-    /// What must hold of the key now. What needs no byte of the base replaces whatever is there, but
-    /// for an object that was to be new.
+    /// Returns the condition on the key for this commit. A draft that needs no byte of the base
+    /// replaces any version, unless the object was to be new.
     fn guard_now(&self) -> Guard {
         match &self.guard {
             Guard::Same(_) if self.draft.base() == 0 => Guard::None,
@@ -255,7 +256,7 @@ impl super::writing::State {
     }
 }
 
-/// Nothing that was begun before brings an old version back, and no new one is known.
+/// Prevents earlier reads from restoring an old version, and forgets the current one.
 pub(super) fn supersede(inner: &super::Inner, id: &ObjectId) {
     let core = &inner.core;
     resolve::remember(core, id, None);

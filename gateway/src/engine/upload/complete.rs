@@ -1,4 +1,4 @@
-//! Completing an upload, and finding out what came of it when nobody said.
+//! Completing an upload, and finding out the outcome if the store did not answer.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::plan::upload::From;
 use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 
 impl Writing {
-    /// Makes the object out of its parts, and looks whether it is the one that it should be.
+    /// Completes the object from its parts, and checks that it has the intended length.
     pub(super) async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -41,7 +41,8 @@ impl Writing {
             }
             Err(error) => error,
         };
-        // What has changed may be the version that an earlier try made. Not by its length alone.
+        // A changed version may be the one that an earlier try made. Its length alone does not
+        // prove it.
         let may_be_ours = error == OriginError::Changed && expected.is_some();
         if !error.leaves_doubt() && !may_be_ours {
             if error == OriginError::InvalidPart {
@@ -53,21 +54,21 @@ impl Writing {
         let found = self.look_for(&upload.key, size, expected.as_ref(), count);
         match (found.await, &error) {
             (Ok(Some(version)), _) => {
-                // One that was refused is there still.
+                // The upload of a refused completion may still exist.
                 self.give_up(upload.clone());
                 return Ok(Published::found(version, asked));
             }
             (_, OriginError::Changed) => {}
             (Ok(None), OriginError::NoSuchUpload) => self.lost(upload),
-            // Completed or given up: as long as nobody can tell, it is neither.
+            // Completed or aborted: until the store answers, it counts as neither.
             (Err(error), OriginError::NoSuchUpload) => return Err(error.into()),
             _ => expected.into_iter().for_each(|tag| self.state().tries(tag)),
         }
         Err(error.into())
     }
 
-    /// The tag of what is there now, where the object's own will not follow from those of its parts. Whatever
-    /// becomes of the completion, that is not ours.
+    /// Returns the tag of the current object if the new object's own tag will not follow from those
+    /// of its parts. An object with this tag is not ours, whatever the outcome of the completion.
     pub(super) async fn look_before(
         &self,
         upload: &Upload,
@@ -84,7 +85,7 @@ impl Writing {
         }
     }
 
-    /// The version that was completed, as far as it is told.
+    /// Returns the completed version, as far as the bucket reports it.
     async fn verify(
         &self,
         upload: &Upload,
@@ -109,9 +110,9 @@ impl Writing {
         })
     }
 
-    /// The object of this key, if it is the one that was to be written: by its tag, where that can be
-    /// told from the parts (S3, unless encrypted with keys of its own), else by length and number of
-    /// parts, unless it was there before.
+    /// Returns the object of this key if it is the intended one. It is known by its tag, if that
+    /// follows from the parts (S3, unless encrypted with keys of its own). Otherwise it must have
+    /// the length and the number of parts, and must not have been there before.
     pub(super) async fn look_for(
         &self,
         key: &ObjectKey,
@@ -133,7 +134,7 @@ impl Writing {
         Ok((alike && version.size == size).then_some(version))
     }
 
-    /// Where nothing but headers was changed, a copy of the object onto itself has them.
+    /// Copies the object onto itself with its new headers, if nothing but headers was changed.
     pub(super) async fn set_headers(
         &self,
         size: u64,
@@ -155,7 +156,7 @@ impl Writing {
         self.copied_onto_itself(&version, headers).await.map(Some)
     }
 
-    /// Gives a version of the object other headers.
+    /// Sets the headers of a version of the object.
     async fn copied_onto_itself(
         &self,
         version: &Version,
@@ -186,8 +187,8 @@ impl Writing {
             }
             Err(error) => error,
         };
-        // It may have been carried out, now or at an earlier try, and its tag may be another: its
-        // headers tell.
+        // The copy may have been made, now or at an earlier try, under another tag. Its headers
+        // show that.
         let asked = core.now();
         match origin.head(&key).await {
             Ok(found) if found.size == version.size && alike(&found.headers, &headers) => {
@@ -197,7 +198,7 @@ impl Writing {
         }
     }
 
-    /// Headers that were set after the upload was begun: a copy of the object onto itself has them.
+    /// Sets headers that changed after the upload was begun, by a copy of the object onto itself.
     pub(super) async fn mend_headers(&self, published: Published) -> Result<Published, WriteError> {
         let (key, headers, begun_with) = {
             let state = self.state();
@@ -225,7 +226,7 @@ impl Writing {
         };
         Ok(Published {
             bytes: match mended.bytes {
-                // Of what was published just now.
+                // Those of the upload that was completed just now.
                 Sent::Copied => published.bytes,
                 bytes => bytes,
             },
@@ -234,11 +235,11 @@ impl Writing {
     }
 }
 
-/// A version that was completed, which must have the length that was written: as the bucket tells it, or, where
-/// it does not answer, as it was made.
+/// Checks that a completed version has the written length. Returns it as the bucket reports it, or
+/// as it was made if the bucket does not answer.
 ///
 /// # Errors
-/// [`Error::BadOrigin`] where it has another length.
+/// [`Error::BadOrigin`] if it has another length.
 pub(super) async fn confirmed(
     core: &Core,
     source: &Source,
@@ -253,13 +254,13 @@ pub(super) async fn confirmed(
             Err(WriteError::Origin(Error::BadOrigin(what)))
         }
         Ok(found) if found.etag == made.etag => Ok((found, Known::Confirmed(asked))),
-        // Of a writer that came after.
+        // The version of a later writer.
         Ok(_) | Err(OriginError::NotFound) => Ok((made, Known::Superseded)),
         Err(_) => Ok((made, Known::Answered(answered))),
     }
 }
 
-/// The same headers, in whatever order.
+/// Returns whether both have the same headers, in any order.
 fn alike(one: &Headers, other: &Headers) -> bool {
     one.len() == other.len() && one.iter().all(|header| other.contains(header))
 }

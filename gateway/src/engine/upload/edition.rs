@@ -1,9 +1,10 @@
-//! Another edition of an object that was promised and is not in the bucket yet.
+//! The next edition of an object that was promised and is not in the bucket yet.
 //!
-//! A writer that cuts such an object to nothing replaces it. Until what replaces it is promised as well, or is
-//! in the bucket, a crash must find the edition before: neither nothing, nor half of the next one. So the next
-//! edition has files of its own in the spool, and the one before keeps its files, its upload and its base until
-//! then. A change that keeps bytes of what was promised is no other edition: it is made in place.
+//! A writer that truncates such an object to nothing replaces it. Until the replacement is promised
+//! too, or is in the bucket, a crash must find the edition before: neither nothing, nor half of the
+//! next one. So the next edition has files of its own in the spool. The one before keeps its files,
+//! its upload and its base until then. A change that keeps promised bytes is made in place, without
+//! a new edition.
 
 use std::sync::Arc;
 
@@ -16,22 +17,23 @@ use crate::origin::write::Headers;
 use crate::plan::upload::Draft;
 use crate::plan::{ByteRange, Extents};
 
-/// What is kept of an edition beside its files, which the files of the next one have (`SpoolFile`).
+/// The state of a replaced edition, beside its files, which the next edition's files hold
+/// (`SpoolFile`).
 #[derive(Debug)]
 pub(super) struct Before {
     id: u64,
-    /// Bytes of the spool.
+    /// Its bytes in the spool.
     room: u64,
     upload: Option<Upload>,
-    /// That upload may have been completed.
+    /// Whether that upload may have been completed.
     completing: bool,
     base: Option<Pinned>,
-    /// The same for readers, where it was closed.
+    /// The edition for readers, if it was closed.
     closed: Option<Arc<ClosedEdition>>,
 }
 
-/// A closed edition that a writer replaces. Nothing of it changes any more; its files can be read as long as this
-/// is held.
+/// A closed edition that a writer replaces. It does not change any more. Its files can be read as
+/// long as this value is held.
 #[derive(Debug)]
 pub(super) struct ClosedEdition {
     /// The revision of the draft that was closed.
@@ -43,32 +45,34 @@ pub(super) struct ClosedEdition {
 }
 
 impl Before {
-    /// By which name a journal knows it.
+    /// Returns the number by which a journal knows it.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 }
 
 impl State {
-    /// Whether a `fsync` or `close` has promised this edition, or the one before.
+    /// Returns whether a `fsync` or `close` has promised this edition, or the one before.
     pub(super) fn is_promised(&self) -> bool {
         self.promised || self.edition_before.is_some()
     }
 
-    /// The closed edition that a writer replaces, unless what replaces it is promised or in the bucket.
+    /// Returns the closed edition that a writer replaces, unless the replacement is promised or in
+    /// the bucket.
     pub(super) fn replaced_edition(&self) -> Option<Arc<ClosedEdition>> {
         let before = self.edition_before.as_ref().filter(|_| self.dirty)?;
         before.closed.clone()
     }
 
-    /// Readers are shown the edition before no longer: the object was changed another way since.
+    /// Hides the edition before from readers, because the object was changed another way since.
     pub(super) fn hide_replaced_edition(&mut self) {
         if let Some(before) = &mut self.edition_before {
             before.closed = None;
         }
     }
 
-    /// This edition for readers, if it is as it was closed, and all of it is here.
+    /// Returns this edition for readers if it is unchanged since its close and all of it is in the
+    /// spool.
     fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
         let is_whole = self.is_closed_and_promised() && !self.draft.has_gone();
         is_whole.then(|| {
@@ -84,13 +88,13 @@ impl State {
 }
 
 impl Writing {
-    /// Begins another edition, of nothing, if this one was promised and is not nothing already; says whether it
-    /// did. The caller holds the gate and the page alone.
+    /// Begins an empty edition if this one was promised and is not empty; returns whether it did.
+    /// The caller holds the gate and the page alone.
     pub(super) async fn begin_edition(self: &Arc<Self>) -> bool {
         let _journal = self.journal.lock().await;
         let promised = self.state().promised;
         if promised {
-            // The one before that counts no more.
+            // The edition before that one is superseded.
             self.let_go_of_before();
         }
         let (file, records, is_lost) = {
@@ -123,13 +127,13 @@ impl Writing {
         };
         self.chunks.clear();
         if is_lost {
-            // No crash can go back to that.
+            // A crash cannot restore that edition.
             let _ = file.removed().await;
             self.let_go_of_before();
             return true;
         }
-        // What has happened to the one before since it was promised: if it is not told that, no more is lost
-        // than requests.
+        // Records of the edition before, queued since it was promised. If its journal does not get
+        // them, only requests are lost.
         let told = file.blocking(move |file| file.note(&records)).await;
         if let Err(error) = told {
             tracing::debug!(%error, "the journal of a replaced object cannot be told what was sent of it");
@@ -138,9 +142,9 @@ impl Writing {
         true
     }
 
-    /// Makes an edition durable that replaces a promised one, before the bucket is asked to: else a crash would
-    /// find the one before, and publish it over this one. Where the disk takes no more, the object is published
-    /// all the same, for that frees room.
+    /// Makes an edition that replaces a promised one durable before it is published. Otherwise a
+    /// crash would find the one before, and publish it over this one. A full disk does not stop the
+    /// publish, because that frees room.
     pub(super) async fn promise_edition(self: &Arc<Self>) {
         let replaces = |state: &State| state.edition_before.is_some();
         if let Err(error) = self.sync_if(replaces).await {
@@ -149,7 +153,7 @@ impl Writing {
         }
     }
 
-    /// The edition before counts no more, and its files have gone: so do its upload and its base.
+    /// Drops the edition before, whose files are removed, with its upload and its base.
     pub(super) fn let_go_of_before(self: &Arc<Self>) {
         let Some(before) = self.state().edition_before.take() else {
             return;
@@ -166,8 +170,8 @@ impl Writing {
 }
 
 impl State {
-    /// Nothing that was told, sent or lost of an edition is so of the next; what may be in the bucket is ours
-    /// still.
+    /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an
+    /// object in the bucket may still be ours.
     fn begin_anew(&mut self) {
         self.unnoted = Extents::default();
         self.records = self.tried.noted();

@@ -1,4 +1,4 @@
-//! Why something was not written, named by what the writer can do about it.
+//! The errors of writes, named by the writer's possible reactions.
 
 use std::io;
 
@@ -6,16 +6,17 @@ use crate::engine::Error;
 use crate::origin::OriginError;
 use crate::plan::upload::Gone;
 
-/// A write that did not take place. Reaches everybody who waits for the same commit, hence `Clone`.
+/// A write that did not take place. `Clone`, for it reaches every caller that waits for the same
+/// commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// There is such an object, and there was to be none.
+    /// The object exists, and the caller required that it does not.
     #[error("the object exists")]
     Exists,
-    /// The object has another version than the one that was changed: nothing was written.
+    /// The bucket has another version than the one that was changed: nothing was written.
     #[error("the object was changed by somebody else")]
     Changed,
-    /// Bytes that have left the spool would be needed: the spool is too small to go back in this
+    /// Needed bytes have left the spool: the spool is too small to change earlier bytes of this
     /// object.
     #[error("{0}")]
     Gone(#[from] Gone),
@@ -28,26 +29,26 @@ pub enum WriteError {
     /// The local disk failed.
     #[error("the spool failed: {0}")]
     Spool(String),
-    /// The parts that were sent are gone, and with them bytes that are nowhere else: somebody gave
-    /// the upload up behind our back.
+    /// The sent parts are gone, and with them bytes that exist nowhere else: another program
+    /// aborted the upload.
     #[error("the upload is gone")]
     Lost,
-    /// The origin does not know the checksum or the condition that was sent with them, and would refuse
-    /// them again.
+    /// The origin does not support the checksum or condition that was sent, and would refuse it
+    /// again.
     #[error(
         "the origin knows no such checksum (CRC32C, CRC64NVME) or condition (If-Match, If-None-Match)"
     )]
     Unsupported,
-    /// The bucket has no room for it. It is tried again as long as it is in the spool.
+    /// The bucket has no room for it. The write is retried as long as it is in the spool.
     #[error("the origin's storage is full")]
     StorageFull,
     /// The bytes are not the ones that the client announced.
     #[error("the digest does not match")]
     Digest,
-    /// The bytes stopped coming: the client left.
+    /// The client left before the last byte.
     #[error("the bytes stopped coming")]
     Interrupted,
-    /// This program has a bug: it panicked in the midst of it.
+    /// A bug: the program panicked during the write.
     #[error("an internal fault")]
     Bug,
     /// The process is ending.
@@ -80,7 +81,8 @@ impl From<io::Error> for WriteError {
 }
 
 impl WriteError {
-    /// Whether the same may succeed later, without anybody doing anything about it.
+    /// Returns whether the same write may succeed later, without any change by an operator or
+    /// client.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {

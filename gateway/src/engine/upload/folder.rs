@@ -1,5 +1,5 @@
-//! Renaming a folder: every object in it is copied on the server, and the sources are deleted once all copies are
-//! known to have been made. A crash in between leaves both, never neither (ADR 0033).
+//! Renaming a folder: copies every object in it on the server, and deletes the sources once all
+//! copies are known to exist. A crash in between leaves both, never neither (ADR 0033).
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -23,65 +23,66 @@ use crate::origin::{List, Listed, OriginError, Written};
 use crate::plan::{ETag, ObjectId, ObjectKey, Version, folder};
 use crate::store::Entry as Known;
 
-/// The outcome of a folder's rename, where the origin failed nothing before its deletions.
+/// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]
 pub enum FolderRename {
-    /// It has more objects than may be renamed, or one that cannot have another key: nothing was changed.
+    /// The folder has too many objects, or one whose new key would be invalid: nothing was changed.
     TooMany,
-    /// There is something in the folder that was to be replaced: nothing was changed.
+    /// The target folder is not empty: nothing was changed.
     NotEmpty,
-    /// All of it was copied.
+    /// All objects were copied.
     Copied(CopiedFolder),
 }
 
-/// A folder of which all objects have been copied.
+/// A folder whose objects have all been copied.
 #[derive(Debug)]
 pub struct CopiedFolder {
-    /// The objects that have their new keys alone.
+    /// The objects that have only their new keys.
     pub moved: Vec<MovedObject>,
-    /// Why other sources could not be deleted.
+    /// The error of the first source that could not be deleted.
     pub left: Option<WriteError>,
 }
 
-/// An object that has another key.
+/// An object that was given another key.
 #[derive(Debug)]
 pub struct MovedObject {
-    /// The key that it had.
+    /// The old key.
     pub from: ObjectKey,
-    /// The key that it has.
+    /// The new key.
     pub to: ObjectKey,
-    /// The version that was moved, as it was under the old key.
+    /// The tag that the moved version had under the old key.
     pub etag: ETag,
 }
 
-/// An object on its way.
+/// An object to be renamed.
 struct Item {
     old: ObjectId,
     new: ObjectId,
-    /// The version under the old key; without its headers, where it is not at hand.
+    /// The version under the old key; without its headers if they are not cached.
     version: Version,
     is_at_hand: bool,
-    /// The marker of a folder that is there under the new name as well.
+    /// Whether this is the folder's marker, and the new name has one already.
     is_there: bool,
 }
 
-/// A copy that the store answered.
+/// A copy that the store confirmed.
 struct Made {
     written: Written,
     answered: Answered,
 }
 
-/// A copy that was asked for, and by the number of which item.
+/// The number of an item, and the outcome of its copy.
 type Tried = (usize, Result<Made, WriteError>);
 
 impl Writers {
-    /// Gives all objects whose keys begin with `from` keys that begin with `to` instead, if they are no more than
-    /// `most`. Both end in `/`, and are locked. What was written below `from` is published first, and handles go on
-    /// under the new keys.
+    /// Replaces the prefix `from` of all keys below it by `to`, if there are at most `most`
+    /// objects. Both prefixes end in `/`, and are locked. Drafts below `from` are published first,
+    /// and their handles continue under the new keys.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such folder; why not all could be copied, or [`WriteError::Changed`]
-    /// where another process has changed one meanwhile: the sources stay then, and the copies are taken away again.
+    /// [`Error::NotFound`] if there is no such folder; the error of the first failed copy;
+    /// [`WriteError::Changed`] if another process has changed an object meanwhile. The sources stay
+    /// then, and the copies are deleted.
     pub async fn rename_folder(
         &self,
         source: &Arc<Source>,
@@ -97,7 +98,7 @@ impl Writers {
         if found.is_empty() {
             return Err(Error::NotFound.into());
         }
-        // Its marker alone, or nothing.
+        // Accepts an empty folder, or one with only its marker.
         let has_marker = match list(source, to, 1).await?.as_deref() {
             Some([]) => false,
             Some([one]) if one.key == to => true,
@@ -146,7 +147,7 @@ impl Writers {
 }
 
 impl Inner {
-    /// Keeps all that is written below a folder from being written to, and has it published.
+    /// Publishes all drafts below a folder, and keeps them from being written to.
     async fn folder_still(&self, source: &Source, from: &str) -> Result<Vec<Still>, WriteError> {
         let origin = source.origin.id();
         let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
@@ -160,7 +161,7 @@ impl Inner {
         Ok(stills)
     }
 
-    /// Pairs each object with the key that it will have. `None`: one of them cannot have that key.
+    /// Pairs each object with its new key. `None`: one of the new keys is invalid.
     async fn items(
         &self,
         source: &Source,
@@ -192,7 +193,7 @@ impl Inner {
                     version_id: None,
                     headers: Vec::new(),
                 },
-                // Parts do not take the headers along.
+                // A copy in parts does not copy the headers.
                 _ => source.origin.head(&old.key).await.map_err(vanished)?,
             };
             items.push(Item {
@@ -206,7 +207,7 @@ impl Inner {
         Ok(Some(items))
     }
 
-    /// The version that a listing shows, where its headers are known.
+    /// Returns the version of a listed object, if its headers are cached.
     async fn at_hand(&self, id: &ObjectId, listed: &Listed) -> Option<Version> {
         let core = &self.core;
         let Some(Known::Present(record)) = core.meta.load(id).await else {
@@ -221,8 +222,8 @@ impl Inner {
         Some(Version::clone(&version))
     }
 
-    /// Copies one after another until one fails. What was begun by then is brought to its end: given up, it might
-    /// be carried out all the same.
+    /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
+    /// store might carry out a cancelled one all the same.
     async fn copy_items(&self, source: &Source, items: &[Item]) -> Vec<Tried> {
         let failed = &AtomicBool::new(false);
         let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
@@ -244,8 +245,8 @@ impl Inner {
         copies.filter_map(ready).collect().await
     }
 
-    /// Deletes the copies that were made, or may have been, as far as they are what was copied. The first that
-    /// cannot be asked for ends it.
+    /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
+    /// first failure.
     async fn take_away(&self, source: &Source, items: &[Item], tried: &[Tried]) {
         let failed = &AtomicBool::new(false);
         let copies = (0..tried.len()).map(|place| async move {
@@ -259,7 +260,7 @@ impl Inner {
                 .map_or(&item.version.etag, |made| &made.written.etag);
             let taken = match source.origin.head(&item.new.key).await {
                 Ok(found) if found.etag.weak_eq(ours) => deleted(self, source, &item.new).await,
-                // It was not made, or another writer has replaced it.
+                // The copy was not made, or another writer has replaced it.
                 Ok(_) | Err(OriginError::NotFound) => Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -273,7 +274,7 @@ impl Inner {
         }
     }
 
-    /// All copies are there: readers of this process find them, with their times and cached chunks.
+    /// Makes all copies visible to readers of this process, with their times and cached chunks.
     async fn appear(&self, source: &Source, items: &[Item], tried: &[Tried]) {
         let core = &self.core;
         let made = || {
@@ -311,7 +312,7 @@ impl Inner {
         }
     }
 
-    /// Deletes what was copied under its old keys, and has handles go on under the new ones.
+    /// Deletes the objects under their old keys, and moves the handles to the new ones.
     async fn delete_sources(
         &self,
         source: &Source,
@@ -352,7 +353,7 @@ impl Inner {
         copied
     }
 
-    /// The folder is gone under its old name, and so are the folders in it.
+    /// Forgets the folder and its subfolders under the old name.
     fn forget_folders(&self, items: &[Item], from: &str) {
         let mut gone = BTreeSet::new();
         for item in items {
@@ -367,8 +368,8 @@ impl Inner {
     }
 }
 
-/// All objects below a prefix, but for those that this program keeps beside others for a while. `None`: there are
-/// more than `most`.
+/// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
+/// `most`.
 async fn list(
     source: &Source,
     prefix: &str,
@@ -395,7 +396,7 @@ async fn list(
     }
 }
 
-/// Whether a folder has the same objects as when it was listed.
+/// Checks that a folder has the same objects as when it was listed.
 async fn is_as_it_was(
     source: &Source,
     prefix: &str,
@@ -408,7 +409,7 @@ async fn is_as_it_was(
     }
 }
 
-/// The version that handles are on which write, if a listing shows it.
+/// Returns the version that the draft's handles have, if the listing shows it.
 fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
     let state = still.writing.state();
     let version = &state.base.as_ref()?.version;
@@ -416,7 +417,8 @@ fn base_of(still: &Still, listed: &Listed) -> Option<Version> {
     is_same.then(|| Version::clone(version))
 }
 
-/// Handles must be on the version that is moved: under the new key they would have its length and another's bytes.
+/// Checks that the draft's handles have the version that is moved. Otherwise they would have its
+/// length and another version's bytes under the new key.
 fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
     let id = still.writing.id();
     let moved = items.iter().find(|item| item.old == id);
@@ -428,7 +430,7 @@ fn is_on(still: &Still, items: &[Item]) -> Result<(), WriteError> {
     }
 }
 
-/// An object that was listed has gone since.
+/// Maps an error for an object that was deleted after it was listed.
 fn vanished(error: OriginError) -> WriteError {
     changed(error.into())
 }

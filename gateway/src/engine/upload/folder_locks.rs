@@ -1,5 +1,5 @@
-//! Folders that are being renamed. Nothing below them is created, opened to be written, removed or renamed
-//! meanwhile, on any mount of the process: a file that came in between would stay behind.
+//! Locks of folders that are being renamed. Meanwhile no mount of this process creates, opens for
+//! writing, removes or renames anything below them: a file that came in between would stay behind.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,22 +9,22 @@ use super::Writers;
 use crate::engine::Source;
 use crate::plan::OriginId;
 
-/// See the module's head. Clones are the same.
+/// See the module documentation. Clones share one table.
 #[derive(Debug, Default, Clone)]
 pub(super) struct FolderLocks(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Told whenever a lock is given back.
+    /// The signal that a lock was released.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Paths whose names are being used.
+    /// Paths that an operation is using.
     used: Vec<Held>,
-    /// Folders that are being renamed, or wait for that; each ends in `/`.
+    /// Folders that are being renamed, or wait for that. Each ends in `/`.
     moved: Vec<Held>,
     count: u64,
 }
@@ -36,7 +36,7 @@ struct Held {
     paths: Vec<String>,
 }
 
-/// Paths that keep their folders, until this is dropped.
+/// Paths whose folders are not renamed until this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct PathLock {
@@ -44,19 +44,19 @@ pub struct PathLock {
     number: u64,
 }
 
-/// Folders in which no name is used, until this is dropped.
+/// Folders in which no name is used until this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct FolderLock(PathLock);
 
 impl Held {
-    /// Whether a path is one of these folders, or lies in one.
+    /// Returns whether a path is one of these folders, or lies in one.
     fn cover(&self, bucket: OriginId, path: &str) -> bool {
         let lies_in = |folder: &String| path.starts_with(folder) || format!("{path}/") == *folder;
         self.bucket == bucket && self.paths.iter().any(lies_in)
     }
 
-    /// Whether one of both lies in one of the other's.
+    /// Returns whether a path of one lies in a folder of the other.
     fn meets(&self, other: &Self) -> bool {
         let within = |one: &Self, other: &Self| {
             let mut paths = other.paths.iter();
@@ -71,7 +71,7 @@ impl FolderLocks {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `try_to` gives something.
+    /// Waits until `try_to` returns a value.
     async fn when<T>(&self, mut try_to: impl FnMut(&mut Table) -> Option<T>) -> T {
         loop {
             let mut freed = std::pin::pin!(self.0.freed.notified());
@@ -113,7 +113,8 @@ impl FolderLocks {
             table.moved.push(held);
             Some(number)
         });
-        // From here on no name in them begins to be used; given back if the caller does not wait for the rest.
+        // From here on, no name in the folders can be locked. The drop of `lock` undoes this if the
+        // caller stops waiting.
         let lock = FolderLock(self.lock(number.await));
         self.when(|table| {
             let moved = table.moved.iter().find(|it| it.number == lock.0.number)?;
@@ -147,20 +148,21 @@ impl Drop for PathLock {
 }
 
 impl Writers {
-    /// Waits while a folder that one of these paths lies in is renamed, and keeps it from that afterwards.
+    /// Waits while a folder of one of these paths is being renamed, and prevents such a rename
+    /// afterwards.
     pub async fn use_paths(&self, source: &Source, paths: &[&str]) -> PathLock {
         let paths = paths.iter().map(|&path| path.to_owned()).collect();
         self.0.folders.use_paths(self.bucket(source), paths).await
     }
 
-    /// Waits until no name in these folders is used, and keeps others from using one. Each ends in `/`.
+    /// Waits until no name in these folders is in use, and prevents further use. Each ends in `/`.
     pub async fn lock_folders(&self, source: &Source, folders: [&str; 2]) -> FolderLock {
         let folders = folders.map(str::to_owned).to_vec();
         let bucket = self.bucket(source);
         self.0.folders.move_folders(bucket, folders).await
     }
 
-    /// The same for every identity of a bucket.
+    /// Returns one identifier for all identities of a bucket.
     fn bucket(&self, source: &Source) -> OriginId {
         let id = source.origin.id();
         let all = self.0.core.identities.all(id);
@@ -187,7 +189,7 @@ mod tests {
         let beside = locks.use_paths(HERE, paths(&["ab"])).await;
         let mut renames = Box::pin(locks.move_folders(HERE, paths(&["a/", "b/"])));
         assert!(renames.as_mut().now_or_never().is_none());
-        // From now on none begins to be used, at any depth; others do.
+        // From now on no path below can be locked, at any depth; others can.
         for path in ["a", "a/", "a/y/z", "b/x"] {
             let begins = locks.use_paths(HERE, paths(&[path])).now_or_never();
             assert!(begins.is_none(), "{path}");
@@ -213,7 +215,7 @@ mod tests {
         assert!(table.used.is_empty() && table.moved.is_empty());
     }
 
-    /// A rename that is given up while it waits keeps no others.
+    /// A rename that is cancelled while it waits blocks no others.
     #[tokio::test]
     async fn a_rename_that_is_given_up_leaves_no_lock() {
         let locks = FolderLocks::default();

@@ -1,4 +1,4 @@
-//! Reading a draft: from the spool, from its base, and from nowhere, which is zero.
+//! Reading a draft: from the spool, from its base, and zeros for the rest.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::plan::{Client, freshness::Policy};
 use crate::store::Record;
 
 impl Writing {
-    /// The bytes of a range, as far as the object goes.
+    /// Reads a range, as far as the object goes.
     pub(super) async fn gather(self: &Arc<Self>, range: ByteRange) -> Result<Bytes, WriteError> {
         let (mut bytes, mut at) = (BytesMut::new(), range.start);
         loop {
@@ -31,9 +31,9 @@ impl Writing {
         }
     }
 
-    /// The first bytes of a range that are in one place.
+    /// Reads the first bytes of a range that come from one source.
     async fn first_of(&self, range: ByteRange) -> Result<Option<(ByteRange, Bytes)>, WriteError> {
-        // As long as it is held nothing leaves the spool.
+        // Nothing leaves the spool while this is held.
         let page = self.page.read().await;
         let (first, file) = {
             let state = self.state();
@@ -61,7 +61,7 @@ impl Writing {
         Ok(Some((piece, bytes)))
     }
 
-    /// Bytes of the version that the draft is based on, from the cache where it has them.
+    /// Reads bytes of the version that the draft is based on, from the cache if it has them.
     pub(super) async fn base_bytes(&self, range: ByteRange) -> Result<Bytes, WriteError> {
         let base = self.state().base.clone();
         self.bytes_of(base.as_ref(), range).await
@@ -81,7 +81,7 @@ impl Writing {
         Ok(bytes.freeze())
     }
 
-    /// Bytes of a closed edition that a writer replaces.
+    /// Reads bytes of a closed edition that a writer replaces.
     pub(super) async fn gather_replaced(
         &self,
         edition: &ClosedEdition,
@@ -100,7 +100,7 @@ impl Writing {
         Ok(bytes.freeze())
     }
 
-    /// The base, opened on exactly its version.
+    /// Opens the base at exactly its version.
     pub(super) async fn object(&self, base: &Pinned) -> Object {
         let engine = &self.inner.engine;
         let id = self.source.object(&base.key);

@@ -1,4 +1,5 @@
-//! Drafts that go up under a key of their own, so that what has left the spool can be read back.
+//! Drafts that are uploaded under a staging key, so that bytes that left the spool can be read
+//! back.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use crate::origin::{Guard, Upload};
 use crate::plan::{Extents, ObjectKey, Version};
 
 impl Writing {
-    /// Completes what there is under the hidden key, and makes that the base. The gate is held.
+    /// Completes the upload under the staging key, and makes it the base. The caller holds the
+    /// gate.
     pub(super) async fn publish_hidden(self: &Arc<Self>) -> Result<(), WriteError> {
         let size = self.state().draft.size();
         let (upload, parts) = self.assemble().await?;
@@ -22,7 +24,7 @@ impl Writing {
         self.rebase(&upload, published.version).await
     }
 
-    /// The hidden object is the base from here on, and the spool is empty.
+    /// Makes the staged object the base, and empties the spool.
     pub(super) async fn rebase(
         self: &Arc<Self>,
         upload: &Upload,
@@ -32,7 +34,7 @@ impl Writing {
             key: upload.key.clone(),
             version: Arc::new(version),
         };
-        // Who reads from the spool goes first.
+        // Readers of the spool finish first.
         let _page = self.page.write().await;
         let restarted = self.restart(&base).await?;
         let (before, freed) = {
@@ -51,7 +53,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Makes bytes that are gone readable again.
+    /// Makes bytes that left the spool readable again.
     pub(super) async fn read_back(self: &Arc<Self>) -> Result<(), WriteError> {
         let writing = self.clone();
         self.inner
@@ -75,7 +77,7 @@ impl Writing {
 
     async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
         let _hold = self.inner.core.hold_key(&self.id()).await;
-        // A completion that nobody answered may have been one.
+        // An unanswered completion may have succeeded.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {
             None if self.state().draft.has_gone() => self.publish_hidden().await,
@@ -84,21 +86,21 @@ impl Writing {
         }
     }
 
-    /// Deletes a base that only we know, behind the caller's back.
+    /// Deletes a base under a staging key, in the background.
     pub(super) fn drop_hidden(&self, base: Option<Pinned>) {
         if let Some(Pinned { key, version }) = base {
             self.drop_hidden_key(key, version.version_id.clone());
         }
     }
 
-    /// The same of a key, unless it is the object's own.
+    /// Deletes a key in the same way, unless it is the object's own.
     pub(super) fn drop_hidden_key(&self, key: ObjectKey, version_id: Option<String>) {
         if key == self.state().id.key {
             return;
         }
         let source = self.source.clone();
         self.inner.core.spawn(async move {
-            // For ever: nobody would find an old version of it.
+            // Permanently: an old version of it would never be found.
             let origin = source.origin.writing();
             if let Err(error) = origin.delete_version(&key, version_id).await {
                 tracing::warn!(%error, key = key.as_str(), "cannot delete a hidden object; delete it by hand");

@@ -1,4 +1,4 @@
-//! What can be seen of a draft without holding it.
+//! The visible state of a draft, without a handle on it.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::engine::{Object, Source};
 use crate::origin::write::Headers;
 use crate::plan::{ObjectKey, Timestamp};
 
-/// A draft as it is now.
+/// A snapshot of a draft.
 #[derive(Debug, Clone)]
 pub struct Drafted {
     /// Its length, in bytes.
     pub size: u64,
-    /// When its content was last written.
+    /// The time at which its content was last written.
     pub modified: Timestamp,
-    /// When it, or something that was set of it, last changed.
+    /// The time at which its content or a header last changed.
     pub changed: Timestamp,
-    /// It differs from what is in the bucket.
+    /// Whether it differs from the bucket's version.
     pub dirty: bool,
-    /// What it waits for.
+    /// Its stage in the queue.
     pub stage: Stage,
-    /// It began as nothing, and nothing is in it.
+    /// Whether it began empty, and still is.
     pub blank: bool,
     headers: Headers,
 }
@@ -42,7 +42,7 @@ impl Drafted {
         }
     }
 
-    /// One of the headers that it will have, if that is text.
+    /// Returns one of the headers that the object will have, if its value is text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
@@ -51,7 +51,7 @@ impl Drafted {
 }
 
 impl Writers {
-    /// What an object that is being written looks like, if it differs from what is in the bucket.
+    /// Returns a snapshot of a draft, if it differs from the bucket's version.
     #[must_use]
     pub fn look(&self, source: &Source, key: &ObjectKey) -> Option<Drafted> {
         let id = source.object(key);
@@ -60,7 +60,7 @@ impl Writers {
         (state.dirty && !state.removed).then(|| Drafted::of(&state))
     }
 
-    /// The same for every key that begins so, in order.
+    /// Returns the same for every key that begins with `prefix`, in order of keys.
     #[must_use]
     pub fn below(&self, source: &Source, prefix: &str) -> Vec<(ObjectKey, Drafted)> {
         let origin = source.origin.id();
@@ -87,26 +87,26 @@ impl Writers {
 }
 
 impl Writer {
-    /// What the object looks like as it is being written.
+    /// Returns a snapshot of the draft.
     #[must_use]
     pub fn look(&self) -> Drafted {
         Drafted::of(&self.writing.state())
     }
 
-    /// Whether both are handles on one draft.
+    /// Returns whether both are handles on one draft.
     #[must_use]
     pub fn is_of_one(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.writing, &other.writing)
     }
 
-    /// Changes whenever bytes of the draft are on their way, or something came of them.
+    /// Returns a channel that changes whenever bytes of the draft are sent, and at the outcome.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<()> {
         self.writing.progress.subscribe()
     }
 
-    /// The version that it is based on: the one that it was opened on, or committed as last. `None`
-    /// where it began as nothing, or goes on from bytes that only the spool has.
+    /// Returns the version that the draft is based on: the one that was opened, or committed last.
+    /// `None` if it began empty, or continues from bytes that only the spool has.
     pub async fn base(&self) -> Option<Object> {
         let base = {
             let state = self.writing.state();

@@ -1,8 +1,9 @@
 //! The durable mark of a key that is about to be changed in the bucket.
 //!
-//! A process that is killed while the bucket carries out a write knows the outcome no more. The mark
-//! outlives it: the next process finds no version of a marked key on record, and asks the bucket. So
-//! neither the old object nor a deleted one is served afterwards, not even while the bucket is down.
+//! A process that is killed while the bucket carries out a write does not know the outcome. The
+//! mark outlives it: the next process finds no recorded version of a marked key, and asks the
+//! bucket. So neither the old object nor a deleted one is served afterwards, not even while the
+//! bucket is down.
 
 use futures_util::future::try_join_all;
 
@@ -12,11 +13,11 @@ use crate::origin::{OriginError, UNMARKED};
 use crate::plan::ObjectId;
 
 impl Core {
-    /// Sends a request that changes a key in the bucket, as soon as the key is marked under every identity
-    /// of the bucket.
+    /// Sends a request that changes a key in the bucket, once the key is marked under every
+    /// identity of the bucket.
     ///
     /// # Errors
-    /// The request's, or [`UNMARKED`]: then it was not sent.
+    /// The request's, or [`UNMARKED`] if it was not sent.
     pub(super) async fn change_key<T>(
         &self,
         id: &ObjectId,
@@ -36,7 +37,7 @@ impl Core {
     }
 }
 
-/// A change under way. Ends also when its writer gives up.
+/// A change under way. It ends also when its writer is cancelled.
 struct Change<'a> {
     core: &'a Core,
     ids: &'a [ObjectId],
@@ -44,7 +45,7 @@ struct Change<'a> {
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        // First, so that no answer from before the change is written down after it.
+        // First, so that no answer from before the change is recorded after it.
         resolve::supersede(self.core, |other| self.ids.contains(other));
         for id in self.ids {
             self.core.meta.end_change(id);

@@ -1,4 +1,4 @@
-//! What is counted of writing.
+//! Metrics of writes.
 
 use std::sync::{Arc, Weak};
 
@@ -24,7 +24,7 @@ pub(super) struct Metrics {
     pub(super) held_back: Counter,
     /// Parts that were sent again because they were written to again.
     pub(super) resent: Counter,
-    /// Uploads completed under a hidden key, to read back what was gone.
+    /// Uploads completed under a staging key, to read back bytes that left the spool.
     pub(super) hidden: Counter,
 }
 
@@ -35,7 +35,7 @@ impl Metrics {
 }
 
 impl Writers {
-    /// Registers what writing counts.
+    /// Registers the metrics of writes.
     pub fn register(&self, registry: &mut Registry) {
         let metrics = &self.0.metrics;
         names::WRITE_COMMITS.register(registry, metrics.commits.clone());
@@ -48,7 +48,7 @@ impl Writers {
     }
 }
 
-/// What is there now, looked up when somebody asks.
+/// Current values, computed at each scrape.
 struct Gauges(Weak<Inner>);
 
 impl std::fmt::Debug for Gauges {

@@ -1,5 +1,5 @@
-//! What a journal is told of a draft; and the whole draft in few records, for a journal that is synced
-//! again and again must not grow for ever.
+//! The journal records of a draft. A whole draft takes few records, so that a journal that is
+//! synced again and again does not grow without bound.
 
 use super::writing::{Pinned, State};
 use crate::engine::spool::journal::{Base, Begin, Record};
@@ -7,7 +7,7 @@ use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, Sums, Upload};
 use crate::plan::ETag;
 
-/// Headers as a journal has them.
+/// Converts headers to their form in a journal.
 pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {
     let noted = headers.iter().filter_map(|(name, value)| {
         let value = value.to_str().ok()?;
@@ -17,7 +17,7 @@ pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {
 }
 
 impl Pinned {
-    /// As a journal has it.
+    /// Converts it to its form in a journal.
     pub(super) fn noted(&self) -> Base {
         Base {
             key: self.key.as_str().to_owned(),
@@ -28,7 +28,7 @@ impl Pinned {
 }
 
 impl Record {
-    /// An upload was begun, with these headers.
+    /// Records that an upload was begun with these headers.
     pub(super) fn upload(upload: &Upload, headers: &Headers) -> Self {
         Self::Upload {
             key: upload.key.as_str().to_owned(),
@@ -38,7 +38,7 @@ impl Record {
         }
     }
 
-    /// A part, counted from 0, was sent as it is.
+    /// Records that a part, counted from 0, was sent.
     pub(super) fn part(index: u32, length: u64, etag: &ETag, sums: Sums) -> Self {
         Self::Part {
             index,
@@ -49,7 +49,7 @@ impl Record {
         }
     }
 
-    /// The parts that the object is completed of, counted from 1.
+    /// Records the parts, counted from 1, that the object is completed from.
     pub(super) fn completing(parts: &[CompletedPart], before: Option<&ETag>) -> Self {
         let noted = |part: &CompletedPart| (part.number, part.etag.as_str().to_owned());
         Self::Completing {
@@ -59,7 +59,7 @@ impl Record {
         }
     }
 
-    /// An object of this tag is, or may be, in the bucket, and is ours.
+    /// Records that an object with this tag is, or may be, in the bucket, and is ours.
     pub(super) fn tried(etag: &ETag) -> Self {
         Self::Tried {
             etag: etag.as_str().to_owned(),
@@ -67,13 +67,13 @@ impl Record {
     }
 }
 
-/// The checksums of parts, if each has one.
+/// Returns the checksums of the parts, if each has one.
 fn all_sums(parts: &[CompletedPart]) -> Option<Vec<u32>> {
     parts.iter().map(|part| part.crc32c).collect()
 }
 
 impl State {
-    /// How its journal begins and what it says, once it was told everything and the bytes are durable.
+    /// Returns the beginning and the records of a new journal, valid once the bytes are durable.
     pub(super) fn noted(&self) -> (Box<Begin>, Vec<Record>) {
         let size = self.draft.base();
         let mut records = vec![Record::Cut { size }];
@@ -92,7 +92,7 @@ impl State {
         (Box::new(self.beginning()), records)
     }
 
-    /// What is in the spool, and what was there before it left.
+    /// Returns the ranges that are in the spool, and those that were before they left.
     fn wrote(&self) -> Vec<Record> {
         let mut extents = self.draft.local().clone();
         for (_, range) in self.draft.gone() {

@@ -1,4 +1,4 @@
-//! What was published: a version, and the bytes of it that may be cached.
+//! A published version, and its bytes that may be cached.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub(super) struct Published {
     pub(super) bytes: Sent,
 }
 
-/// The bytes of a version that was published, as far as the store has vouched for them.
+/// The bytes of a published version, as far as the store has confirmed them.
 pub(super) enum Sent {
-    /// None: it is not known for sure what came of the write.
+    /// None: the outcome of the write is not certain.
     InDoubt,
-    /// They were sent in one request, and are at hand, if any tier is to keep them.
+    /// They were sent in one request. The chunks are in memory, if any tier is to keep them.
     Whole(Option<Chunks>),
     /// They were sent and copied as these parts.
     Parts(Vec<CompletedPart>),
@@ -27,7 +27,7 @@ pub(super) enum Sent {
 }
 
 impl Sent {
-    /// Files what this process has of them; `held`: the chunks of their parts.
+    /// Caches the chunks that this process holds; `held` are those of the parts.
     pub(super) fn file(self, filing: &Filing, held: &PartChunks) {
         match self {
             Self::Whole(Some(chunks)) => filing.put_all(chunks),
@@ -38,7 +38,7 @@ impl Sent {
 }
 
 impl Published {
-    /// A version that is in the bucket, though the write was not answered.
+    /// Returns a version that was found in the bucket though the write was not answered.
     pub(super) fn found(version: Version, asked: Timestamp) -> Self {
         Self {
             version,
@@ -49,7 +49,7 @@ impl Published {
 }
 
 impl Writing {
-    /// Has a version known that was published, and its bytes cached.
+    /// Makes a published version known to readers, and caches its bytes.
     pub(super) async fn install(
         &self,
         id: &ObjectId,
@@ -70,7 +70,7 @@ impl Writing {
         self.chunks.clear();
     }
 
-    /// What of a published version the store has copied of its base, and the address of that.
+    /// Returns the ranges that the store copied from the base, and the version of the base.
     async fn copied(&self, bytes: &Sent) -> Option<(VersionId, Vec<ByteRange>)> {
         let (base, ranges) = {
             let state = self.state();

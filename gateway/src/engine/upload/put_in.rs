@@ -1,4 +1,4 @@
-//! Putting bytes into the spool, at their place, and cutting them off.
+//! Writing bytes into the spool, and truncating.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +16,14 @@ use crate::engine::spool::space::Space;
 use crate::plan::ByteRange;
 use crate::plan::upload::When;
 
-/// Room taken for a write that has not begun; given back where it does not.
+/// Room reserved for a write. Released if the write does not begin.
 pub(super) struct Room<'a> {
     space: &'a Space,
     bytes: u64,
 }
 
 impl Room<'_> {
-    /// The write takes it.
+    /// Hands the room over to the write.
     fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
@@ -35,19 +35,19 @@ impl Drop for Room<'_> {
     }
 }
 
-/// The gate, held as long as a write takes.
+/// The gate, held for the duration of a write.
 pub(super) enum Held {
     Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
     Alone(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
 }
 
 impl Writing {
-    /// Whether what is gone can be read back.
+    /// Returns whether bytes that left the spool can be read back.
     pub(super) fn can_read_back(&self) -> bool {
         self.state().hidden
     }
 
-    /// Takes what a write of so many bytes will take of the spool.
+    /// Reserves the room in the spool that a write of `length` bytes needs.
     pub(super) async fn make_room(
         &self,
         offset: Option<u64>,
@@ -61,7 +61,7 @@ impl Writing {
             (state.draft.growth(range), files)
         };
         self.inner.reserve(growth + files).await?;
-        // Counted when they are made.
+        // The files are counted when they are created.
         self.inner.spool.space.give(files);
         let space = &self.inner.spool.space;
         Ok(Room {
@@ -70,7 +70,7 @@ impl Writing {
         })
     }
 
-    /// Puts bytes into the spool, at their place.
+    /// Writes bytes into the spool at their offset.
     pub(super) async fn put_in(
         self: &Arc<Self>,
         range: ByteRange,
@@ -87,10 +87,10 @@ impl Writing {
             self.put_in_ended(range, growth, Ok(()))?;
         } else {
             let writing = self.clone();
-            // To its end, also if nobody waits for that any more.
+            // The write runs to its end, also if the caller stops waiting.
             let written = spawn_blocking(move || {
                 let _held = (held, page);
-                // What is begun here ends here.
+                // A write that began must be ended, also after a panic.
                 let written = catch_unwind(AssertUnwindSafe(|| file.write(range.start, bytes)));
                 let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug")));
                 writing.put_in_ended(range, growth, written)
@@ -102,8 +102,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Puts bytes that are somebody else's behind all others, where nothing has to be waited for: no room, no
-    /// lock, no disk. `false`: nothing was written.
+    /// Copies borrowed bytes to the end, if that needs no wait for room, a lock or the disk.
+    /// `false`: nothing was written.
     pub(super) fn copy_in(self: &Arc<Self>, range: ByteRange, bytes: &[u8]) -> bool {
         let (Ok(_held), Ok(_page)) = (self.gate.try_read(), self.page.try_read()) else {
             return false;
@@ -150,7 +150,7 @@ impl Writing {
             return Err(error.into());
         }
         let grown = state.draft.end_write(range);
-        // Two that wrote the same new bytes side by side reserved them twice.
+        // Two concurrent writes of the same new bytes reserved them twice.
         space.give(growth.saturating_sub(grown));
         space.take(grown.saturating_sub(growth));
         state.unnoted.insert(range);
@@ -158,7 +158,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Gives it another length. Waits for what is being published; who gives up then has changed
+    /// Changes the length. Waits for a publish under way; a caller that gives up then has changed
     /// nothing.
     pub(super) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
         let gate = self.gate.clone().write_owned().await;
@@ -188,7 +188,7 @@ impl Writing {
             state.touched(self.inner.core.now());
             state.replaced |= size == 0;
             if state.lost && !state.draft.has_gone() {
-                // What was lost is cut off; what is left is here, and is sent anew.
+                // The lost bytes are truncated; the rest is here, and is sent anew.
                 state.lost = false;
                 state.trouble = None;
                 state.draft.forget_sent();
@@ -198,8 +198,8 @@ impl Writing {
             freed
         };
         let file = self.file();
-        // Before bytes go: see `Record::Cut`. They go in any case, or they would be there again when it
-        // grows.
+        // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
+        // would reappear when the draft grows.
         let noted = self.flush_durably().await;
         let cut = file.blocking(move |file| file.cut(size)).await;
         self.inner.spool.space.give(freed);

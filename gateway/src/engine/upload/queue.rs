@@ -1,8 +1,8 @@
 //! Drafts that were closed and are not in the bucket yet.
 //!
-//! Each is tried until it is published or refused, with pauses that grow; a refused one, whose object
-//! somebody else changed, stays in the spool and is listed until someone decides. With the process
-//! it goes on after the next start.
+//! Each is tried until it is published or refused, with growing pauses. A draft is refused if
+//! another writer changed the object. It then stays in the spool, and is listed until an operator
+//! decides. The queue continues after a restart of the process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use crate::engine::spool::journal::Record;
 use crate::plan::ObjectId;
 use crate::plan::retry::Backoff;
 
-/// Between two tries of what is done behind a caller's back: to commit an object, or to give an upload up.
+/// Pauses between background tries to commit an object or abort an upload.
 pub(super) const PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };
 
-/// For how long what was closed waits for somebody who writes to it again, and how often that is looked at.
+/// The longest wait of a closed draft for another writer, and the interval of the checks.
 const HALF_WAY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long a new file that was closed with nothing in it waits for a writer before it is published.
+/// The wait of a new file that was closed empty for another writer before it is published.
 const BLANK: Duration = Duration::from_millis(500);
 
-/// An object that is being written, for people.
+/// An object that is being written, for display.
 #[derive(Debug, Clone)]
 pub struct Pending {
     /// The object.
     pub id: ObjectId,
-    /// Its length now.
+    /// Its current length, in bytes.
     pub size: u64,
     /// Bytes of it in the spool.
     pub spooled: u64,
-    /// What it waits for.
+    /// The step that it waits for.
     pub stage: Stage,
-    /// Why it is not in the bucket yet, if that was tried.
+    /// The error of the last try to publish it.
     pub trouble: Option<WriteError>,
 }
 
-/// What an object that is being written waits for.
+/// The step that a draft waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Somebody has it open.
+    /// A client has it open.
     Open,
-    /// It is on its way into the bucket.
+    /// It is being sent to the bucket.
     Sending,
     /// It will be tried again.
     Waiting,
-    /// It was refused for good; it is kept for a person to decide.
+    /// It was refused for good, and is kept until an operator decides.
     Refused,
 }
 
 impl Stage {
-    /// The stage as one word.
+    /// Returns the stage as one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Stage {
 }
 
 impl Writers {
-    /// Every object that is open for writing, or closed and not yet in the bucket.
+    /// Returns every object that is open for writing, or closed and not yet in the bucket.
     #[must_use]
     pub fn pending(&self) -> Vec<Pending> {
         let writings: Vec<_> = self.0.writings().values().cloned().collect();
@@ -81,8 +81,7 @@ impl Writers {
         pending
     }
 
-    /// Returns when nothing waits to be committed in the background any more, or only what was
-    /// refused.
+    /// Returns when no draft waits for a background commit any more, except refused ones.
     pub async fn settled(&self) {
         loop {
             let waiting = self
@@ -101,13 +100,13 @@ impl Writers {
 }
 
 impl State {
-    /// Whether it is a new object with nothing in it that was promised to no writer.
+    /// Returns whether it is a new, empty object that was not promised.
     fn is_blank(&self) -> bool {
         let is_new = self.base.is_none() && self.draft.size() == 0;
         is_new && !self.promised && !self.is_half_way()
     }
 
-    /// What it waits for.
+    /// Returns the step that it waits for.
     pub(super) fn stage(&self) -> Stage {
         match (&self.trouble, self.queued) {
             _ if self.closing => Stage::Sending,
@@ -119,12 +118,12 @@ impl State {
     }
 }
 
-/// The state of a draft whose turn to be published may have come.
+/// The state of a draft that may be due for publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     /// It is as its last writer closed it.
     Closed,
-    /// A writer is half way through more of it, and was waited for long enough.
+    /// A writer is half way through more of it, and the wait for that writer has ended.
     HalfWay,
     /// A writer replaces it, and publishes it at its own close.
     Left,
@@ -143,7 +142,7 @@ impl Writing {
         }
     }
 
-    /// Makes everything durable here, and has it published.
+    /// Makes everything durable locally, and queues it for publishing.
     pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
         {
             let mut state = self.state();
@@ -156,7 +155,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Has it published, unless that is under way.
+    /// Queues it for publishing, unless it is queued already.
     pub(super) fn enqueue(self: &Arc<Self>) {
         {
             let mut state = self.state();
@@ -192,11 +191,11 @@ impl Writing {
             };
             let key = self.id().key;
             match tried {
-                // Another writer has begun the next version since it was looked at.
+                // Another writer has begun the next version since the check.
                 Ok(false) => self.state().asked = true,
                 Ok(true) => {
                     let mut state = self.state();
-                    // Closed again meanwhile, or left by its last handle with more in it.
+                    // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
                     let left_with_more = state.dirty && state.handles == 0;
                     if !state.asked && !left_with_more {
                         state.queued = false;
@@ -228,8 +227,8 @@ impl Writing {
         self.progress.send_replace(());
     }
 
-    /// What was closed and could not be published is there after a restart as well, for that may come before
-    /// the bucket is back, or has room. Not what somebody is half way through.
+    /// Syncs a closed draft that could not be published, so that it survives a restart before the
+    /// bucket is back or has room. Excludes a draft that a writer is half way through.
     async fn outlive(self: &Arc<Self>) {
         let is_due = |state: &State| !state.promised && !state.unclosed;
         if let Err(error) = self.sync_if(is_due).await {
@@ -238,9 +237,9 @@ impl Writing {
         }
     }
 
-    /// Waits a moment where a new file was closed with nothing in it. Programs that look whether they may
-    /// write a file, such as ImageMagick, open it again at once: what is published then is one object, and
-    /// the writer does not wait for an empty one first.
+    /// Waits a moment if a new file was closed empty. Programs that test whether they may write a
+    /// file, such as ImageMagick, open it again at once. Only one object is published then, and the
+    /// writer does not wait for an empty one first.
     async fn wait_while_blank(&self) {
         let stop = self.inner.core.stop.clone();
         let until = Instant::now() + BLANK;
@@ -252,8 +251,9 @@ impl Writing {
         }
     }
 
-    /// Waits while a writer is half way through the next version. Where that one replaces what was closed,
-    /// its own close publishes it; else the wait is bounded, for what was closed is in it.
+    /// Waits while a writer is half way through the next version. If that version replaces the
+    /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
+    /// are part of it.
     async fn wait_for_close(&self) -> Due {
         let stop = self.inner.core.stop.clone();
         let until = Instant::now() + HALF_WAY;
@@ -278,17 +278,17 @@ impl Writing {
         }
     }
 
-    /// A handle was dropped. The last one sees to what was written.
+    /// Handles the drop of a handle. The last one takes care of unpublished bytes.
     pub(super) fn released(self: &Arc<Self>) {
         let (abandoned, wants) = {
-            // In this order, as who joins does: nobody may join what is given up.
+            // The same order of locks as in `join`: no handle may join a draft that is abandoned.
             let mut writings = self.inner.writings();
             let mut state = self.state();
             state.handles -= 1;
             if state.handles > 0 {
                 return;
             }
-            // What is queued, and was not written to since, is asked for already.
+            // A queued draft that was not written to since is requested already.
             let wants = state.dirty && (!state.queued || state.unclosed);
             let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
             let abandoned = state.removed || (refused && !state.is_promised());
@@ -305,15 +305,15 @@ impl Writing {
         self.leave_if_done();
     }
 
-    /// What nobody was promised goes, with its upload and its hidden base. Gives its files, which are to
-    /// be removed.
+    /// Discards an unpromised draft with its upload and its staged base. Returns its files, which
+    /// the caller must remove.
     #[must_use]
     pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
         let (upload, completed, base, file) = {
             let mut state = self.state();
             state.removed = true;
             if !state.dirty && state.base.is_some() {
-                // What was committed can be read on, as far as it is cached, by those who hold it.
+                // Its handles can still read the committed bytes, as far as they are cached.
                 return None;
             }
             state.dirty = false;
@@ -324,7 +324,7 @@ impl Writing {
         };
         if let Some(upload) = upload {
             if completed {
-                // Nobody told whether it was.
+                // The outcome of the completion is unknown.
                 self.drop_hidden_key(upload.key.clone(), None);
             }
             self.give_up(upload);
@@ -334,7 +334,7 @@ impl Writing {
         file
     }
 
-    /// Takes it out of the table once nobody holds it and everything is in the bucket.
+    /// Removes it from the table once it has no handles and everything is in the bucket.
     fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
@@ -345,7 +345,7 @@ impl Writing {
         remove(self.drop_file(&mut state));
     }
 
-    /// Takes it out of the table, if it is there: who opens the object from now on has another draft.
+    /// Removes it from the table, if it is listed. Later opens of the object get another draft.
     pub(super) fn unlist(&self, writings: &mut HashMap<ObjectId, Arc<Self>>, id: &ObjectId) {
         let listed = writings.get(id);
         if listed.is_some_and(|there| std::ptr::eq(&raw const **there, self)) {
@@ -354,7 +354,7 @@ impl Writing {
     }
 }
 
-/// Takes the files of a draft away, behind the caller's back.
+/// Deletes the files of a draft in the background.
 pub(super) fn remove(file: Option<Arc<SpoolFile>>) {
     if let Some(file) = file {
         tokio::task::spawn_blocking(move || file.remove());

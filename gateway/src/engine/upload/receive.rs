@@ -1,10 +1,10 @@
 //! Writing an object as its bytes arrive: an HTTP PUT.
 //!
-//! No spool: memory holds a part, and those that are on their way. An object of one part at most is
-//! one request. A larger one goes up in parts while the rest still arrives, and appears when the last
-//! byte is there and every announced digest was found right; a client that leaves before leaves
-//! nothing. Memory is charged to the budget when a client begins, up to [`SHARE`] of it for all of
-//! them, so that a hundred slow clients cannot keep readers from theirs.
+//! Needs no spool: memory holds the part being filled and those being sent. An object of at most
+//! one part is one request. A larger one is sent in parts while the rest arrives. It appears when
+//! the last byte is there and all announced digests match. A client that leaves earlier leaves
+//! nothing. Memory is reserved when a client begins, up to [`SHARE`] of the budget for all clients.
+//! So a hundred slow ones cannot take the readers' memory.
 
 mod filling;
 mod publish;
@@ -32,20 +32,20 @@ use crate::plan::digest::Digests;
 use crate::plan::parts::MAX_PARTS;
 use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
 
-/// Bytes of the first part. Smaller than the spool's, for these are held in memory.
+/// Bytes of the first part. Smaller than the spool's, because parts are held in memory.
 const PART: u64 = 8 << 20;
 
-/// Parts on their way at once, beside the one that is filled.
+/// Parts sent at once, beside the one being filled.
 const STREAMS: u64 = 3;
 
-/// Of what share of the engine's budget all of them together take at most: one half.
+/// The divisor of the engine's budget for all received objects together: one half at most.
 pub(in crate::engine) const SHARE: u64 = 2;
 
-/// The largest object: with 10,000 parts of what memory holds two of. A writer with a spool has no such
-/// bound.
+/// The maximum size of an object: 10,000 parts, two of which fit into memory. A writer with a spool
+/// has no such bound.
 pub const MAX_RECEIVED: u64 = 100 << 30;
 
-/// What must hold of a key for it to be written.
+/// The condition on a key for a write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
     /// Nothing.
@@ -67,33 +67,33 @@ impl From<Wanted> for Guard {
     }
 }
 
-/// What is to be written.
+/// An object to be written.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The headers it is stored with.
+    /// The headers to store.
     pub headers: Headers,
-    /// What must hold of the key.
+    /// The condition on the key.
     pub wanted: Wanted,
-    /// How many bytes come, where that was announced.
+    /// The announced length in bytes, if any.
     pub length: Option<u64>,
-    /// What was announced of them.
+    /// The announced digests.
     pub digests: Digests,
 }
 
-/// Why bytes do not arrive any more: the client left, or its connection broke.
+/// The reason why no more bytes arrive: the client left, or its connection broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left;
 
 impl Engine {
-    /// Writes an object as its bytes arrive; gives its tag. From when it returns, readers in this
-    /// process find it.
+    /// Writes an object as its bytes arrive; returns its tag. Readers in this process find the
+    /// object when this returns.
     ///
     /// # Errors
-    /// [`WriteError::Changed`] where what was wanted of the key does not hold,
-    /// [`WriteError::Digest`], [`WriteError::TooLarge`], [`WriteError::Interrupted`],
-    /// [`WriteError::Closing`], the origin's, or [`Error::Overloaded`](crate::engine::Error::Overloaded)
-    /// where there is no memory, or what is being published of it takes long. Then the object is what it was before, but where the
-    /// origin did not answer in the end: it may have been written.
+    /// [`WriteError::Changed`] if the condition on the key does not hold, [`WriteError::Digest`],
+    /// [`WriteError::TooLarge`], [`WriteError::Interrupted`], [`WriteError::Closing`], the
+    /// origin's, or [`Error::Overloaded`](crate::engine::Error::Overloaded) if there is no memory,
+    /// or a publish of the object takes long. The object is unchanged then, unless the origin did
+    /// not answer at the end: it may have been written.
     pub async fn receive(
         &self,
         source: &Arc<Source>,
@@ -107,7 +107,8 @@ impl Engine {
         }
         let (engine, source) = (self.clone(), source.clone());
         let (mut tell, told) = oneshot::channel();
-        // Once it is about to appear to its end, or the engine's, also if nobody waits for the answer any more.
+        // Once it is about to appear, it runs to its end, or the engine's, also if the caller stops
+        // waiting.
         self.core.spawn(async move {
             let core = &engine.core;
             let received = Receiving::run(core, &source, &id, incoming, body, tell.closed());
@@ -122,14 +123,15 @@ impl Engine {
         told.await.unwrap_or(Err(WriteError::Closing))
     }
 
-    /// Deletes an object, if what is wanted of it holds. One that is missing is no error.
+    /// Deletes an object, if the condition holds. A missing object is no error.
     ///
-    /// S3 stores do not check the version of what they delete, so it is asked for first: a version
+    /// S3 stores do not check the version that they delete, so this asks for it first. A version
     /// that another process writes in between is deleted too.
     ///
     /// # Errors
-    /// [`WriteError::Changed`], the origin's, and [`Error::Overloaded`](crate::engine::Error::Overloaded)
-    /// where what is being published of it takes long.
+    /// [`WriteError::Changed`], the origin's, and
+    /// [`Error::Overloaded`](crate::engine::Error::Overloaded) if a publish of the object takes
+    /// long.
     pub async fn delete(
         &self,
         source: &Arc<Source>,
@@ -157,7 +159,8 @@ impl Engine {
         let work = async move {
             let delete = origin.writing().delete(&id.key);
             let deleted = engine.core.change_key(&id, delete).await;
-            // Let go of before mounts are told: their kernel may wait there for who waits for this.
+            // Released before the mounts are told: their kernel may wait there for a caller that
+            // waits for this.
             if let Some(still) = still.filter(|_| deleted.is_ok()) {
                 still.superseded().await;
             }
@@ -171,13 +174,14 @@ impl Engine {
         self.core.to_its_end(work).await
     }
 
-    /// Nothing that was begun before brings an old version back, and nobody keeps one.
+    /// Prevents earlier reads from restoring an old version, and tells the frontends to drop
+    /// theirs.
     async fn forget(&self, id: &ObjectId) {
         self.core.forget(id);
         self.tell_of(id).await;
     }
 
-    /// Frontends that keep something of an object drop it.
+    /// Tells the frontends to drop their copies of an object.
     async fn tell_of(&self, id: &ObjectId) {
         let scope = Scope::Key(id.key.clone());
         let ids = self.core.everywhere(id);
@@ -185,7 +189,7 @@ impl Engine {
     }
 }
 
-/// Memory for one client.
+/// The memory reserved for one client.
 struct Memory([Charge; 2]);
 
 impl Memory {
@@ -196,7 +200,7 @@ impl Memory {
         Ok(Self([share, core.budget.demand(bytes).await?]))
     }
 
-    /// Gives back all but so many bytes.
+    /// Releases all but `bytes`.
     fn keep(&mut self, bytes: u64) {
         for charge in &mut self.0 {
             *charge = charge.split(bytes);
@@ -204,13 +208,13 @@ impl Memory {
     }
 }
 
-/// Others that an object is kept from while it appears, and what of it was closed before and is older.
+/// The locks on an object while it appears, and its older closed draft.
 struct Alone {
     still: Option<Still>,
     _hold: Hold,
 }
 
-/// An object on its way in and up.
+/// An object that is being received and sent.
 struct Receiving {
     core: Arc<Core>,
     source: Arc<Source>,
@@ -219,7 +223,7 @@ struct Receiving {
     upload: Option<Upload>,
     sent: JoinSet<Result<CompletedPart, OriginError>>,
     parts: Vec<CompletedPart>,
-    /// What memory holds of them.
+    /// The chunks of its parts in memory.
     chunks: Arc<PartChunks>,
     filling: Filling,
     size: u64,
@@ -249,7 +253,7 @@ impl Receiving {
                 size: 0,
             };
             receiving.take_in(body).await?;
-            // It may have to wait, and others want to write.
+            // The wait may be long, and other clients need the memory.
             memory.keep(receiving.filling.held());
             let (still, _hold) = core.hold(id).await?;
             Ok::<_, WriteError>((receiving, memory, Alone { still, _hold }))
@@ -269,7 +273,7 @@ impl Receiving {
         tokio::select! {
             biased;
             published = published => published,
-            // It appears whole or not at all, whenever that is.
+            // It appears whole or not at all, at any time.
             () = core.stop.cancelled() => Err(WriteError::Closing),
         }
     }
@@ -305,7 +309,7 @@ impl Receiving {
         self.all_sent(index + 1).await
     }
 
-    /// Sends the part that is filled; waits while too many are on their way.
+    /// Sends the filled part. Waits while too many are being sent.
     async fn send(&mut self, number: u32, streams: u64) -> Result<(), WriteError> {
         if self.upload.is_none() {
             let headers = self.incoming.headers.clone();
@@ -333,7 +337,7 @@ impl Receiving {
             let crc32c = upload.sums.listed(payload.sums());
             let etag = origin.writing().part(&upload, number, payload).await?;
             if let Some(passing) = passing {
-                // The same memory that the checksum is of.
+                // The same memory that the checksum was computed from.
                 chunks.keep(&passing, None, etag.clone());
             }
             Ok(CompletedPart {
@@ -354,7 +358,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// Sends the last part, once everything has arrived as it was announced.
+    /// Sends the last part, once everything has arrived as announced.
     async fn all_sent(&mut self, number: u32) -> Result<(), WriteError> {
         if self
             .incoming
@@ -376,7 +380,8 @@ impl Receiving {
     }
 }
 
-/// How an object is cut. One of an announced length into parts of one size, which some stores insist on.
+/// Returns the part sizes. An object of announced length has parts of one size, as some stores
+/// require.
 fn sizes(length: Option<u64>) -> PartSizes {
     let parts = u64::from(MAX_PARTS);
     match length {
@@ -388,7 +393,7 @@ fn sizes(length: Option<u64>) -> PartSizes {
     }
 }
 
-/// As many at once as hold no more memory than four of the smallest.
+/// Returns how many parts may be sent at once in the memory of four of the smallest.
 fn streams(part: u64) -> u64 {
     (PART * STREAMS / part).max(1)
 }
@@ -399,7 +404,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever comes fits into the parts that an upload has, and into the memory that was charged.
+        /// Any object fits into the parts of an upload, and into the reserved memory.
         #[test]
         fn no_more_is_held_than_was_charged(length in 1..=MAX_RECEIVED, announced: bool) {
             let cut = sizes(announced.then_some(length));

@@ -1,4 +1,4 @@
-//! What an earlier process left in the spool.
+//! Drafts that an earlier process left in the spool.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::origin::{Guard, Upload};
 use crate::plan::{ETag, ObjectKey, OriginId, Version};
 
 impl Writers {
-    /// Takes up every draft in the spool. Blocks.
+    /// Resumes every draft in the spool. Blocks.
     pub(super) fn recover(&self, sources: &[Arc<Source>]) -> Result<(), SpoolError> {
         let spool = &self.0.spool;
         let drafts = spool.recover().map_err(|error| SpoolError::Io {
@@ -58,7 +58,7 @@ impl Writers {
         let writing = Writing::new(&self.0, source, state);
         if replayed.promised {
             let mut writings = self.0.writings();
-            // Two drafts of one object: a process ended in the middle of a rename. Neither is lost.
+            // Two drafts of one object: a process ended in the middle of a rename. Both are kept.
             if writings.contains_key(&id) {
                 return None;
             }
@@ -93,7 +93,7 @@ impl Writers {
             }),
             None => None,
         };
-        // What was seen of it before the restart, not what it was based on.
+        // The times that were seen before the restart, not those of its base.
         let core = &self.0.core;
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
@@ -102,7 +102,7 @@ impl Writers {
         state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
         state.sums.clone_from(&replayed.sums);
-        // Where there is an upload, that tells: what began under another key goes to its own in the end.
+        // An upload under another key is a staged one: the draft goes to its own key in the end.
         state.hidden = match &upload {
             Some(upload) => upload.key != state.id.key,
             None => begin.hidden,
@@ -119,8 +119,8 @@ impl Writers {
     }
 }
 
-/// The source that a draft is of; else, for one that was written before its access had a name, the first of
-/// its bucket.
+/// Returns the source of a draft. For a draft from before its access had a name, returns the first
+/// source of its bucket.
 fn source_of(origin: OriginId, sources: &[Arc<Source>]) -> Option<&Arc<Source>> {
     let same = sources.iter().find(|source| source.origin.id() == origin);
     let unnamed = |source: &&Arc<Source>| source.origin.bucket().seen_by(None) == origin;

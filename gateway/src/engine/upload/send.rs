@@ -1,4 +1,4 @@
-//! Sending parts: as many at once as there are streams, while the object is still being written.
+//! Sending parts: one per stream at once, while the object is still being written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,22 +21,22 @@ use crate::plan::retry::Backoff;
 use crate::plan::upload::{Job, When};
 use crate::plan::{ByteRange, ETag, ObjectKey};
 
-/// A part that the store has.
+/// A part that was sent to the store.
 struct SentPart {
     etag: ETag,
     sums: Sums,
-    /// Its bytes as they passed by, if they are to be kept.
+    /// Its chunks, if they are to be kept.
     passing: Option<Arc<Passing>>,
 }
 
-/// How long sending ahead pauses after a failure, which the origin's own retries did not mend.
+/// The pauses of sending ahead after a failure that the origin's own retries did not cure.
 const PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(30),
 };
 
 impl Writing {
-    /// Begins to send whatever wants to be sent now.
+    /// Starts all parts that are due.
     pub(super) fn kick(self: &Arc<Self>, when: When) {
         loop {
             let job = {
@@ -65,15 +65,15 @@ impl Writing {
         }
     }
 
-    /// Sends one part, after its bytes that are the base's were read.
+    /// Sends one part, after it has read the missing bytes from the base.
     async fn send(self: &Arc<Self>, job: &Job) -> Result<SentPart, WriteError> {
         let _stream = self.inner.streams.acquire().await;
         let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
         for gap in &job.fill {
             self.fill(job, *gap).await?;
         }
-        // Else a crash would find what was promised replaced in the store by what was not, and by a part that
-        // no journal knows.
+        // Otherwise a crash would find promised bytes replaced in the store by unpromised ones, in
+        // a part that no journal knows.
         let replaces = |state: &State| state.replaces_promised(job.index);
         let is_replaced = replaces(&self.state());
         if is_replaced {
@@ -96,7 +96,8 @@ impl Writing {
                 sums,
                 passing,
             }),
-            // Given up from here while this part was on its way: it is sent again, and nothing has failed.
+            // Another task aborted the upload while this part was being sent. The part is sent
+            // again; nothing has failed.
             Err(OriginError::NoSuchUpload) if self.state().upload.as_ref() != Some(&upload) => {
                 Err(WriteError::Origin(Error::Unavailable))
             }
@@ -108,7 +109,8 @@ impl Writing {
         }
     }
 
-    /// The bytes of a part, which pass by as they are taken; each piece that is taken of them is progress.
+    /// Returns the bytes of a part as a stream, which fills the chunks. Each piece taken is
+    /// progress.
     fn frames(
         self: &Arc<Self>,
         file: Arc<SpoolFile>,
@@ -161,8 +163,8 @@ impl Writing {
                 }
                 Err(error) => {
                     state.draft.end_send(job, None);
-                    // What was written to while it was read is no failure. Nobody's part is current of an
-                    // upload that is gone.
+                    // A part that was written to while it was read is no failure. After the loss of
+                    // an upload, no part is current.
                     if current || error == WriteError::Lost {
                         state.not_before = Some(Instant::now() + PAUSE.pause(state.failures, 1.0));
                         state.failures = state.failures.saturating_add(1);
@@ -176,12 +178,12 @@ impl Writing {
         };
         if let Err(error) = self.flush().await {
             let mut state = self.state();
-            // Else the worst is that it is sent again after a crash; and what is published frees room.
+            // Otherwise the part is at worst sent again after a crash, and its publish frees room.
             if state.draft.has_gone() {
                 state.failure = Some(error);
             }
         }
-        // Room may be made of it now, for those who wait for some.
+        // Writers that wait for room may get it now.
         self.inner.spool.space.nudge();
         self.evict_ahead();
         self.progress.send_replace(());
@@ -191,7 +193,7 @@ impl Writing {
         }
     }
 
-    /// Looks again once the pause is over; the last of those that failed together does.
+    /// Tries again after the pause. The last of the parts that failed together schedules it.
     fn kick_later(self: &Arc<Self>, error: &WriteError) {
         let state = self.state();
         let (until, last) = (state.not_before, state.sending == 0);
@@ -201,7 +203,7 @@ impl Writing {
             return;
         };
         match error {
-            // What an operator mends.
+            // An operator can fix this.
             WriteError::StorageFull => {
                 tracing::warn!(%error, key = key.as_str(), "no part can be sent; trying again later");
             }
@@ -218,7 +220,7 @@ impl Writing {
         });
     }
 
-    /// Brings bytes of the base into the spool, beside those that were written.
+    /// Copies bytes of the base into the spool, beside the written ones.
     async fn fill(self: &Arc<Self>, job: &Job, gap: ByteRange) -> Result<(), WriteError> {
         let mut at = gap.start;
         while at < gap.end {
@@ -238,7 +240,7 @@ impl Writing {
         Ok(())
     }
 
-    /// The upload that parts go to; begun when the first is sent.
+    /// Returns the upload for the parts; begins it with the first part.
     pub(super) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
@@ -259,7 +261,7 @@ impl Writing {
                 self.flush().await?;
                 return Ok(upload);
             }
-            // It goes elsewhere by now, or nowhere.
+            // The draft has another key by now, or was discarded.
             self.give_up(upload);
             if self.state().removed {
                 return Err(WriteError::Lost);
@@ -267,7 +269,7 @@ impl Writing {
         }
     }
 
-    /// Whether an upload that was begun is still the one that parts are to go to.
+    /// Takes over a new upload, and returns whether it is still the right one.
     fn begun(&self, upload: &Upload, hidden: bool, headers: Headers) -> bool {
         let mut state = self.state();
         if state.removed || state.hidden != hidden || (!hidden && state.id.key != upload.key) {
@@ -279,8 +281,8 @@ impl Writing {
         true
     }
 
-    /// The upload is not there any more: what was sent is sent again. Where bytes were nowhere else,
-    /// they are lost, and whoever writes on is told.
+    /// Handles the loss of the upload: its parts are sent again. If bytes exist nowhere else, they
+    /// are lost, and later writes fail.
     pub(super) fn lost(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         if state.upload.as_ref() != Some(upload) {
@@ -306,8 +308,9 @@ impl Writing {
         left.into_iter().for_each(|upload| self.give_up(upload));
     }
 
-    /// A part is not the one that it was thought to be, or the store takes none of different sizes in one
-    /// upload (R2): all that can be are sent again, and copied one by one.
+    /// Handles a part that differs from the expected one, or a store that rejects parts of
+    /// different sizes in one upload (R2). Sends all parts again that are here, and copies the
+    /// others one by one.
     pub(super) fn unsend(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         state.apart = true;
@@ -326,7 +329,7 @@ impl State {
         self.promised && self.draft.replaces_gone(index)
     }
 
-    /// What the parts of an upload are to carry that begins now.
+    /// Returns the checksums that the parts of a new upload carry.
     fn part_sums(&self) -> PartSums {
         match self.draft.may_copy() {
             true => PartSums::Crc64,
@@ -334,7 +337,7 @@ impl State {
         }
     }
 
-    /// The parts that an upload is completed of, as they are listed.
+    /// Returns the parts as a completion lists them.
     pub(super) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
         let sums = |number: u32| self.sums.get(&(number - 1));
         let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
@@ -346,17 +349,17 @@ impl State {
     }
 }
 
-/// The beginning of the name of a hidden key; 32 hexadecimal digits follow.
+/// The beginning of a staging key's name; 32 hexadecimal digits follow.
 const HIDDEN: &str = ".tidegate-";
 
-/// Whether a key is one that [`hidden_key`] makes.
+/// Returns whether a key is one that [`hidden_key`] makes.
 pub(super) fn is_hidden(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or(key);
     let digits = name.strip_prefix(HIDDEN).unwrap_or_default();
     digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A key beside the object's own, which nobody lists by chance and which tells whose it is.
+/// Returns a random key beside the object's own, whose name shows that Tidegate owns it.
 fn hidden_key(key: &ObjectKey) -> ObjectKey {
     let folder = key
         .as_str()
@@ -364,6 +367,6 @@ fn hidden_key(key: &ObjectKey) -> ObjectKey {
         .map_or("", |at| &key.as_str()[..=at]);
     let name = format!("{HIDDEN}{:016x}{:016x}", super::random(), super::random());
     let full = ObjectKey::new(&format!("{folder}{name}"));
-    // A folder so long that the name does not fit below it: the top has room.
+    // The folder is too long for the name below it. The top has room.
     full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))
 }

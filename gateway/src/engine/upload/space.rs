@@ -1,4 +1,4 @@
-//! Room in the spool: waiting for it, and letting go of what was sent.
+//! Room in the spool: waiting for it, and evicting sent parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::origin::{OriginError, Upload};
 use crate::plan::ByteRange;
 use crate::plan::upload::When;
 
-/// How often who waits for room looks again whether something can go by now.
+/// The interval at which a waiting writer checks again whether a part can be evicted.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// How many tries to give an upload up follow the first.
+/// Further tries to abort an upload, after the first.
 const ABORTS: u32 = 30;
 
-/// The most that is let go of at once, for one sync of the journal.
+/// The most bytes evicted at once, for one sync of the journal.
 const AT_ONCE: u64 = 256 << 20;
 
 impl Inner {
-    /// Takes room for so many bytes; waits until there is some.
+    /// Reserves room for `bytes`; waits until there is some.
     pub(super) async fn reserve(&self, bytes: u64) -> Result<(), WriteError> {
         let space = &self.spool.space;
         if bytes == 0 || space.try_take(bytes) {
@@ -53,7 +53,7 @@ impl Inner {
         }
     }
 
-    /// Lets parts go, of whichever draft; where none can, has more of them sent.
+    /// Evicts parts of any draft. If there are none, sends more of them.
     async fn relieve(&self) -> bool {
         let writings: Vec<_> = self.writings().values().cloned().collect();
         for writing in &writings {
@@ -61,7 +61,7 @@ impl Inner {
                 Ok(true) => return true,
                 Ok(false) => {}
                 Err(error) => {
-                    // Its own writers are told; who waits here may be another.
+                    // Its own writers get the error; the waiting writer may be another.
                     let id = writing.id();
                     tracing::warn!(%error, key = id.key.as_str(), "cannot make room of what was sent");
                 }
@@ -73,12 +73,12 @@ impl Inner {
         false
     }
 
-    /// How much is let go of at once.
+    /// Returns how many bytes are evicted at once.
     fn at_once(&self) -> u64 {
         AT_ONCE.min(self.spool.space.size() / 16)
     }
 
-    /// Whether there is less room than is let go of at once.
+    /// Returns whether the free room is less than one eviction.
     fn is_crowded(&self) -> bool {
         let space = &self.spool.space;
         space.used().saturating_add(self.at_once()) > space.size()
@@ -90,8 +90,8 @@ impl State {
         self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
     }
 
-    /// Parts that may leave the spool, one at least if there is any, those first that could not before:
-    /// which bytes, and how many of them were there.
+    /// Selects parts to evict, at least one if there is any, beginning with those that failed
+    /// before. Returns their ranges, and how many bytes of each were there.
     fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
         let mut parts = std::mem::take(&mut self.leaving);
         let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
@@ -108,8 +108,9 @@ impl State {
 }
 
 impl Writing {
-    /// Lets the oldest of the sent parts go. A draft that was not written in order, or all if so set, goes
-    /// to a hidden key first, under which its parts are sent again: from there they can be read back.
+    /// Evicts the oldest sent parts. A draft that was not written in order, or any draft with
+    /// [`super::Settings::read_back`], first switches to a staging key, and sends its parts there
+    /// again. They can be read back from there.
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
         let (file, parts) = {
             let mut state = self.state();
@@ -118,13 +119,13 @@ impl Writing {
             };
             let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
             if !state.hidden && !needs_none && !state.draft.has_gone() {
-                // Not while it is being committed, or written to.
+                // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
                     self.hide(&mut state);
                 }
                 return Ok(false);
             }
-            // What an earlier process sent may be something else than what is here.
+            // A part that an earlier process sent may differ from the bytes here.
             if !state.unverified.is_empty() {
                 return Ok(false);
             }
@@ -139,22 +140,22 @@ impl Writing {
         self.inner.core.to_its_end(gone).await.map(|()| true)
     }
 
-    /// Has parts leave the spool that do not count for it any more.
+    /// Removes evicted parts from the spool, which the draft no longer counts.
     async fn let_go(
         self: &Arc<Self>,
         file: &Arc<SpoolFile>,
         parts: Vec<(ByteRange, u64)>,
     ) -> Result<(), WriteError> {
-        // Before the bytes go: a journal that knows of no part would send zeros in its place. And one
-        // that was promised something counts what was written only up to its last sync.
+        // Before the bytes go: a journal without the part would send zeros in its place. And the
+        // journal of a promised draft counts written bytes only up to its last sync.
         let mut done = match self.sync_if(|state| state.promised).await {
             Ok(false) => self.flush_durably().await,
             synced => synced.map(drop),
         };
         for (range, freed) in parts {
             let _page = self.page.write().await;
-            // Written anew meanwhile? Then it is kept. Nor is anything taken from what was deleted or replaced: there
-            // may be a journal of it still, and this was not told to that.
+            // A part that was written to again is kept. So is one of a deleted or replaced file:
+            // its journal may still exist, and does not know of the eviction.
             let kept = {
                 let state = self.state();
                 let is_replaced = !state.has_file(file);
@@ -173,7 +174,7 @@ impl Writing {
         done
     }
 
-    /// Bytes that could not leave the spool have their room still, as long as there is the file.
+    /// Keeps the room of bytes that could not leave the spool, as long as the file exists.
     fn leaves_later(&self, file: &Arc<SpoolFile>, range: ByteRange, freed: u64) -> bool {
         let mut state = self.state();
         let is_there = state.has_file(file);
@@ -183,8 +184,8 @@ impl Writing {
         is_there
     }
 
-    /// A part was sent of a draft that does not fit into the spool: the oldest go before anybody has to
-    /// wait for their room.
+    /// Evicts the oldest parts of a draft that does not fit into the spool, before a writer has to
+    /// wait.
     pub(super) fn evict_ahead(self: &Arc<Self>) {
         if !self.inner.is_crowded() {
             return;
@@ -205,7 +206,7 @@ impl Writing {
         });
     }
 
-    /// From now on parts go up under a hidden key.
+    /// Switches the draft to a staging key.
     fn hide(self: &Arc<Self>, state: &mut State) {
         state.hidden = true;
         state.draft.forget_sent();
@@ -215,8 +216,8 @@ impl Writing {
         }
     }
 
-    /// Aborts an upload behind the caller's back: once more when no part is on its way any more, for one
-    /// that arrives after the first may stay (S3, `AbortMultipartUpload`).
+    /// Aborts an upload in the background. Aborts it again once no part is being sent, because a
+    /// part that arrives after the first abort may stay (S3, `AbortMultipartUpload`).
     pub(super) fn give_up(self: &Arc<Self>, upload: Upload) {
         let writing = self.clone();
         self.inner.core.spawn(async move {
@@ -234,7 +235,7 @@ impl Writing {
         });
     }
 
-    /// An outage is outlasted, for about half an hour.
+    /// Aborts an upload; retries through an outage of about half an hour.
     async fn abort(&self, upload: &Upload) -> Result<(), OriginError> {
         let stop = &self.inner.core.stop;
         let mut failures = 0;

@@ -1,4 +1,4 @@
-//! Keeping a draft from being published, while its object is changed another way.
+//! The publish hold: keeps a draft from being published while its object is changed another way.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::writing::Writing;
 use super::{Inner, WriteError};
 use crate::plan::ObjectId;
 
-/// A draft of which nothing is published, nor written to, as long as this is held.
+/// A draft that is neither published nor written to as long as this is held.
 pub(in crate::engine) struct Still {
     id: ObjectId,
     pub(super) writing: Arc<Writing>,
@@ -16,13 +16,13 @@ pub(in crate::engine) struct Still {
 }
 
 impl Inner {
-    /// Waits for what is being published of an object, and keeps the rest from it. `None`: nobody
-    /// writes it, or waits for that. Nothing was done as long as this waits.
+    /// Waits for a publish of an object that is under way, and blocks further ones. `None`: the
+    /// object has no draft. A caller that gives up while this waits has changed nothing.
     pub(in crate::engine) async fn still(&self, id: &ObjectId) -> Option<Still> {
         loop {
             let writing = self.writings().get(id).cloned()?;
             let alone = writing.gate.clone().write_owned().await;
-            // It may have been published meanwhile, or have another name.
+            // It may have been published or renamed meanwhile.
             let there = self.writings().get(id).cloned();
             if there.is_some_and(|there| Arc::ptr_eq(&there, &writing)) {
                 return Some(Still {
@@ -36,7 +36,7 @@ impl Inner {
 }
 
 impl Still {
-    /// Publishes what was written, also if the caller does not wait for it. Who writes waits.
+    /// Publishes the draft, also if the caller stops waiting. Writers wait meanwhile.
     pub(super) async fn published(self) -> Result<Self, WriteError> {
         let core = self.writing.inner.core.clone();
         let work = async move {
@@ -46,7 +46,7 @@ impl Still {
         core.to_its_end(work).await
     }
 
-    /// What is being written goes nowhere from now on; nothing of it comes back after a crash.
+    /// Discards the draft; none of it returns after a crash.
     pub(super) async fn give_up(self) {
         let writing = &self.writing;
         writing.unlist(&mut writing.inner.writings(), &self.id);
@@ -55,11 +55,11 @@ impl Still {
         }
     }
 
-    /// The object was written or deleted another way, after what waits here was closed: that is older.
-    /// Who still has it open goes on.
+    /// Discards the closed draft, because the object was written or deleted another way after its
+    /// close. A draft with open handles stays.
     pub(in crate::engine) async fn superseded(self) {
         let unused = {
-            // Nobody may join it meanwhile.
+            // No handle may join it meanwhile.
             let mut writings = self.writing.inner.writings();
             let mut state = self.writing.state();
             let unused = state.handles == 0;

@@ -1,7 +1,8 @@
-//! Tries to publish of which nobody told whether they were carried out.
+//! Uncertain commits: tries to publish without an answer.
 //!
-//! If one was, what is found in the bucket is ours, and no reason to refuse the next. It is known by its
-//! tag, which follows from what was sent (S3, unless encrypted with keys of its own).
+//! If one was carried out, the object in the bucket is ours, and no reason to refuse the next try.
+//! It is recognized by its tag, which follows from the sent bytes (S3, unless encrypted with keys
+//! of its own).
 
 use std::sync::Arc;
 
@@ -11,17 +12,17 @@ use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError};
 use crate::plan::ETag;
 
-/// See the module's head.
+/// See the module documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tried {
-    /// The tags that the object would have, or has.
+    /// The tags of objects that are, or may be, in the bucket.
     tags: Vec<ETag>,
-    /// An earlier process may have begun one more, of what is in the spool.
+    /// Whether an earlier process may have begun one more, of the bytes in the spool.
     earlier: bool,
 }
 
 impl Tried {
-    /// What an earlier process noted.
+    /// Returns the tries that an earlier process noted.
     pub(super) fn earlier(tags: Vec<ETag>) -> Self {
         Self {
             tags,
@@ -29,12 +30,12 @@ impl Tried {
         }
     }
 
-    /// Whether an object of the same bytes may be that of an earlier process.
+    /// Returns whether an object of the same bytes may be that of an earlier process.
     pub(super) fn is_earlier(&self) -> bool {
         self.earlier
     }
 
-    /// As a journal has it.
+    /// Returns their journal records.
     pub(super) fn noted(&self) -> Vec<Record> {
         self.tags.iter().map(Record::tried).collect()
     }
@@ -45,7 +46,7 @@ impl Tried {
 }
 
 impl State {
-    /// The object of this tag is, or may be, in the bucket, and is ours.
+    /// Notes that the object with this tag is, or may be, in the bucket, and is ours.
     pub(super) fn tries(&mut self, etag: ETag) {
         if !self.tried.has(&etag) {
             self.records.push(Record::tried(&etag));
@@ -55,8 +56,8 @@ impl State {
 }
 
 impl Writing {
-    /// Whether what is in the bucket is what an earlier try wrote. Then it is what is changed from now
-    /// on: bytes that are still the base's are the same in it, at the same place.
+    /// Returns whether the bucket has the object of an earlier try. That version then becomes the
+    /// base: the bytes that are still the base's are the same in it, at the same offsets.
     pub(super) async fn was_ours(&self) -> Result<bool, WriteError> {
         if self.state().tried.tags.is_empty() {
             return Ok(false);

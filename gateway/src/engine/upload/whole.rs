@@ -1,4 +1,4 @@
-//! Objects of one part at most: one request, at the end.
+//! Objects of at most one part, which are put in one request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,14 @@ use crate::engine::written::{Answered, Chunks, Known};
 use crate::origin::{Guard, OriginError, Payload};
 use crate::plan::{ByteRange, ETag, Version};
 
-/// The tag of an object that is put in one request (S3, unless encrypted with keys of its own).
+/// Returns the tag of an object that is put in one request (S3, unless encrypted with keys of its
+/// own).
 fn tag(pieces: &[Bytes]) -> ETag {
     ETag::of_bytes(pieces.iter().map(AsRef::as_ref))
 }
 
 impl Writing {
-    /// An object of one part at most, in one request.
+    /// Puts an object of at most one part, in one request.
     pub(super) async fn put_whole(
         self: &Arc<Self>,
         size: u64,
@@ -29,7 +30,7 @@ impl Writing {
     ) -> Result<Published, WriteError> {
         let upload = self.state().upload.take();
         if let Some(upload) = upload {
-            // It was larger once.
+            // The draft was larger once.
             let mut state = self.state();
             state.draft.forget_sent();
             state.records.push(Record::Unsent);
@@ -93,7 +94,7 @@ impl Writing {
         }
     }
 
-    /// Returns once what is in the spool reads as what was written there.
+    /// Returns once the bytes in the spool read back as they were written.
     async fn look(&self, size: u64) -> Result<(), WriteError> {
         let file = self.state().file.clone();
         match file {
@@ -105,21 +106,21 @@ impl Writing {
         }
     }
 
-    /// Memory for an object on its way: in turn from the share of such objects, however long that takes, for
-    /// each of them ends in bounded time; and then from all.
+    /// Reserves memory for an object. It first waits in turn for the share of such objects, without
+    /// a bound, because each of them ends in bounded time; then for the whole budget.
     async fn memory(&self, bytes: u64) -> Result<[Charge; 2], WriteError> {
         let core = &self.inner.core;
         let share = core.put.in_turn(bytes).await;
         Ok([share, core.budget.demand(bytes).await?])
     }
 
-    /// Notes what is about to be there, for the next process: it may need bytes of the version that this
-    /// replaces, which nobody has then.
+    /// Notes the tag of the object for the next process. That process may need bytes of the version
+    /// that this put replaces, which then exist nowhere.
     async fn note_try(&self, pieces: &[Bytes]) -> Result<(), WriteError> {
         let needs_base = {
             let mut state = self.state();
             let needs_base = state.draft.base() > 0;
-            // Else the same is put once more, and known by its tag.
+            // Otherwise the same object is put once more, and recognized by its tag.
             if !state.promised || !(needs_base || state.unsynced) {
                 return Ok(());
             }
@@ -132,7 +133,7 @@ impl Writing {
         }
     }
 
-    /// Each piece that is taken of it for the first time is progress.
+    /// Reports each piece that is taken for the first time as progress.
     fn told(self: &Arc<Self>, payload: Payload) -> Payload {
         let (writing, size) = (self.clone(), payload.len());
         let taken = AtomicU64::new(0);

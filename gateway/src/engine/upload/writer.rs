@@ -14,17 +14,18 @@ use crate::origin::write::Headers;
 use crate::plan::parts::MAX_OBJECT;
 use crate::plan::{ByteRange, ObjectKey, Version};
 
-/// A handle. All handles on one key see one draft: what one has written, the others read at once.
+/// A handle. All handles on one key share one draft: each reads at once the bytes that another has
+/// written.
 ///
-/// Dropping the last one without [`Writer::commit`] commits what was written in the background: so
-/// does a process that ends without a word.
+/// A drop of the last one without [`Writer::commit`] commits the written bytes in the background.
+/// So does the end of the process without a commit.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) writing: Arc<Writing>,
 }
 
 impl Writer {
-    /// Another handle on a draft; `None` if it has just left.
+    /// Returns another handle on a draft; `None` if the draft has just left the table.
     pub(super) fn join(inner: &Arc<Inner>, writing: Arc<Writing>) -> Option<Self> {
         let writings = inner.writings();
         let mut state = writing.state();
@@ -38,32 +39,32 @@ impl Writer {
         Some(Self { writing })
     }
 
-    /// The object, which a rename may have given another key.
+    /// Returns the object's key, which a rename may have changed.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         self.writing.state().id.key.clone()
     }
 
-    /// Its length now, in bytes.
+    /// Returns its current length, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.writing.state().draft.size()
     }
 
-    /// Whether it differs from what is in the bucket.
+    /// Returns whether it differs from the bucket's version.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.writing.state().dirty
     }
 
-    /// The version that it was committed as last, through whichever handle.
+    /// Returns the version that was committed last, through any handle.
     #[must_use]
     pub fn committed(&self) -> Option<Arc<Version>> {
         self.writing.state().committed.clone()
     }
 
-    /// Writes bytes at an offset; what lies between the end and there becomes zero. Waits while the
-    /// spool is full.
+    /// Writes bytes at an offset. A gap between the end and the offset becomes zeros. Waits while
+    /// the spool is full.
     ///
     /// # Errors
     /// [`WriteError::Full`], [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`],
@@ -72,8 +73,9 @@ impl Writer {
         self.write(Some(offset), bytes).await.map(drop)
     }
 
-    /// The same at once, of what goes on at the end and is no block as it is, if nothing has to be waited for;
-    /// `false`: nothing was written. Does not block, and copies once less than [`Writer::write_at`].
+    /// Appends bytes at once, if `offset` is the end, the bytes do not begin with a whole block,
+    /// and no wait is needed. `false`: nothing was written. Does not block, and copies once less
+    /// than [`Writer::write_at`].
     #[must_use]
     pub fn write_now(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
@@ -81,7 +83,7 @@ impl Writer {
         is_some && self.writing.copy_in(ByteRange::new(offset, end), bytes)
     }
 
-    /// Writes bytes at the end, wherever that is by then; says where that was.
+    /// Appends bytes at the end at that moment; returns the offset.
     ///
     /// # Errors
     /// As for [`Writer::write_at`].
@@ -93,11 +95,11 @@ impl Writer {
         let writing = &self.writing;
         writing.state().whole()?;
         loop {
-            // Before the gate: what makes room may need it.
+            // Before the gate: freeing room may need it.
             let room = writing.make_room(offset, bytes.len() as u64).await?;
             let held = match offset {
                 Some(_) => Held::Shared(writing.gate.clone().read_owned().await),
-                // Whoever appends holds the end still.
+                // An append must keep the end fixed.
                 None => Held::Alone(writing.gate.clone().write_owned().await),
             };
             let at = offset.unwrap_or_else(|| self.size());
@@ -116,11 +118,10 @@ impl Writer {
         }
     }
 
-    /// Reads bytes, as far as the object goes: what was written, by this handle or another, and what
-    /// was there before.
+    /// Reads bytes, as far as the object goes: those written by any handle, and those of the base.
     ///
     /// # Errors
-    /// [`WriteError::Gone`] where the bytes have left the spool and the upload is not complete.
+    /// [`WriteError::Gone`] if the bytes have left the spool and the upload is not complete.
     pub async fn read_at(&self, range: ByteRange) -> Result<Bytes, WriteError> {
         match self.writing.gather(range).await {
             Err(WriteError::Gone(_)) if self.writing.can_read_back() => {
@@ -131,7 +132,7 @@ impl Writer {
         }
     }
 
-    /// Gives it another length: what is beyond is gone, what is new is zero.
+    /// Changes the length. Truncates the rest, or appends zeros.
     ///
     /// # Errors
     /// [`WriteError::Gone`], [`WriteError::TooLarge`], [`WriteError::Spool`].
@@ -149,8 +150,8 @@ impl Writer {
         }
     }
 
-    /// Makes what was written durable on the local disk (`fsync`). Publishes nothing; after a crash
-    /// of the process or the machine it is there, and is committed.
+    /// Makes the written bytes durable on the local disk (`fsync`), without publishing. After a
+    /// crash of the process or the machine they are still there, and are committed.
     ///
     /// # Errors
     /// [`WriteError::Spool`], [`WriteError::Lost`].
@@ -162,11 +163,11 @@ impl Writer {
         }
     }
 
-    /// Publishes what was written (a `close` of a handle that wrote), or with
-    /// [`Commit::Background`] makes it durable and has it published. Free where nothing was written.
+    /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`],
+    /// makes them durable and queues them. Does nothing if nothing was written.
     ///
     /// # Errors
-    /// Why it could not be: the object in the bucket is the one that was there before.
+    /// The reason of the failure. The object in the bucket is then the one from before.
     pub async fn commit(&self, commit: Commit) -> Result<(), WriteError> {
         if !self.is_dirty() {
             return Ok(());
@@ -177,7 +178,7 @@ impl Writer {
         }
     }
 
-    /// Publishes what was written, however closes are set to behave.
+    /// Publishes the written bytes, whatever [`Commit`] is configured.
     ///
     /// # Errors
     /// As for [`Writer::commit`].
@@ -186,8 +187,8 @@ impl Writer {
         self.writing.commit().await
     }
 
-    /// Has what was written published behind the caller's back, who says that it is complete; unless it
-    /// was deleted or refused for good.
+    /// Queues the draft, which the caller calls complete, for publishing in the background; unless
+    /// it was deleted or refused for good.
     pub fn publish_behind(&self) {
         let due = {
             let mut state = self.writing.state();
@@ -200,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Returns once nothing of it is being published.
+    /// Returns once no publish of it is under way.
     pub async fn unheld(&self) {
         let _shared = self.writing.gate.read().await;
     }
@@ -216,7 +217,7 @@ impl Writer {
         state.touched(self.writing.inner.core.now());
     }
 
-    /// What was there before counts no more: who commits last wins.
+    /// Drops the condition on the version before: the last commit wins.
     pub(super) fn begins_as_nothing(&self, headers: Headers) {
         let mut state = self.writing.state();
         state.guard = Guard::None;

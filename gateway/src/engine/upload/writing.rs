@@ -1,12 +1,12 @@
-//! One object that is being written: what all its handles share.
+//! One object that is being written: the state that all its handles share.
 //!
-//! Three locks, taken in this order and never the other way round. `gate`: writes hold it together,
-//! a commit or a cut holds it alone. `page`: writes hold it together, a fill holds it alone, so that
-//! bytes of the base never overwrite what was just written. `state`: for moments, never while
-//! something is waited for.
+//! Three locks, taken in this order and never the other way round. `gate`: writes share it, a
+//! commit or a cut holds it alone. `page`: writes share it, a fill holds it alone, so that bytes of
+//! the base never overwrite bytes that were just written. `state`: held briefly, never across a
+//! wait.
 //!
-//! What the journal is told is queued under the lock of the state that it speaks of, and appended in
-//! that order (`flush`).
+//! Journal records are queued under the lock of the state that they describe, and appended in that
+//! order (`flush`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,20 +30,20 @@ use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
 use crate::plan::upload::{Draft, Gone};
 use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
-/// See the module's head.
+/// See the module documentation.
 pub(super) struct Writing {
     pub(super) inner: Arc<Inner>,
     pub(super) source: Arc<Source>,
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
-    /// Held while the journal is appended to, by who does that: also if nobody waits for it any more.
+    /// The lock of the task that appends to the journal, held also if its caller stops waiting.
     pub(super) journal: Arc<AsyncMutex<()>>,
-    /// What memory holds of the parts that were sent.
+    /// The chunks of sent parts in memory.
     pub(super) chunks: Arc<PartChunks>,
-    /// Held while an upload is begun.
+    /// A lock that is held while an upload is begun.
     pub(super) uploading: AsyncMutex<()>,
-    /// Changes whenever a piece of a part is on its way, a part was sent or copied, or could not be.
+    /// Changes whenever a piece is sent, a part was sent or copied, or failed.
     pub(super) progress: watch::Sender<()>,
 }
 
@@ -56,77 +56,76 @@ pub(super) struct State {
     pub(super) upload: Option<Upload>,
     /// The headers that the upload was begun with.
     pub(super) begun_with: Headers,
-    /// Parts go up under a hidden key.
+    /// Whether parts are sent to a staging key.
     pub(super) hidden: bool,
-    /// Each part is copied for itself: the store wants all of one size.
+    /// Whether each part is copied on its own, because the store wants all of one size.
     pub(super) apart: bool,
-    /// The checksums of parts that an earlier process sent, as long as it was not looked whether the
-    /// spool has the same.
+    /// The checksums of parts that an earlier process sent, until they are compared with the spool.
     pub(super) unverified: BTreeMap<u32, Sums>,
-    /// The checksums of parts that were sent, for a journal, and for the list at the end.
+    /// The checksums of sent parts, for the journal and for the completion.
     pub(super) sums: BTreeMap<u32, Sums>,
-    /// The parts that it is being completed of, until it is known what came of that.
+    /// The parts of a completion, until its outcome is known.
     pub(super) completing: Option<Vec<CompletedPart>>,
-    /// The tag of what lay under the key before it was completed, where its own will not be known.
+    /// The tag of the object before the completion, if the new object's own tag will not be known.
     pub(super) before: Option<ETag>,
-    /// What may be in the bucket, written by us.
+    /// Our objects that are, or may be, in the bucket.
     pub(super) tried: Tried,
     pub(super) file: Option<Arc<SpoolFile>>,
-    /// What was promised, and is replaced by what is not.
+    /// The promised edition that this unpromised one replaces.
     pub(super) edition_before: Option<Before>,
-    /// What was to leave the spool, does not count for the draft any more, and is there still: which bytes,
-    /// and how many.
+    /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
+    /// counts them no more.
     pub(super) leaving: Vec<(ByteRange, u64)>,
-    /// Written since the journal was told last.
+    /// Bytes written since the last journal record of them.
     pub(super) unnoted: Extents,
-    /// What the journal is to be told.
+    /// Records to append to the journal.
     pub(super) records: Vec<Record>,
-    /// When it was written to last; before that, the times of what it begins as.
+    /// The time of the last write; before the first one, the times of its base.
     pub(super) times: Times,
-    /// Changes with every write, and whenever something is set.
+    /// Changes with every write and every changed header.
     pub(super) revision: u64,
-    /// It differs from what is in the bucket.
+    /// Whether it differs from the bucket's version.
     pub(super) dirty: bool,
-    /// A `fsync` or `close` has promised it.
+    /// Whether a `fsync` or `close` has promised it.
     pub(super) promised: bool,
-    /// Something was written, or set, since the last of those.
+    /// Whether anything was written or set since the last sync.
     pub(super) unsynced: bool,
-    /// The same since it was last to be published: whoever writes may be half way through.
+    /// Whether anything was written or set since the last close: a writer may be half way through.
     pub(super) unclosed: bool,
-    /// What was closed before has been cut to nothing since: there is nothing of it to be published.
+    /// Whether the closed version was truncated to nothing since: nothing of it is left to publish.
     pub(super) replaced: bool,
-    /// Bytes of it are nowhere any more.
+    /// Whether some of its bytes exist nowhere any more.
     pub(super) lost: bool,
     pub(super) handles: usize,
-    /// Parts on their way.
+    /// Parts being sent.
     pub(super) sending: usize,
-    /// Parts leave the spool ahead of need.
+    /// Whether parts are being evicted ahead of need.
     pub(super) evicting: bool,
-    /// It is being published: no part is sent ahead.
+    /// Whether it is being published: no part is sent ahead.
     pub(super) closing: bool,
-    /// Why a part could not be sent, lately.
+    /// The latest error of a part.
     pub(super) failure: Option<WriteError>,
-    /// Failures in a row; no part is sent ahead before `not_before`.
+    /// Failures in a row. No part is sent ahead before `not_before`.
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
-    /// It was deleted: what is written to it goes nowhere.
+    /// Whether it was deleted: further writes are discarded.
     pub(super) removed: bool,
-    /// It is being, or waits to be, committed in the background; why that failed last.
+    /// Whether it is committed in the background, or queued for that. `trouble` is the last error.
     pub(super) queued: bool,
-    /// It was closed (again) since the last try began.
+    /// Whether it was closed again since the last try began.
     pub(super) asked: bool,
     pub(super) trouble: Option<WriteError>,
-    /// The version that it was committed as last.
+    /// The version that was committed last.
     pub(super) committed: Option<Arc<Version>>,
 }
 
-/// A journal that has begun anew, and that nobody notes anything in.
+/// A restarted journal, to which nothing is appended while this is held.
 #[must_use]
 pub(super) struct Restarted {
     _journal: OwnedMutexGuard<()>,
 }
 
-/// A version that a draft is based on, and the key where it is.
+/// A version that a draft is based on, and its key.
 #[derive(Debug, Clone)]
 pub(super) struct Pinned {
     pub(super) key: ObjectKey,
@@ -154,7 +153,7 @@ impl fmt::Debug for Writing {
 }
 
 impl State {
-    /// One that begins as `base`, or as nothing.
+    /// Returns a state that begins as `base`, or empty.
     pub(super) fn new(
         inner: &Inner,
         id: ObjectId,
@@ -209,7 +208,7 @@ impl State {
         }
     }
 
-    /// Announces a write: readers of the draft as it was closed are told before a byte of it changes.
+    /// Announces a write: readers of the closed draft notice it before a byte changes.
     pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
         self.draft.begin_write(range)?;
         self.revision += 1;
@@ -217,7 +216,7 @@ impl State {
         Ok(())
     }
 
-    /// Something was written: what was being completed is another object.
+    /// Notes a write. It invalidates a completion under way.
     pub(super) fn touched(&mut self, now: Timestamp) {
         self.times = Times::at(following(now, self.times.changed, self.dirty));
         self.revision += 1;
@@ -227,17 +226,17 @@ impl State {
         self.completing = None;
     }
 
-    /// Whoever wrote last says that it is complete, or has gone.
+    /// Notes that the last writer closed it or has gone.
     pub(super) fn closed(&mut self) {
         (self.unclosed, self.replaced) = (false, false);
     }
 
-    /// Whether a writer that holds it has changed it since it was last closed.
+    /// Returns whether an open handle has changed it since the last close.
     pub(super) fn is_half_way(&self) -> bool {
         self.handles > 0 && self.unclosed
     }
 
-    /// Unless bytes of it are lost.
+    /// Fails if bytes of it are lost.
     pub(super) fn whole(&self) -> Result<(), WriteError> {
         match self.lost {
             true => Err(WriteError::Lost),
@@ -245,7 +244,7 @@ impl State {
         }
     }
 
-    /// How the journal of this draft begins.
+    /// Returns the first record of this draft's journal.
     pub(super) fn beginning(&self) -> Begin {
         Begin {
             origin: self.id.origin.0,
@@ -263,27 +262,27 @@ impl State {
         }
     }
 
-    /// An origin that fails may do so for long, and others want the memory: what was written is read
-    /// from the disk from now on.
+    /// Releases the memory of the written bytes, which are read from the disk from now on. A
+    /// failing origin may fail for long, and other writers want the memory.
     pub(super) fn hold_no_memory(&self) {
         if let Some(file) = &self.file {
             file.let_go(ByteRange::new(0, u64::MAX));
         }
     }
 
-    /// What is queued for the journal, and the journal's file. As long as there is none, it stays queued.
+    /// Takes the queued records and the journal's file. Without a file, the records stay queued.
     fn take_records(&mut self) -> Option<(Arc<SpoolFile>, Vec<Record>)> {
         let file = self.file.clone()?;
         Some((file, std::mem::take(&mut self.records)))
     }
 
-    /// Room that it has in the spool, but for its journal; from now on it has none.
+    /// Takes the room that it has in the spool, except that of its journal.
     pub(super) fn take_room(&mut self) -> u64 {
         let leaving = std::mem::take(&mut self.leaving).into_iter();
         self.draft.local().bytes() + leaving.map(|(_, freed)| freed).sum::<u64>()
     }
 
-    /// Queues what was written since the journal was told last.
+    /// Queues records of the bytes written since the last ones.
     pub(super) fn note_written(&mut self) {
         if self.unnoted.iter().next().is_some() {
             let unnoted = std::mem::take(&mut self.unnoted);
@@ -316,7 +315,7 @@ impl Writing {
         self.state().id.clone()
     }
 
-    /// Its place in the spool; taken when it is needed first.
+    /// Returns its file in the spool; creates it at the first use.
     pub(super) fn file(&self) -> Arc<SpoolFile> {
         self.file_of(&mut self.state())
     }
@@ -331,7 +330,7 @@ impl Writing {
         file
     }
 
-    /// Tells the journal what is queued for it.
+    /// Appends the queued records to the journal.
     pub(super) async fn flush(&self) -> Result<(), WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let queued = self.state().take_records();
@@ -347,7 +346,7 @@ impl Writing {
         }
     }
 
-    /// The same, durably: for what must not be undone by a loss of power.
+    /// Appends them durably: for records that a power loss must not undo.
     pub(super) async fn flush_durably(&self) -> Result<(), WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let queued = self.state().take_records();
@@ -363,13 +362,13 @@ impl Writing {
         }
     }
 
-    /// Makes everything written so far, and the journal, durable. What is written to something that was
-    /// deleted goes nowhere, and is not to come back after a crash.
+    /// Makes the written bytes and the journal durable. Does nothing for a deleted object, which
+    /// must not return after a crash.
     pub(super) async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
         self.sync_if(|_| true).await.map(drop)
     }
 
-    /// The same if that is wanted of it as it is then; says whether it was.
+    /// Syncs if `is_wanted` accepts the current state; returns whether it did.
     pub(super) async fn sync_if(
         self: &Arc<Self>,
         is_wanted: impl FnOnce(&State) -> bool,
@@ -391,7 +390,7 @@ impl Writing {
             state.unsynced = false;
             times.keep_draft(&state.id, state.times);
             let records = std::mem::take(&mut state.records);
-            // What is written from here on is not durable, and none of what it says.
+            // Later writes are not durable, and records of them must not claim it.
             let anew = (file.grown() > longest).then(|| state.noted());
             (file, records, anew)
         };
@@ -411,8 +410,8 @@ impl Writing {
         Ok(true)
     }
 
-    /// Begins the journal anew, on another base and with nothing of it in the spool. Nothing is noted
-    /// before what is returned is dropped: until the state is another, it speaks of what was.
+    /// Begins the journal anew, on another base and without bytes in the spool. No record is
+    /// appended before the result is dropped, because the state still describes the old base.
     pub(super) async fn restart(&self, base: &Pinned) -> Result<Restarted, WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let (file, begin, promised) = {
@@ -438,7 +437,8 @@ impl Writing {
         }
     }
 
-    /// Forgets the files in the spool, and gives their space back. What is returned must be removed.
+    /// Forgets the files in the spool, and releases their room. The caller must remove the returned
+    /// file.
     #[must_use]
     pub(super) fn drop_file(&self, state: &mut State) -> Option<Arc<SpoolFile>> {
         state.records.clear();

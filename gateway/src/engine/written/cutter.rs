@@ -1,11 +1,11 @@
-//! Cutting what is written into chunks.
+//! Cutting written bytes into chunks.
 
 use bytes::Bytes;
 
 use crate::plan::{ByteRange, Geometry};
 
-/// Cuts bytes that come in order into chunks that own their memory. A chunk that began before the first byte
-/// is left out.
+/// Cuts sequential bytes into chunks that own their memory. Omits a chunk that began before the
+/// first byte.
 #[derive(Debug)]
 pub(super) struct Cutter {
     geometry: Geometry,
@@ -17,7 +17,7 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// For the bytes of a range of an object. The last chunk ends where the range does.
+    /// Creates a cutter for a range of an object. The last chunk ends at the end of the range.
     pub(super) fn new(geometry: Geometry, range: ByteRange) -> Self {
         Self {
             geometry,
@@ -29,8 +29,8 @@ impl Cutter {
         }
     }
 
-    /// Takes the next bytes. `owned`: the piece is no slice of a larger buffer, and becomes a chunk without
-    /// being copied if it is one.
+    /// Takes the next bytes. `owned`: the piece is no slice of a larger buffer, and becomes a chunk
+    /// without a copy if it has a chunk's bounds.
     pub(super) fn push(&mut self, piece: &Bytes, owned: bool) {
         let mut rest = &piece[..];
         while !rest.is_empty() {
@@ -63,7 +63,7 @@ impl Cutter {
         }
     }
 
-    /// The chunks with their numbers, if exactly the bytes of the range came.
+    /// Returns the chunks with their numbers, if exactly the bytes of the range came.
     pub(super) fn finish(self) -> Option<Vec<(u32, Bytes)>> {
         let is_whole = self.at == self.range.end && !self.has_more;
         is_whole.then_some(self.chunks)
@@ -78,7 +78,7 @@ mod tests {
     const CHUNK: u64 = 64 << 10;
 
     proptest! {
-        /// Whatever the pieces: each chunk that lies in the range as a whole, and its last one, to the byte.
+        /// Any pieces give each chunk that lies in the range, and its last one, to the byte.
         #[test]
         fn cuts_to_the_byte(
             start in 0..3 * CHUNK,

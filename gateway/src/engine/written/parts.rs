@@ -1,8 +1,9 @@
-//! Chunks of an object that goes up in parts, until the store has answered to its completion.
+//! Chunks of an object that is sent in parts, until its completion is answered.
 //!
-//! They are cut while a part is sent. The memory tier holds them under an address that no reader can name,
-//! so they take no memory that a reader needs more: it may evict them at any time. A part that is sent
-//! again replaces what was held of it. In the end those parts count that the object was completed of.
+//! They are cut while a part is sent. The memory tier holds them under an address that no reader
+//! can name. It may evict them at any time, so they take no memory that a reader needs more. A part
+//! that is sent again replaces its earlier chunks. In the end only the parts of the completion
+//! count.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,11 +20,11 @@ use crate::origin::{CompletedPart, RunningSum, Sums};
 use crate::plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 use crate::store::{Admit, ChunkKey};
 
-/// Of what share of the budget chunks of one upload are held: one half. What came first is kept: it is what is
-/// read first, and the rest need not be copied.
+/// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,
+/// because they are read first, and the rest need not be copied.
 const SHARE: u64 = 2;
 
-/// See the module's head.
+/// See the module documentation.
 pub(in crate::engine) struct PartChunks {
     core: Arc<Core>,
     address: VersionId,
@@ -33,11 +34,11 @@ pub(in crate::engine) struct PartChunks {
 #[derive(Default)]
 struct State {
     parts: BTreeMap<u32, Held>,
-    /// Bytes of the parts that are held, or on their way.
+    /// Bytes of the parts that are held or being sent.
     bytes: u64,
 }
 
-/// The chunks of a part, and the tag that the part was answered with.
+/// The chunks of a part, and the tag of the answer to it.
 struct Held {
     etag: ETag,
     chunks: Range<u32>,
@@ -45,7 +46,7 @@ struct Held {
 }
 
 impl PartChunks {
-    /// For one object that is written.
+    /// Creates the chunks of one object that is being written.
     pub(in crate::engine) fn new(core: &Arc<Core>) -> Self {
         let random = || u128::from(RandomState::new().hash_one(()));
         Self {
@@ -59,7 +60,8 @@ impl PartChunks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A part is about to be sent, in place of the one that had its number. `None`: nothing is kept of it.
+    /// Prepares to send a part, in place of an earlier one of its number. `None`: its chunks are
+    /// not kept.
     pub(in crate::engine) fn begin(
         self: &Arc<Self>,
         profile: &Profile,
@@ -88,8 +90,8 @@ impl PartChunks {
         }))
     }
 
-    /// The store has a part as it passed by, and answered with `etag`. `sums`: what the store has compared,
-    /// where the bytes could have been others than those.
+    /// Keeps the chunks of a part that the store answered with `etag`. `sums` are the checksums
+    /// that the store has compared, if the passed bytes could differ from those.
     pub(in crate::engine) fn keep(&self, passing: &Passing, sums: Option<Sums>, etag: ETag) {
         let (chunks, room) = (passing.sent().ended(sums), passing.take_room());
         let (Some(chunks), Some(room)) = (chunks, room) else {
@@ -117,13 +119,13 @@ impl PartChunks {
         drop(room);
     }
 
-    /// What was held of a part counts no more.
+    /// Drops the chunks of a part.
     pub(in crate::engine) fn forget(&self, number: u32) {
         let held = self.lock().take(number);
         held.into_iter().for_each(|held| self.remove(&held));
     }
 
-    /// The same of all.
+    /// Drops the chunks of all parts.
     pub(in crate::engine) fn clear(&self) {
         let numbers: Vec<_> = self.lock().parts.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.forget(number));
@@ -136,7 +138,7 @@ impl PartChunks {
         }
     }
 
-    /// Files what is held of the parts that a version was completed of.
+    /// Files the chunks of the parts that a version was completed from.
     pub(in crate::engine) fn file(&self, filing: &Filing, completed: &[CompletedPart]) {
         for part in completed {
             let held = self.lock().take(part.number);
@@ -166,7 +168,7 @@ impl Drop for PartChunks {
     }
 }
 
-/// Room of a part among those that are held; given back when it is dropped.
+/// The reserved size of a part among the held ones, released on drop.
 struct Reserved(Arc<PartChunks>, u64);
 
 impl Drop for Reserved {
@@ -175,7 +177,7 @@ impl Drop for Reserved {
     }
 }
 
-/// A part whose bytes pass by on their way to the store.
+/// A part whose bytes are copied while they are sent.
 pub(in crate::engine) struct Passing {
     number: u32,
     range: ByteRange,
@@ -191,7 +193,7 @@ struct Try {
 }
 
 impl Try {
-    /// The next one: what passed by before counts no more.
+    /// Begins the next try, and drops the bytes of the last one.
     fn starts(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
         self.number += 1;
         self.passed = Some((Cutter::new(geometry, range), RunningSum::default()));
@@ -207,7 +209,7 @@ impl Try {
         }
     }
 
-    /// The chunks that passed by, if all of them did and they are what was compared.
+    /// Returns the chunks, if all bytes passed and their checksum matches `sums`.
     fn ended(&mut self, sums: Option<Sums>) -> Option<Vec<(u32, Bytes)>> {
         let (cutter, sum) = self.passed.take()?;
         if sums.is_some_and(|sums| sum.crc32c() != sums.crc32c) {
@@ -222,17 +224,17 @@ impl Passing {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The part is sent from its first byte on. Gives the number of this try.
+    /// Begins a try from the part's first byte. Returns the number of the try.
     pub(in crate::engine) fn starts(&self, core: &Core) -> u64 {
         self.sent().starts(core.geometry, self.range)
     }
 
-    /// The next bytes of a try pass by.
+    /// Takes the next bytes of a try.
     pub(in crate::engine) fn pass(&self, number: u64, piece: &Bytes) {
         self.sent().pass(number, piece);
     }
 
-    /// All bytes of the part pass by at once, each piece in memory of its own.
+    /// Takes all bytes of the part at once, each piece in memory of its own.
     pub(in crate::engine) fn pass_all(&self, core: &Core, pieces: &[Bytes]) {
         let mut sent = self.sent();
         sent.starts(core.geometry, self.range);
@@ -241,7 +243,7 @@ impl Passing {
         }
     }
 
-    /// Its room and its memory, once.
+    /// Takes its reservations, once.
     fn take_room(&self) -> Option<(Reserved, Charge)> {
         let room = self.room.lock();
         room.unwrap_or_else(PoisonError::into_inner).take()
@@ -252,7 +254,8 @@ impl Passing {
 mod tests {
     use super::*;
 
-    /// A disk that reads as something else than what was summed up, and a try that an earlier one disturbs.
+    /// A disk that returns other bytes than the summed ones, and a try that an earlier one
+    /// disturbs.
     #[test]
     fn only_what_was_compared_is_kept_and_only_of_the_last_try() {
         let geometry = Geometry::default();

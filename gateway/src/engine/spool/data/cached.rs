@@ -1,4 +1,4 @@
-//! What went through the file cache, which the disk may not have; and what it could not let go of.
+//! Bytes in the file cache that the disk may not have, and bytes that could not be removed.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -12,11 +12,12 @@ use crate::plan::{ByteRange, Extents};
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
-    /// Written since the last sync.
+    /// The ranges written since the last sync.
     pub(super) unsynced: Extents,
-    /// Of a sync that failed: what is read there may be anything.
+    /// The ranges of a failed sync: reads of them may return anything.
     pub(super) lost: Extents,
-    /// Was cut off or punched, and is there still, for the disk failed. It goes before it is read.
+    /// Truncated or punched ranges that are still there because the disk failed. They are removed
+    /// before the next read.
     pub(super) stale: Extents,
 }
 
@@ -35,8 +36,8 @@ impl Data {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns once a range reads as what was written there, for good. What the system could not write of
-    /// its cache it says once, when it is asked; from then on something else may be read there.
+    /// Returns once a range permanently reads as it was written. The kernel reports a failed write
+    /// of its cache only once; afterwards other bytes may be read there.
     pub(in crate::engine::spool) fn look(&self, range: ByteRange) -> io::Result<()> {
         let is_unsynced = self.cached().unsynced.within(range).next().is_some();
         match is_unsynced {
@@ -45,7 +46,7 @@ impl Data {
         }
     }
 
-    /// Has the system write its cache.
+    /// Makes the kernel write its cache of the file.
     pub(super) fn sync_file(&self) -> io::Result<()> {
         let file = self.file()?;
         let unsynced = std::mem::take(&mut self.cached().unsynced);
@@ -61,7 +62,7 @@ impl Data {
         synced
     }
 
-    /// Lets go of data; it reads as zero from now on.
+    /// Removes a range, which reads as zero from now on.
     pub(in crate::engine::spool) fn punch(&self, range: ByteRange) -> io::Result<()> {
         self.touch(range)?;
         self.blocks.forget(range);
@@ -72,7 +73,7 @@ impl Data {
         self.or_later(range, self.punch_file(range))
     }
 
-    /// What could not go from the file goes before it is read.
+    /// Remembers a range that could not be removed, for removal before its next read.
     fn or_later(&self, range: ByteRange, gone: io::Result<()>) -> io::Result<()> {
         if gone.is_err() {
             self.cached().stale.insert(range);
@@ -80,9 +81,9 @@ impl Data {
         gone
     }
 
-    /// Has what was to go and could not be gone of a range.
+    /// Removes the parts of a range that could not be removed earlier.
     pub(super) fn clear(&self, range: ByteRange) -> io::Result<()> {
-        // Held meanwhile: who writes there says so before, and finds nothing gone after that.
+        // Held meanwhile: a writer there announces itself first, and loses nothing afterwards.
         let mut cached = self.cached();
         for hole in Vec::from_iter(cached.stale.within(range)) {
             self.punch_file(hole)?;
@@ -106,7 +107,7 @@ impl Data {
         }
     }
 
-    /// Forgets data from `size` on.
+    /// Removes data from `size` on.
     pub(in crate::engine::spool) fn cut(&self, size: u64) -> io::Result<()> {
         let beyond = ByteRange::new(size, u64::MAX);
         self.touch(beyond)?;
@@ -114,7 +115,7 @@ impl Data {
         self.forget_cached(beyond);
         self.or_later(beyond, self.cut_file(size))?;
         if size == 0 {
-            // Nothing of it is left.
+            // Nothing of the failed sync is left.
             self.end().is_lost = false;
         }
         Ok(())
@@ -127,7 +128,7 @@ impl Data {
         }
     }
 
-    /// A range is on the disk, or gone.
+    /// Forgets the cache state of a range that is on the disk, or gone.
     pub(super) fn forget_cached(&self, range: ByteRange) {
         let mut cached = self.cached();
         cached.unsynced.remove(range);

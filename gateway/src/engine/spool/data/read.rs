@@ -1,4 +1,4 @@
-//! Reading what was written, wherever it is by now.
+//! Reading the bytes of a draft, wherever they are.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::plan::ByteRange;
 use crate::store::direct;
 
 impl Data {
-    /// Reads a range; what was never written is zero.
+    /// Reads a range. Bytes that were never written are zero.
     pub(in crate::engine::spool) fn read(&self, range: ByteRange) -> io::Result<Bytes> {
         let first = self.first(range)?;
         if first.len() as u64 == range.len() {
@@ -29,8 +29,8 @@ impl Data {
         Ok(bytes.into())
     }
 
-    /// The first bytes of a range that are in one place. What is cut off meanwhile reads as zero, or is an
-    /// [`io::ErrorKind::UnexpectedEof`].
+    /// Reads the first bytes of a range that are in one place. Bytes that are truncated meanwhile
+    /// read as zero, or fail with [`io::ErrorKind::UnexpectedEof`].
     pub(in crate::engine::spool) fn first(&self, range: ByteRange) -> io::Result<Bytes> {
         let end = self.end();
         let mut until = match self.in_memory(&end.tail, range) {
@@ -46,7 +46,7 @@ impl Data {
             }
         }
         let range = ByteRange::new(range.start, until);
-        // Whatever is there now has left memory, and so is on the disk. What comes later may not be.
+        // A block there now has left memory, and so is on the disk. A later one may not be.
         let block = self.blocks.at(range);
         drop(end);
         match (block, self.direct.get()) {
@@ -55,7 +55,7 @@ impl Data {
         }
     }
 
-    /// Reads a block past the cache: it is read once, and others need the memory more.
+    /// Reads a block past the cache: it is read once, and the memory is better used elsewhere.
     fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
         let mut block = self.memory.blocks.take();
         let length = usize::try_from(length).map_err(io::Error::other)?;
@@ -65,12 +65,12 @@ impl Data {
         Ok(Bytes::from_owner(block))
     }
 
-    /// The checksums of the first bytes of a range, and how many they are.
+    /// Returns the checksums of the first bytes of a range, and the number of those bytes.
     pub(in crate::engine::spool) fn sums(&self, range: ByteRange) -> io::Result<(Sums, u64)> {
         let end = self.end();
         if let Some((length, sums)) = self.blocks.at(range) {
             let block = ByteRange::new(range.start, range.start + length);
-            // The tail may have newer bytes of it.
+            // The tail may have newer bytes of the block.
             if end.tail.range().intersect(block).is_none() {
                 return Ok((sums, length));
             }
@@ -81,14 +81,14 @@ impl Data {
         Ok((Sums::of(&bytes), bytes.len() as u64))
     }
 
-    /// The same, if no disk has to be read for it. Does not block.
+    /// Returns the first bytes of a range if they are in memory. Does not block.
     pub(in crate::engine::spool) fn at_hand(&self, range: ByteRange) -> Option<Bytes> {
         let end = self.end_now()?;
         self.in_memory(&end.tail, range).ok()
     }
 
-    /// The first bytes of a range that are in memory; or where in the range there are some, which is
-    /// its end if there are none.
+    /// Returns the first bytes of a range, if they are in memory. Otherwise returns the offset of
+    /// the next bytes in memory, or the end of the range.
     fn in_memory(&self, tail: &Tail, range: ByteRange) -> Result<Bytes, u64> {
         if let Some(bytes) = tail.from(range.start) {
             let most = usize::try_from(range.len()).unwrap_or(usize::MAX);

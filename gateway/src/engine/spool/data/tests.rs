@@ -1,4 +1,4 @@
-//! Whichever way bytes went, they are what was written.
+//! Bytes read as they were written, whichever way they went.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -16,13 +16,13 @@ fn data(directory: &Path, memory: u64) -> Data {
     Data::new(&path, memory)
 }
 
-/// Whether blocks are written past the cache here.
+/// Returns whether blocks are written past the cache here.
 fn can_direct(directory: &Path) -> bool {
     let path = directory.join("probe");
     direct::open(OpenOptions::new().write(true).create(true), &path).is_ok()
 }
 
-/// A journal, for what has no file.
+/// Returns a function that writes a journal, for data without a file.
 fn journal(directory: &Path) -> impl Fn(ByteRange, &[u8]) -> io::Result<Kept> {
     let path = directory.join("journal");
     move |range, bytes| {
@@ -54,7 +54,7 @@ fn pattern(seed: u64, length: u64) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + seed * 7) as u8).collect()
 }
 
-/// Has bytes written elsewhere.
+/// Redirects writes to other files.
 fn exchange(data: &mut Data, file: Option<File>, direct: Option<File>) {
     data.file = file.map_or_else(OnceLock::new, OnceLock::from);
     data.direct = direct.map_or_else(OnceLock::new, OnceLock::from);
@@ -69,7 +69,7 @@ impl Truth<'_> {
         let longer = self.1.len().max(end);
         self.1.resize(longer, 0);
         self.1[start..end].copy_from_slice(bytes);
-        // Of the kernel's, and of anybody else's.
+        // In an aligned buffer like the kernel's, and in others.
         let bytes = match at % 3 {
             1 => bytes.to_vec().into(),
             _ => self.0.memory.copy(bytes),
@@ -108,7 +108,7 @@ impl Truth<'_> {
     }
 }
 
-/// The same bytes whichever way they went, from memory and from the disk.
+/// The bytes are the same whichever way they went, from memory and from the disk.
 #[test]
 fn reads_what_was_written_past_the_cache_and_through_it() {
     let directory = tempfile::tempdir().expect("a folder");
@@ -137,7 +137,7 @@ fn reads_what_was_written_past_the_cache_and_through_it() {
         data.cut(4 * MIB).expect("cut");
         truth.1[4 * MIB as usize..].fill(0);
         truth.holds();
-        // Here and there, and on: as who writes an image does.
+        // Scattered and sequential writes, as by a program that writes an image.
         for n in 0..40 {
             let at = (n * 1_234_567 + n % 3 * 777) % (6 * MIB);
             let at = if n % 2 == 0 { at - at % 4096 } else { at };
@@ -164,7 +164,8 @@ fn what_is_cut_is_gone_wherever_it_was() {
     }
 }
 
-/// A block's checksum counts no more once something newer of it is in memory, or went through the cache.
+/// A block's checksum does not count once newer bytes of it are in memory, or went through the
+/// cache.
 #[test]
 fn a_checksum_is_of_what_was_written_last() {
     let directory = tempfile::tempdir().expect("a folder");
@@ -207,7 +208,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     truth.holds();
 }
 
-/// What is in a journal is what it was, wherever it lies in the object.
+/// Bytes in a journal are the written ones, at any offset of the object.
 #[test]
 fn what_is_in_the_journal_can_be_cut_and_written_to() {
     let directory = tempfile::tempdir().expect("a folder");
@@ -231,11 +232,11 @@ fn what_is_in_the_journal_can_be_cut_and_written_to() {
     }
 }
 
-/// What goes past the cache leaves memory no larger than it may be.
+/// Writes past the cache use no more memory than allowed.
 #[test]
 fn keeps_no_more_than_there_is_memory_for() {
     let directory = tempfile::tempdir().expect("a folder");
-    // A quarter is for those who wait for memory.
+    // A quarter is for callers that wait for memory.
     let data = data(directory.path(), 4 * MIB);
     for at in 0..8 {
         let bytes = data.memory.copy(&pattern(at, MIB));
@@ -250,7 +251,7 @@ fn keeps_no_more_than_there_is_memory_for() {
     assert_eq!(length(&data), Some(8 * MIB));
 }
 
-/// A disk that is full takes nothing from what it has.
+/// A full disk does not affect the bytes that it has.
 #[test]
 fn a_write_that_fails_leaves_what_was_written_before() {
     let directory = tempfile::tempdir().expect("a folder");
@@ -276,7 +277,7 @@ fn a_write_that_fails_leaves_what_was_written_before() {
     assert!(data.read(ByteRange::new(0, 5000 + MIB)).expect("read") == all);
 }
 
-/// Whether this process has a file open that was at a path and has no name any more.
+/// Returns whether this process has a file open that was at a path and was deleted.
 fn is_open(path: &Path) -> bool {
     let gone = format!("{} (deleted)", path.display());
     let open = std::fs::read_dir("/proc/self/fd").expect("this process");
@@ -284,7 +285,7 @@ fn is_open(path: &Path) -> bool {
     open.any(|it| it == Path::new(&gone))
 }
 
-/// The end of a large file takes a disk its time, in which nobody waits who is not allowed to block.
+/// The close of a large file takes time, in which no task that must not block waits.
 #[test]
 fn a_file_is_closed_where_blocking_is_allowed() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,12 +1,12 @@
-//! The part that is filled, in memory of our own.
+//! The part being filled, in memory of its own.
 
 use bytes::Bytes;
 
-/// Bytes of a block at most.
+/// The maximum size of a block, in bytes.
 const BLOCK: u64 = 256 << 10;
 
-/// What arrived of a part. It is copied: what arrives is a slice of a whole buffer of its connection,
-/// however short it is, and would keep all of that.
+/// The received bytes of a part. They are copied: a received piece is a slice of its connection's
+/// whole buffer, however short it is, and would keep that buffer.
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     full: Vec<Bytes>,
@@ -15,12 +15,12 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    /// Bytes that it holds.
+    /// Returns the number of bytes held.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Takes bytes in, where at most `room` more may come; no block is larger than that.
+    /// Appends bytes. At most `room` bytes may follow in the part; no block is larger than that.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut room: u64) {
         self.held += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -37,7 +37,7 @@ impl Filling {
         }
     }
 
-    /// All of it; then it is empty.
+    /// Takes all blocks, and leaves this empty.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         self.seal();
         self.held = 0;

@@ -1,4 +1,4 @@
-//! The end of what was received: it appears, or leaves nothing behind.
+//! The end of a received object: it appears, or leaves nothing behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::origin::write::Headers;
 use crate::origin::{Guard, OriginError, Payload, Written};
 use crate::plan::{ETag, Version};
 
-/// How long an upload may take to be given up when the process ends.
+/// The longest duration of an abort when the process ends.
 const LAST: Duration = Duration::from_millis(500);
 
 impl Receiving {
-    /// Has the object appear.
+    /// Publishes the object.
     pub(super) async fn publish(&mut self) -> Result<Published, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
         if self.upload.is_none() {
@@ -51,7 +51,7 @@ impl Receiving {
         }
     }
 
-    /// The same of an object of one part.
+    /// Publishes an object of one part.
     async fn put(&mut self, guard: Guard) -> Result<Published, WriteError> {
         let (core, profile) = (&self.core, self.source.profile.load_full());
         let pieces = self.filling.take();
@@ -70,7 +70,7 @@ impl Receiving {
         })
     }
 
-    /// The version that was made, as its answer tells it.
+    /// Returns the new version, as the answer describes it.
     fn made(&self, written: Written) -> Version {
         Version {
             etag: written.etag,
@@ -81,7 +81,7 @@ impl Receiving {
         }
     }
 
-    /// The object is there: so says the bucket, and from now on every reader of this process finds it.
+    /// Makes the published version known to all readers of this process.
     pub(super) async fn settle(&self, published: Published) -> ETag {
         let (core, id) = (&self.core, &self.id);
         core.forget_times(id);
@@ -98,8 +98,8 @@ impl Receiving {
         etag
     }
 
-    /// Nobody said what came of the completion: looks. What is there is as good as ours where it is the
-    /// same, whoever wrote it; the upload is given up then, for it may be there still.
+    /// Checks the bucket after a completion without an answer. An equal object counts as ours,
+    /// whichever writer made it. The upload is aborted then, because it may still exist.
     async fn find(
         &self,
         error: OriginError,
@@ -120,7 +120,8 @@ impl Receiving {
     }
 }
 
-/// Whether an object was stored with these headers, and no others but the type that a store makes up.
+/// Returns whether an object was stored with these headers, and no others but a default content
+/// type.
 fn alike(stored: &Headers, sent: &Headers) -> bool {
     let made_up = |(name, value): &(HeaderName, HeaderValue)| {
         *name == CONTENT_TYPE
@@ -132,7 +133,7 @@ fn alike(stored: &Headers, sent: &Headers) -> bool {
 }
 
 impl Drop for Receiving {
-    /// What is not an object by now leaves nothing behind.
+    /// Aborts the upload if the object has not appeared.
     fn drop(&mut self) {
         let Some(upload) = self.upload.take() else {
             return;

@@ -1,4 +1,4 @@
-//! Nobody sees whether the disk has a block already.
+//! Readers do not notice whether a block is on the disk yet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,12 +8,12 @@ use proptest::sample::Index;
 use super::*;
 use crate::engine::spool::behind::MOST;
 
-/// What can happen to the first few blocks.
+/// An operation on the first few blocks.
 #[derive(Debug, Clone)]
 enum Step {
-    /// As much as a block has is written at once, as the kernel sends it: mostly a block.
+    /// A write of a block's length, as the kernel sends it: mostly a whole block.
     Large(u64),
-    /// Some bytes, in pieces of a length, one after the other.
+    /// Sequential writes of `count` pieces.
     Pieces {
         at: u64,
         piece: u64,
@@ -85,7 +85,7 @@ impl Truth<'_> {
             }
             Step::Sync => {
                 let durable = self.0.sync(|_, _| Err(io::ErrorKind::Unsupported.into()));
-                // Of what has no file yet there is a journal, but not here.
+                // Data without a file has a journal, but not here.
                 assert!(durable.is_ok() || !self.0.has_file());
             }
             Step::Tend => self.0.tend(),
@@ -94,10 +94,10 @@ impl Truth<'_> {
     }
 }
 
-/// Some steps, with memory for a few blocks; and what the disk has in the end.
+/// Runs the steps with memory for a few blocks, and checks the disk at the end.
 fn holds(data: &Data, steps: &[Step]) {
     let mut truth = Truth(data, Vec::new());
-    // From here on blocks can be written behind whoever writes them.
+    // From here on blocks can be written in the background.
     truth.put(0, &pattern(0, MIB));
     for (seed, step) in steps.iter().enumerate() {
         truth.take(step, seed as u64);
@@ -116,7 +116,7 @@ fn holds(data: &Data, steps: &[Step]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Written by whoever cannot go on without, or at any time.
+    /// Blocks are written by the callers that need them on the disk, or by explicit steps.
     #[test]
     fn is_what_was_written(
         steps in proptest::collection::vec(step(), 1..24),
@@ -126,7 +126,7 @@ proptest! {
         holds(&data(directory.path(), memory), &steps);
     }
 
-    /// The same, with a thread that sees to it meanwhile, and another that reads.
+    /// The same, with a thread that writes the blocks meanwhile, and another that reads.
     #[test]
     fn is_what_was_written_whoever_is_faster(
         steps in proptest::collection::vec(step(), 1..24),
@@ -151,7 +151,7 @@ proptest! {
                     }
                     let at = block.index(BLOCKS as usize) as u64 * MIB;
                     data.let_go(ByteRange::new(at, at + MIB));
-                    // Who sends a part reads beside who cuts it off, too.
+                    // A sender of a part reads at the same time as a truncation of it.
                     match data.first(ByteRange::new(at, at + MIB)) {
                         Ok(read) => assert!(!read.is_empty()),
                         Err(error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
@@ -170,14 +170,14 @@ proptest! {
     }
 }
 
-/// Data on a disk that takes blocks past the cache, if there is one here.
+/// Returns data on a disk that takes blocks past the cache, if there is one here.
 fn direct_data() -> Option<(tempfile::TempDir, Data)> {
     let directory = tempfile::tempdir().expect("a folder");
     let data = data(directory.path(), 64 * MIB);
     can_direct(directory.path()).then_some((directory, data))
 }
 
-/// Whole blocks, of which the first has shown that the disk takes them so.
+/// Writes whole blocks. The first shows that the disk takes them past the cache.
 fn blocks(data: &Data, count: u64) {
     for n in 0..count {
         let block = data.memory.copy(&pattern(n, MIB));
@@ -201,7 +201,7 @@ fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
     assert!(!data.take_in((1 + most) * MIB, &next));
     data.write((1 + most) * MIB, next).expect("written");
     assert_eq!(length(&data), Some(2 * MIB), "one made room");
-    // One that is written twice is not overtaken.
+    // A block that is written twice is not overtaken.
     let again = data.memory.copy(&pattern(9, MIB));
     assert!(!data.take_in(5 * MIB, &again));
     data.write(5 * MIB, again).expect("written");
@@ -210,7 +210,7 @@ fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {
     assert!(read == pattern(9, MIB));
 }
 
-/// An image that begins behind its header: each write ends one block and begins the next.
+/// An image that begins after its header: each write ends one block and begins the next.
 #[test]
 fn who_writes_across_blocks_waits_for_no_disk_either() {
     let Some((_directory, data)) = direct_data() else {
@@ -224,7 +224,7 @@ fn who_writes_across_blocks_waits_for_no_disk_either() {
         let bytes = pattern(n + 1, MIB);
         let piece = data.memory.copy(&bytes);
         let is_taken = data.take_in(written.len() as u64, &piece);
-        // The first shows that the disk takes blocks, the last comes when there is enough to write.
+        // The first shows that the disk takes blocks; the last comes when the queue is full.
         assert_eq!(is_taken, (1..=most).contains(&n), "{n}");
         if !is_taken {
             data.write(written.len() as u64, piece).expect("written");
@@ -238,7 +238,7 @@ fn who_writes_across_blocks_waits_for_no_disk_either() {
     assert!(std::fs::read(&data.path).expect("a file") == written);
 }
 
-/// Of a block that waits to be written nothing comes back that was cut off or punched out of it meanwhile.
+/// Bytes that are truncated or punched out of a waiting block do not come back.
 #[test]
 fn what_goes_in_part_stays_away() {
     let directory = tempfile::tempdir().expect("a folder");
@@ -257,8 +257,8 @@ fn what_goes_in_part_stays_away() {
     truth.holds();
 }
 
-/// What was taken in is nowhere else: it stays until a disk has it, and its error is told to whoever
-/// comes next.
+/// Taken bytes exist nowhere else: they stay until a disk has them, and the next caller gets the
+/// error.
 #[test]
 fn a_full_disk_loses_nothing_of_what_was_taken_in() {
     let Some((_directory, mut data)) = direct_data() else {
@@ -283,7 +283,8 @@ fn a_full_disk_loses_nothing_of_what_was_taken_in() {
         !data.take_in(4 * MIB, &Bytes::from_static(b"a little")),
         "so is this one"
     );
-    // It can be cut, in the midst of a block too, and what was cut off does not come back when it grows.
+    // It can be truncated, also inside a block, and the truncated bytes do not come back when it
+    // grows.
     data.cut(2 * MIB + 5000)
         .expect("nothing is written for that");
     let grown = data.read(some).expect("in memory");
