@@ -38,7 +38,7 @@ use crate::demo;
 use crate::doctor;
 use crate::origin;
 use crate::socket::Inherited;
-use crate::telemetry::logging::{Format, Logging};
+use tidegate_telemetry::logging::{Format, Logging};
 
 #[cfg(feature = "demo")]
 pub use demonstration::start as start_demo;

@@ -28,4 +28,3 @@ pub mod origin;
 pub mod plan;
 pub mod socket;
 pub mod store;
-pub mod telemetry;

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use tidegate::telemetry::exposition::PREFIX;
-use tidegate::telemetry::list::{ALL, Kind, Listed};
+use tidegate_telemetry::exposition::PREFIX;
+use tidegate_telemetry::list::{ALL, Kind, Listed};
 
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]

@@ -24,7 +24,7 @@ use crate::http::{self, Ceiling, Frontend, Route};
 use crate::plan::{ByteSize, Listen, Timestamp, Token};
 use crate::socket::{Inherited, Listener};
 use crate::store::Stores;
-use crate::telemetry::exposition::{self, Exposition};
+use tidegate_telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
 
 /// Permissions of public Unix sockets: for the owner, and the process's group, which a proxy is put into.

@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::names::Cause;
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// The engine's metrics. Handles are plain atomics, so counting needs no look-up.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// What the kernel asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::status::CacheResult;
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "other"];
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];

@@ -18,7 +18,7 @@ use futures_util::task::AtomicWaker;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// Bytes of one copy. Together with what the server buffers (16 KiB by default) a very slow client
 /// costs 32 KiB.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::OriginError;
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// Upper bounds in seconds: from a store in the same rack to the deadline.
 const FIRST_BYTE: [f64; 12] = [

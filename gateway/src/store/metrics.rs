@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::disk::{Fault, Refusal, State};
 use super::memory::MemoryMetrics;
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// The tier, and the path of its disk (empty for memory).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

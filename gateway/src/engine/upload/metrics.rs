@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use super::{Inner, Writers};
-use crate::telemetry::names;
+use tidegate_telemetry::names;
 
 /// Counters of everything written through this process.
 #[derive(Debug, Clone, Default)]
