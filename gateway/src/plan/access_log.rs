@@ -1,5 +1,5 @@
-//! Reads access logs: which paths were asked for, and how often. nginx's `combined` format (and those
-//! that begin like it), and our own as text and as JSON.
+//! Readers of access logs: the requested paths and their counts. Formats: nginx's `combined` and formats that begin
+//! like it, and Tidegate's own as text and as JSON.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,14 @@ use percent_encoding::percent_decode;
 
 use super::key::encoded;
 
-/// What a line of an access log says.
+/// The content of a line of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A path that was asked for and answered, percent-encoded in one way however the client wrote it,
-    /// without the query.
+    /// The path of an answered GET, without the query, percent-encoded in one way whatever the client's spelling.
     Path(String),
     /// Another request: not a GET, or not answered with a 2xx or 304.
     Other,
-    /// Not what a line of an access log looks like.
+    /// A line that is in none of the formats.
     Unread,
 }
 
@@ -39,7 +38,7 @@ pub fn read(line: &str) -> Line {
 
 struct Request {
     method: String,
-    /// Path and query, as bytes, for a client may send any.
+    /// Path and query, as bytes because a client may send any bytes.
     target: Vec<u8>,
     status: u16,
 }
@@ -48,7 +47,7 @@ fn is_answer(method: &str, status: u16) -> bool {
     method == "GET" && (matches!(status, 200..=299) || status == 304)
 }
 
-/// `address - user [time] "GET /path HTTP/1.1" 200 …`
+/// Reads `address - user [time] "GET /path HTTP/1.1" 200 …`.
 fn combined(line: &str) -> Option<Request> {
     let (_, rest) = line.split_once('"')?;
     let (request, rest) = rest.split_once('"')?;
@@ -62,7 +61,7 @@ fn combined(line: &str) -> Option<Request> {
     })
 }
 
-/// nginx writes `"`, `\` and what is no printable ASCII as `\xNN`.
+/// Decodes nginx's `\xNN`, which stands for `"`, `\` and bytes that are no printable ASCII.
 fn unescape_hex(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -79,7 +78,7 @@ fn unescape_hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// ` method="GET" path="/path" status=200 …`
+/// Reads ` method="GET" path="/path" status=200 …`.
 fn text(fields: &str) -> Option<Request> {
     let status = field(fields, "status=")?;
     Some(Request {
@@ -89,8 +88,8 @@ fn text(fields: &str) -> Option<Request> {
     })
 }
 
-/// What follows a field's name. No value before it can hold ` path=` but in quotes, and those come
-/// later than the fields that are looked for.
+/// Returns the text after a field's name. Only a quoted value can hold ` path=`, and those come after the wanted
+/// fields.
 fn field<'a>(fields: &'a str, name: &str) -> Option<&'a str> {
     let at = fields.match_indices(name).find(|(at, _)| {
         let before = fields[..*at].chars().next_back();
@@ -99,7 +98,7 @@ fn field<'a>(fields: &'a str, name: &str) -> Option<&'a str> {
     at.map(|(at, _)| &fields[at + name.len()..])
 }
 
-/// The text in quotes that `value` begins with.
+/// Returns the quoted text at the start of `value`.
 fn quoted(value: &str) -> Option<String> {
     let mut text = String::new();
     let mut chars = value.strip_prefix('"')?.chars();
@@ -122,7 +121,7 @@ fn json(line: &str) -> Option<Request> {
     })
 }
 
-/// The path of a target, which may be a whole URL (RFC 9112, 3.2.2), in its one spelling.
+/// Returns the path of a target in its one spelling. A target may be a whole URL (RFC 9112, 3.2.2).
 fn path(target: &[u8]) -> Option<String> {
     let bare = target.split(|byte| matches!(byte, b'?' | b'#')).next()?;
     let schemes: [&[u8]; 2] = [b"http://", b"https://"];
@@ -136,18 +135,18 @@ fn path(target: &[u8]) -> Option<String> {
     is_path.then(|| encoded(&decoded).to_string())
 }
 
-/// How often each path was asked for.
+/// The number of requests for each path.
 #[derive(Debug, Default)]
 pub struct Tally {
     counts: HashMap<String, u64>,
-    /// Lines that are no request that warming could repeat.
+    /// Lines of requests that warming cannot repeat.
     pub others: u64,
     /// Lines that could not be read.
     pub unread: u64,
 }
 
 impl Tally {
-    /// Counts a line; an empty one is none.
+    /// Counts a line; an empty line is ignored.
     pub fn add(&mut self, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -159,7 +158,7 @@ impl Tally {
         }
     }
 
-    /// The paths, those first that were asked for most; of those alike in order of the alphabet.
+    /// Returns the paths, the most requested first; paths with equal counts in alphabetical order.
     #[must_use]
     pub fn paths(self) -> Vec<String> {
         let mut paths: Vec<_> = self.counts.into_iter().collect();

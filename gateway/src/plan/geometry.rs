@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use super::ByteRange;
 
-/// How objects are cut into chunks. All chunks are of one size but the last of an object.
+/// The division of objects into chunks. All chunks have one size but the last of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     shift: u32,
 }
 
 impl Geometry {
-    /// Chunks of `chunk` bytes. `None` unless that is a power of two from 4 KiB to 16 MiB.
+    /// Creates a geometry with chunks of `chunk` bytes. `None` unless that is a power of two from 4
+    /// KiB to 16 MiB.
     #[must_use]
     pub fn new(chunk: u64) -> Option<Self> {
         let allowed = (4 << 10)..=(16 << 20);
