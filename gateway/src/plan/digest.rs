@@ -61,7 +61,8 @@ impl Digests {
     /// Reads the digests that a request's headers announce. Unknown algorithms of the `Digest` fields are skipped (RFC
     /// 9530, 2); an algorithm that S3 has a header for must be known.
     ///
-    /// # Errors A value that is not base64, and `x-amz-checksum-sha1`, which is not computed here.
+    /// # Errors
+    /// A value that is not base64, and `x-amz-checksum-sha1`, which is not computed here.
     pub fn announced(headers: &HeaderMap) -> Result<Self, Unreadable> {
         let mut digests = Self::default();
         for (name, value) in headers {

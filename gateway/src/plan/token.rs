@@ -25,7 +25,8 @@ pub struct Token(Arc<[u8]>);
 impl Token {
     /// Creates a token that is long enough to be safe. White space around it is not part of it.
     ///
-    /// # Errors The token is shorter than [`MIN_TOKEN`].
+    /// # Errors
+    /// The token is shorter than [`MIN_TOKEN`].
     pub fn configured(text: &str) -> Result<Self, ShortToken> {
         match text.trim().chars().count() {
             0..MIN_TOKEN => Err(ShortToken),

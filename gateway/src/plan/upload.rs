@@ -209,7 +209,8 @@ impl Draft {
 
     /// Announces a write. Until [`Draft::end_write`] no part that it touches is sent.
     ///
-    /// # Errors The write changes some bytes of a part whose others are gone.
+    /// # Errors
+    /// The write changes some bytes of a part whose others are gone.
     pub fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
         let span = self.sizes.span(range);
         for index in span.clone() {
@@ -255,7 +256,8 @@ impl Draft {
     /// Sets the length: bytes beyond it are dropped, and new bytes are zero. Returns the number of bytes that left the
     /// spool. No write may be under way.
     ///
-    /// # Errors The new end cuts through a part whose bytes are gone.
+    /// # Errors
+    /// The new end cuts through a part whose bytes are gone.
     pub fn truncate(&mut self, size: u64) -> Result<u64, Gone> {
         if size < self.size {
             let cut = self.sizes.index(size);

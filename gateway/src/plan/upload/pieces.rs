@@ -84,7 +84,8 @@ impl Draft {
     /// Returns the pieces of the final object, once all parts are sent that must be. Adjacent clean parts are copied as
     /// one, of at most `most` bytes.
     ///
-    /// # Errors A part still has to be sent.
+    /// # Errors
+    /// A part still has to be sent.
     pub fn pieces(&self, most: u64) -> Result<Pieces, Gone> {
         let mut pieces: Pieces = Vec::new();
         for index in 0..self.sizes.count(self.size) {

@@ -37,7 +37,7 @@ impl Draft {
         self.sent_as_it_is(index, part).map(|_| self.range(index))
     }
 
-    /// Marks a part as unsent because the store has other bytes for it.
+    /// Marks a part as unsent because its sent bytes are not the right ones.
     pub fn unsend(&mut self, index: u32) {
         if let Some(part) = self.parts.get_mut(&index) {
             part.sent = None;
