@@ -284,7 +284,7 @@ pub enum OriginError {
 /// The wait that a deadline ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Establishing a connection.
+    /// The wait for a connection.
     Connect,
     /// The wait from the request to the first byte of its answer.
     FirstByte,

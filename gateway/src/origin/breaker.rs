@@ -124,7 +124,7 @@ impl Breaker {
             (State::Looking { looks }, Evidence::Down) if looked => {
                 self.open(&mut state, looks.saturating_add(1));
             }
-            // The trial told nothing: the next request is the trial.
+            // The trial gave no evidence: the next request is the trial.
             (State::Looking { looks }, Evidence::None) if looked => {
                 *state = State::Open { until: now, looks };
             }

@@ -1,4 +1,4 @@
-//! The client that an origin is asked for.
+//! The client on whose behalf an origin gets a request.
 //!
 //! The client changes neither the request nor its answer: it only decides which request waits. So the task carries it
 //! past every decorator to the place where requests queue ([`super::limit`]).

@@ -118,7 +118,7 @@ impl Embedded {
         settings
     }
 
-    /// The bucket's name.
+    /// Returns the bucket's name.
     #[must_use]
     pub fn bucket(&self) -> &'static str {
         BUCKET

@@ -1,8 +1,8 @@
 //! An origin in memory with faults on demand, for tests of layers above an origin.
 //!
 //! It behaves as S3 does (conditions before ranges, 416 for every range of an empty object, versions if they are
-//! switched on). It counts and records its requests, and misbehaves as told: see [`Fault`]. Its answers are unchecked;
-//! wrap it in `checked` if that matters.
+//! switched on). It counts and records its requests, and misbehaves on demand: see [`Fault`]. Its answers are
+//! unchecked; wrap it in `checked` if that matters.
 
 mod body;
 mod fault;
@@ -196,7 +196,7 @@ impl FakeOrigin {
     }
 }
 
-/// Reading.
+/// The methods that read.
 impl FakeOrigin {
     /// Returns another bucket with the present contents of this one, and healthy.
     #[must_use]

@@ -67,7 +67,7 @@ impl Settings {
         Bucket::new(self.endpoint.as_deref(), &self.bucket)
     }
 
-    /// The identity under which the bucket's objects are cached.
+    /// Returns the identity under which the bucket's objects are cached.
     #[must_use]
     pub fn id(&self) -> OriginId {
         self.place().seen_by(self.identity.as_deref())

@@ -30,7 +30,7 @@ impl Coding {
         }
     }
 
-    /// The ending of keys under which encoded objects lie beside their originals.
+    /// Returns the ending of keys under which encoded objects lie beside their originals.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Coding {
         }
     }
 
-    /// The key under which the object of `key` lies in this coding, if there can be one.
+    /// Returns the key under which the object of `key` lies in this coding, if there can be one.
     #[must_use]
     pub fn sibling(self, key: &ObjectKey) -> Option<ObjectKey> {
         ObjectKey::new(&format!("{}{}", key.as_str(), self.suffix())).ok()

@@ -98,9 +98,9 @@ pub struct Cache {
 pub struct Disk {
     /// The folder.
     pub path: String,
-    /// How much the cache may take there.
+    /// The largest size of the cache there.
     pub capacity: ByteSize,
-    /// How much of the file system stays free.
+    /// The free space that the file system keeps.
     pub min_free: ByteSize,
     /// The rate of sequential writes.
     pub write: Rate,
@@ -147,8 +147,7 @@ impl Origin {
     }
 
     /// Returns the window in bytes: one part for each stream, large enough to be worth its first
-    /// byte, and at least the bytes of one second, so that a reader does not notice a shorter
-    /// pause.
+    /// byte. It has at least the bytes of one second, so that a reader does not notice a shorter pause.
     fn window(&self) -> u64 {
         let worth = self.single().0 * self.first_byte.as_secs_f64() * WORTH_A_REQUEST;
         let part = (worth as u64).clamp(PART.0, PART.1).next_power_of_two();

@@ -64,25 +64,25 @@ impl ETag {
         ))
     }
 
-    /// The tag as it stands in a header, quotes included.
+    /// Returns the tag as it stands in a header, quotes included.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the tag is marked weak.
+    /// Returns whether the tag is marked weak.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         self.0.starts_with("W/")
     }
 
-    /// Strong comparison (RFC 9110, 8.8.3.2): both strong, and alike.
+    /// Compares strongly (RFC 9110, 8.8.3.2): both strong, and alike.
     #[must_use]
     pub fn strong_eq(&self, other: &Self) -> bool {
         !self.is_weak() && !other.is_weak() && self.0 == other.0
     }
 
-    /// Weak comparison (RFC 9110, 8.8.3.2): the opaque parts alike, weak or not.
+    /// Compares weakly (RFC 9110, 8.8.3.2): the opaque parts alike, weak or not.
     #[must_use]
     pub fn weak_eq(&self, other: &Self) -> bool {
         self.opaque() == other.opaque()

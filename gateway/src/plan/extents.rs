@@ -19,7 +19,7 @@ impl Extents {
         self.bytes
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
         self.ranges.iter().map(|(s, e)| ByteRange::new(*s, *e))
     }
@@ -90,7 +90,7 @@ impl Extents {
         gaps
     }
 
-    /// Whether all of `range` is in the set.
+    /// Returns whether all of `range` is in the set.
     #[must_use]
     pub fn covers(&self, range: ByteRange) -> bool {
         self.gaps(range).is_empty()

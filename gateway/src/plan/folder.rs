@@ -13,7 +13,7 @@
 /// The longest name, in bytes (`NAME_MAX`, limits.h).
 pub const MAX_NAME: usize = 255;
 
-/// Whether a segment of a key can be a name.
+/// Returns whether a segment of a key can be a name.
 #[must_use]
 pub fn is_name(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")

@@ -92,7 +92,7 @@ impl ObjectKey {
         Self::new(&format!("{prefix}{decoded}"))
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

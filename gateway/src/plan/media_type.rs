@@ -17,7 +17,7 @@ pub enum GuessTypes {
 }
 
 impl GuessTypes {
-    /// Whether an object that is stored without a type may be answered as `kind`.
+    /// Returns whether an object that is stored without a type may be answered as `kind`.
     #[must_use]
     pub fn allows(self, kind: &str) -> bool {
         match self {

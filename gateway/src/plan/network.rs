@@ -50,7 +50,7 @@ impl FromStr for Network {
     }
 }
 
-/// The address with all bits behind the prefix cleared.
+/// Returns the address with all bits behind the prefix cleared.
 fn masked(address: IpAddr, bits: u8) -> IpAddr {
     let bits = u32::from(bits);
     match address {

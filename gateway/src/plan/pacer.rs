@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A sender that waits as told never begins more than one piece beyond the rate.
+        /// A sender that keeps to the waits never begins more than one piece beyond the rate.
         #[test]
         fn the_rate_is_kept(rate in 1u64..10_000, pieces in proptest::collection::vec((1u64..5000, 0u64..3000), 1..50)) {
             let mut pacer = Pacer::new(rate);

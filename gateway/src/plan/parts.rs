@@ -52,7 +52,7 @@ impl PartSizes {
         self.first
     }
 
-    /// The first byte of part `index`, counted from 0.
+    /// Returns the first byte of part `index`, counted from 0.
     #[must_use]
     pub fn start(self, index: u32) -> u64 {
         let index = u64::from(index);
@@ -61,13 +61,13 @@ impl PartSizes {
         before + (index - tier * self.tier) * (self.first << tier)
     }
 
-    /// The bytes of part `index` in an object of `size` bytes; none beyond its end.
+    /// Returns the bytes of part `index` in an object of `size` bytes; none beyond its end.
     #[must_use]
     pub fn range(self, index: u32, size: u64) -> ByteRange {
         ByteRange::new(self.start(index).min(size), self.start(index + 1).min(size))
     }
 
-    /// The part that holds the byte at `offset`.
+    /// Returns the part that holds the byte at `offset`.
     #[must_use]
     pub fn index(self, offset: u64) -> u32 {
         let mut tier = 0;
@@ -79,7 +79,7 @@ impl PartSizes {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// The parts that a range touches.
+    /// Returns the parts that a range touches.
     #[must_use]
     pub fn span(self, range: ByteRange) -> std::ops::Range<u32> {
         if range.is_empty() {

@@ -13,9 +13,9 @@ pub struct Profile {
     pub ttl: Duration,
     /// Whether `ttl` overrules the object's own `Cache-Control`.
     pub force_ttl: bool,
-    /// The time after `ttl` during which a stale answer is given while it is being confirmed (RFC 5861, 3).
+    /// The time after freshness ends during which a stale answer is given while it is being confirmed (RFC 5861, 3).
     pub stale_while_revalidate: Duration,
-    /// The time after `ttl` during which a stale answer is given while the origin fails (RFC 5861, 4).
+    /// The time after freshness ends during which a stale answer is given while the origin fails (RFC 5861, 4).
     pub stale_if_error: Duration,
     /// The time for which a missing object is remembered as missing.
     pub negative_ttl: Duration,
@@ -61,7 +61,8 @@ impl Profile {
         }
     }
 
-    /// Images, scripts and downloads of a site: many small objects, each read whole by many readers.
+    /// Returns the profile for images, scripts and downloads of a site: many small objects, each read whole by many
+    /// readers.
     ///
     /// Read-ahead is small, because most objects end within one part. An answer is fresh for a minute and may be stale
     /// for ten more while it is confirmed, because a visitor should never wait for a confirmation. While the origin is
@@ -82,7 +83,7 @@ impl Profile {
         }
     }
 
-    /// Audio and video: large objects, read in order by players that must not run dry.
+    /// Returns the profile for audio and video: large objects, read in order by players that must not run dry.
     ///
     /// As `web`, but with a window that a fast reader cannot outrun, and with enough parallel requests to keep it
     /// filled over a slow connection to the bucket.
@@ -95,10 +96,10 @@ impl Profile {
         }
     }
 
-    /// Documents that people edit: read in random order, and expected to be current.
+    /// Returns the profile for documents that people edit: read in random order, and expected to be current.
     ///
-    /// No read-ahead, because a reader of a PDF jumps. Ten seconds of freshness and ten more of staleness, because a
-    /// user who saves a document looks at it next. A missing document is requested again after two seconds.
+    /// No read-ahead, because a reader of a PDF jumps. Ten seconds of freshness and ten more of staleness, because
+    /// users look at a document after they save it. A missing document is requested again after two seconds.
     #[must_use]
     pub fn documents() -> Self {
         Self {
@@ -111,7 +112,7 @@ impl Profile {
         }
     }
 
-    /// Backup images: very large, read once, and wrong if they are old.
+    /// Returns the profile for backup images: very large, read once, and wrong if they are old.
     ///
     /// The window of `stream` and never a stale answer. Bulk data stays off the disks, where it would displace other
     /// data without being read again.

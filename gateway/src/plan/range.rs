@@ -32,7 +32,7 @@ impl ByteRange {
         self.end - self.start
     }
 
-    /// Whether the range has no bytes.
+    /// Returns whether the range has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end

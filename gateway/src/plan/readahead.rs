@@ -97,7 +97,7 @@ impl ReadAhead {
         }
     }
 
-    /// Whether a read that begins at `start` continues this cursor's sequence.
+    /// Returns whether a read that begins at `start` continues this cursor's sequence.
     #[must_use]
     pub fn continues(&self, start: u64) -> bool {
         let step = start.saturating_sub(self.next);

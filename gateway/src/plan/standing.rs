@@ -14,7 +14,7 @@ pub enum Standing {
     WhileRevalidating(Duration),
     /// The version is confirmed before it is served; if the origin fails, it is served for this long.
     Stale(Duration),
-    /// As `Stale`, whatever the age: the last stop was unclean, or an error was found in the version.
+    /// The same at any age: the last stop was unclean, or an error was found in the version.
     Unconfirmed(Duration),
 }
 

@@ -7,8 +7,8 @@
 //! gets only its share and both are read at once. By the same comparison, a disk that is too slow for the whole window
 //! is left out. A disk that answers irregularly is left out but for chunks far enough ahead.
 //!
-//! The origin's bytes cost money and its requests are counted. So it is asked for chunks of a disk only if the disk
-//! alone cannot keep the reader fed.
+//! The origin's bytes cost money and its requests are counted. So it brings chunks of a disk only if the disk alone
+//! cannot keep the reader fed.
 
 use std::time::Duration;
 

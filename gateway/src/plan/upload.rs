@@ -27,8 +27,8 @@ mod recall;
 
 pub use pieces::{From, Piece, Pieces};
 
-/// The number of first and of last bytes that never leave the spool while a draft is open, for formats whose writers go
-/// back to a head or index.
+/// The number of first and of last bytes that never leave the spool while a draft is open, because writers of some
+/// formats go back to a head or index.
 pub const KEPT: u64 = 64 << 20;
 
 /// Returns the same for a spool of `size` bytes. In a small spool it is less, so that there is room for the rest of a

@@ -20,7 +20,7 @@ const KEPT: [HeaderName; 6] = [
     EXPIRES,
 ];
 
-/// Whether a header is the object's own: stored with it, and part of each of its answers.
+/// Returns whether a header is the object's own: stored with it, and part of each of its answers.
 #[must_use]
 pub fn is_kept(name: &HeaderName) -> bool {
     KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")

@@ -116,7 +116,7 @@ impl FakeOrigin {
         Some((stored.version, stored.bytes?))
     }
 
-    /// Accepts parts of this size that are not the last, where S3 requires 5 MiB.
+    /// Accepts parts of this size that are not the last, although S3 requires 5 MiB.
     #[must_use]
     pub fn with_min_part(self, bytes: u64) -> Self {
         self.state().min_part = Some(bytes);

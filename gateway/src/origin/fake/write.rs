@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 use super::{FakeOrigin, Stored};
 use crate::plan::{ETag, ObjectKey, Timestamp, Version};
 
-/// Writing.
+/// The methods that write.
 impl FakeOrigin {
     /// Creates an empty bucket without versions.
     #[must_use]

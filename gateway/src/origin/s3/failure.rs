@@ -20,8 +20,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns whether a HEAD's refusal needs a GET for its meaning. It has no body, so a 404 may mean the object or
-    /// the bucket, a 403 a missing object or a bad key, and a 400 an expired token or a key that the store cannot have.
+    /// Returns whether a HEAD's refusal needs a GET for its meaning. It has no body. So a 404 may mean the object or
+    /// the bucket, and a 403 a missing object or a bad key. A 400 may mean an expired token or a key that the store
+    /// cannot have.
     pub(super) fn is_unclear<E>(self, error: &SdkError<E, HttpResponse>) -> bool {
         error.raw_response().is_some_and(|raw| {
             let status = raw.status().as_u16();

@@ -10,7 +10,7 @@ impl Draft {
         parts.filter_map(|(index, part)| Some((*index, self.sent_as_it_is(*index, part)?)))
     }
 
-    /// The parts whose bytes are gone.
+    /// Returns the parts whose bytes are gone.
     pub fn gone(&self) -> impl Iterator<Item = (u32, ByteRange)> {
         let gone = self.parts.iter().filter(|(_, part)| part.evicted);
         gone.map(|(index, _)| (*index, self.range(*index)))
