@@ -53,7 +53,7 @@ impl Begun {
     }
 }
 
-/// The record of writes, and their settings.
+/// The record of writes, and the settings of the store.
 impl FakeOrigin {
     /// Returns the kinds of all write requests so far, in order.
     #[must_use]
