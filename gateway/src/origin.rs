@@ -1,20 +1,19 @@
-//! Asks the bucket, checks what it answers, and gives up in bounded time.
+//! The bucket: requests to it, checks of its answers, and bounds on every wait.
 //!
-//! [`Origin`] is what the engine sees. `s3` speaks to a real bucket; `fake` is an ordinary
-//! implementation with faults on demand; the other modules each wrap any origin with one concern,
-//! stacked by [`stack`]:
+//! [`Origin`] is the engine's view of it. `s3` speaks to a real bucket; `fake` is an ordinary implementation with
+//! faults on demand. Each other module wraps any origin with one concern; [`stack`] stacks them:
 //!
 //! ```text
 //! resume( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) )
 //! ```
 //!
-//! `deadline` bounds every wait, `checked` believes no answer before it has compared status,
-//! `Content-Range`, length and ETag with the question, `metered` counts, `limit` bounds concurrency,
-//! serves clients in turn and lets what a reader waits for go first, `breaker` answers at once while the origin is known
-//! to be down, and `resume` retries and carries a broken body on from the byte it reached.
+//! `deadline` bounds every wait. `checked` accepts an answer only after it has compared status, `Content-Range`, length
+//! and ETag with the request. `metered` counts. `limit` bounds concurrency, serves clients in turn and prefers requests
+//! that a reader waits for. `breaker` answers at once while the origin is known to be down. `resume` retries, and
+//! continues a broken body from the byte that it reached.
 //!
-//! `resume` is outermost so that its pauses hold no place in `limit`, and so that each of its tries
-//! counts in `breaker`, which lies above `limit` because what it refuses need not queue.
+//! `resume` is outermost so that its pauses hold no place in `limit` and each of its tries counts in `breaker`.
+//! `breaker` lies above `limit` because a request that it refuses need not queue.
 
 pub mod breaker;
 pub mod checked;
@@ -60,10 +59,10 @@ use futures_core::future::BoxFuture;
 
 use crate::plan::{Bucket, ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
 
-/// The bucket that `settings` describe, with every decorator around it.
+/// Connects to the bucket that `settings` describe, with every decorator around it.
 ///
 /// # Errors
-/// The settings describe no bucket that could be asked.
+/// The settings do not describe a usable bucket.
 pub async fn connect(
     settings: &Settings,
     metrics: &Metrics,
@@ -72,7 +71,7 @@ pub async fn connect(
     Ok(stack(bucket, settings, metrics))
 }
 
-/// Any origin with every decorator around it, in the order that the head of this module explains.
+/// Wraps any origin in every decorator, in the order of the module's doc.
 #[must_use]
 pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
     let meter = metrics.of(&settings.name);
@@ -94,44 +93,44 @@ pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) ->
     Arc::new(resume::Resume::new(origin, settings.retry, meter))
 }
 
-/// The bytes of an answer, in order, as they arrive. After an error there is nothing more.
+/// The bytes of an answer, in order, as they arrive. An error is the last item.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, OriginError>> + Send>>;
 
-/// A bucket that objects are read from, and written to where [`OriginWrite`] says how.
+/// A bucket to read objects from; [`OriginWrite`] is the part that writes.
 ///
-/// Implementations hold no cache, and may be asked any number of things at once. Nothing is sent
-/// before a future is first polled; dropping it, or a [`Body`], abandons the request behind it.
+/// Implementations hold no cache and accept any number of requests at once. No request is sent before its future is
+/// first polled; a caller that drops the future or its [`Body`] abandons the request.
 pub trait Origin: OriginWrite {
-    /// The identity under which this bucket's objects are cached: the bucket as this access sees it.
+    /// Returns the identity under which this bucket's objects are cached: the bucket as this access sees it.
     fn id(&self) -> OriginId;
 
-    /// The bucket, under whatever identity.
+    /// Returns the bucket, regardless of identity.
     fn bucket(&self) -> Bucket;
 
-    /// Asks for bytes of an object, and with them for its version: one request.
+    /// Requests bytes of an object and its version, in one request.
     ///
-    /// The answer's range is what the origin said it sends, which may be less than was asked for
-    /// only where the object ends.
+    /// The answer's range is the one that the origin announced. It is shorter than the requested range only at the
+    /// object's end.
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>>;
 
-    /// Asks for the version alone. A missing object is [`OriginError::NotFound`] only where the
-    /// origin said so in words (`NoSuchKey`); a HEAD's bare 404 is confirmed by a GET first.
+    /// Requests the version alone. A missing object is [`OriginError::NotFound`] only if the origin said so explicitly
+    /// (`NoSuchKey`); a HEAD's bare 404 is first confirmed by a GET.
     fn head(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Version, OriginError>>;
 
-    /// The same for who asks the bucket something else at the same time, whose answer shows that
-    /// there is a bucket: a HEAD's bare 404 is then answer enough, and `None`. One request always.
+    /// Does the same for a caller that has another request to the bucket under way, whose answer proves that the bucket
+    /// exists. So a HEAD's bare 404 suffices and is `None`. Always one request.
     fn peek(&self, key: &ObjectKey) -> BoxFuture<'_, Result<Option<Version>, OriginError>>;
 
-    /// Asks for a page of keys (`ListObjectsV2`): one request.
+    /// Requests a page of keys (`ListObjectsV2`), in one request.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>>;
 
-    /// Whether the bucket answers at all: the cheapest request there is. Backs `/readyz`. An unsigned access that is
-    /// refused was answered: its bucket may give out objects all the same.
+    /// Checks whether the bucket answers, with the cheapest request. Backs `/readyz`. The refusal of an unsigned access
+    /// counts as an answer: such a bucket may still serve objects.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>>;
 }
 
 impl dyn Origin + '_ {
-    /// The same bucket, to be written to.
+    /// Returns the same bucket for writing.
     #[must_use]
     pub fn writing(&self) -> &(dyn OriginWrite + '_) {
         self
@@ -143,60 +142,60 @@ impl dyn Origin + '_ {
 pub struct Get {
     /// The object.
     pub key: ObjectKey,
-    /// The bytes; `None` asks for the whole without a `Range` header (needed for empty objects,
-    /// whose every range S3 answers with 416).
+    /// The bytes; `None` requests the whole object without a `Range` header. Empty objects need that, because S3
+    /// answers 416 to any range of them.
     pub range: Option<RangeSpec>,
-    /// What the answer depends on.
+    /// The condition of the answer.
     pub condition: Condition,
     /// Whether a reader waits for it.
     pub priority: Priority,
 }
 
-/// What a GET's answer depends on.
+/// The condition of a GET's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// Any version will do.
+    /// No condition: any version.
     #[default]
     None,
-    /// This version or nothing: `If-Match`, and by `versionId` where the bucket has one.
+    /// Only this version: `If-Match`, and `versionId` if the bucket has one.
     Match {
         /// The version's validator.
         etag: ETag,
         /// The bucket's id of the version, if it keeps versions.
         version_id: Option<String>,
     },
-    /// Anything but this version, which is at hand: `If-None-Match`.
+    /// Any version but this one, which the caller has: `If-None-Match`.
     NoneMatch(ETag),
 }
 
-/// Who waits for a request. Lower goes first.
+/// The urgency of a request. Lower goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// A reader waits for these bytes now.
     Demand,
-    /// Fetched ahead of a reader.
+    /// Read-ahead.
     Ahead,
-    /// As that, and for a reader that may not come: carried out at once, or turned away.
+    /// Read-ahead for a reader that may not come: it runs at once or is refused.
     Spare,
 }
 
-/// What a GET brought.
+/// The result of a GET.
 pub enum Answer {
     /// Bytes of a version.
     Content(Content),
-    /// 304: the version named in [`Condition::NoneMatch`] still stands.
+    /// 304: the version in [`Condition::NoneMatch`] is still current.
     NotModified {
-        /// `Last-Modified` of the answer; another one than remembered means that the headers were
-        /// mended by a copy of the object onto itself, which keeps the ETag.
+        /// The answer's `Last-Modified`. If it differs from the remembered one, the headers were corrected by a copy of
+        /// the object onto itself, which keeps the ETag.
         last_modified: Option<Timestamp>,
     },
 }
 
-/// Bytes of one version, on their way.
+/// A stream of bytes of one version.
 pub struct Content {
     /// The version they belong to.
     pub version: Arc<Version>,
-    /// Which of its bytes.
+    /// The range of the bytes in the version.
     pub range: ByteRange,
     /// The bytes; exactly `range.len()` of them, or an error.
     pub body: Body,
@@ -223,80 +222,77 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Why an origin did not deliver; named by what the caller can do about it.
+/// The error of an origin, named by the caller's possible reaction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
-    /// The object does not exist, and the origin said so in words (404 `NoSuchKey`; 403 where
-    /// `missing_is_403`; a delete marker).
+    /// The object does not exist, and the origin said so explicitly (404 `NoSuchKey`; 403 with `missing_is_403`; a
+    /// delete marker).
     #[error("no such key")]
     NotFound,
-    /// The bucket does not exist, or is not where we look: our configuration is wrong, no object
-    /// is missing.
+    /// The bucket does not exist at the configured place: the configuration is wrong, and no object is missing.
     #[error("no such bucket")]
     NoSuchBucket,
-    /// 401 or 403: our credentials do not reach this object.
+    /// 401 or 403: the configured credentials do not reach this object.
     #[error("the origin refused access")]
     Forbidden,
-    /// 412: the version asked for with [`Condition::Match`] is no longer the current one.
+    /// 412: the version in [`Condition::Match`] is no longer the current one.
     #[error("the object changed")]
     Changed,
     /// 416: the object is shorter than the range, or empty.
     #[error("the range lies outside of the object")]
     Unsatisfiable {
-        /// The object's size, where the answer's `Content-Range: bytes */N` told it.
+        /// The object's size, if the answer has it in `Content-Range: bytes */N`.
         size: Option<u64>,
     },
-    /// 429, 503 `SlowDown`, or our own limit's queue is full.
+    /// 429, 503 `SlowDown`, or the queue of the gateway's own limit is full.
     #[error("the origin asks us to slow down")]
     Throttled {
-        /// When it wants to be asked again (`Retry-After`).
+        /// The pause that the origin requests (`Retry-After`).
         retry_after: Option<Duration>,
     },
     /// A deadline passed.
     #[error("the origin took too long ({0})")]
     Timeout(Phase),
-    /// Not reached, cut off, or a 5xx.
+    /// The origin was not reached, the connection was cut, or the answer was a 5xx.
     #[error("the origin is unavailable ({0})")]
     Unavailable(&'static str),
-    /// The upload is not there (any more).
+    /// The upload does not exist or no longer exists.
     #[error("no such upload")]
     NoSuchUpload,
-    /// A part that an upload was to be completed from is another one, or is not taken with the others.
+    /// A listed part of an upload differs from the store's, or the store does not accept it with the others.
     #[error("a part is another one")]
     InvalidPart,
-    /// The store does not know something that was asked for with the request (501 `NotImplemented`,
-    /// 400 `InvalidArgument`): it would refuse the same again.
+    /// The store does not support a property of the request (501 `NotImplemented`, 400 `InvalidArgument`) and would
+    /// refuse the same request again.
     #[error("the origin does not know this kind of request")]
     Unsupported,
-    /// The store has no room for what was to be written (507; a quota that is used up). It answers, and what
-    /// it has can be read: it is not down.
+    /// The store has no room for the object (507; an exhausted quota). It is not down: its objects can be read.
     #[error("the origin's storage is full")]
     StorageFull,
-    /// 409, 408: the store answers, and did not carry this request out because another write of the key was
-    /// taking place, or because the request arrived too slowly. The same may succeed soon; the store is not
-    /// down.
+    /// 409, 408: the store answers, but did not carry out this request, because another write of the key was under way
+    /// or the request arrived too slowly. The same request may succeed soon; the store is not down.
     #[error("the origin did not take this request now ({0})")]
     Refused(&'static str),
-    /// What arrived is not what was sent: the checksums differ.
+    /// The checksums of the sent and the arrived bytes differ.
     #[error("the bytes were damaged on their way")]
     Damaged,
-    /// An answer that contradicts the question: never believed, never passed on.
+    /// An answer that contradicts the request; it is never used.
     #[error("the origin's answer is wrong ({0})")]
     BadAnswer(&'static str),
 }
 
-/// Which wait a deadline ended.
+/// The wait that a deadline ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Establishing a connection.
+    /// The wait for a connection.
     Connect,
-    /// From the request to the first byte of its answer.
+    /// The wait from the request to the first byte of its answer.
     FirstByte,
-    /// Between two pieces of a body.
+    /// The wait between two pieces of a body.
     Stall,
     /// The request as a whole.
     Total,
-    /// Waiting for a place among the bounded concurrent requests.
+    /// The wait for a place among the bounded concurrent requests.
     Queue,
 }
 
@@ -312,13 +308,13 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The answer to a change that was not sent, because the state disk did not take the mark that the key
-/// is about to be changed.
+/// The error of a change that was not sent, because the state disk did not take the mark that the key is about to
+/// change.
 pub const UNMARKED: OriginError = OriginError::Unavailable("the state disk takes no mark");
 
 impl OriginError {
-    /// Whether it proves that a request was not carried out, so that it may be sent again whatever
-    /// it was.
+    /// Returns whether the error proves that the request was not carried out, so that it may be repeated whatever it
+    /// was.
     #[must_use]
     pub fn proves_undone(&self) -> bool {
         matches!(
@@ -327,7 +323,7 @@ impl OriginError {
         ) || [breaker::OPEN, UNMARKED].contains(self)
     }
 
-    /// Whether an upload that was to be completed may be an object all the same.
+    /// Returns whether a failed completion of an upload may have created the object all the same.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         matches!(
@@ -341,7 +337,7 @@ impl OriginError {
         )
     }
 
-    /// Whether the same question may be answered if it is asked again soon.
+    /// Returns whether the same request may succeed soon.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(

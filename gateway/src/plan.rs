@@ -1,4 +1,4 @@
-//! Decides, never does: pure rules with time and randomness as arguments.
+//! Pure decision rules. Time and randomness are arguments.
 //!
 //! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
 //! drawing them at random.

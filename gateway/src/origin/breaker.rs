@@ -1,9 +1,10 @@
-//! Answers at once while the origin is known to be down.
+//! The circuit breaker: answers at once while the origin is known to be down.
 //!
-//! Closed, requests pass. After so many failures in a row, over some time, it opens: requests are
-//! refused for a pause. Then one is let through; its success closes the breaker, its failure opens
-//! it again for a longer pause. What any other answer says, a missing object included, is that the
-//! origin lives. Bodies are not looked at: an origin whose answers break off is not down.
+//! While the breaker is closed, requests pass. After a number of failures in a row over some time,
+//! it opens: requests are refused for a pause. Then one request passes; its success closes the
+//! breaker, and its failure opens it again for a longer pause. Any other answer, a missing object
+//! included, proves that the origin lives. Bodies do not count: an origin whose answers break off
+//! is not down.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,7 +20,7 @@ use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 /// The answer while the breaker is open.
 pub const OPEN: OriginError = OriginError::Unavailable("known to be down");
 
-/// An origin that is left alone while it is down.
+/// An origin that gets no requests while it is down.
 #[derive(Debug)]
 pub struct Breaker {
     inner: Arc<dyn Origin>,
@@ -28,30 +29,32 @@ pub struct Breaker {
     state: Mutex<State>,
 }
 
-/// How an origin was, last we looked.
+/// The last known state of an origin.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// It answers, or failed only so often in a row, since when.
+    /// The origin answers. `failed` is the number of failures in a row so far, and the time of the
+    /// first.
     Closed { failed: Option<(u32, Instant)> },
-    /// It is down; nobody asks before `until`. The how manieth look failed.
+    /// The origin is down and gets no request before `until`. `looks` is the number of failed
+    /// trials.
     Open { until: Instant, looks: u32 },
-    /// One request looks whether it is still down.
+    /// One request tries whether it is still down.
     Looking { looks: u32 },
 }
 
-/// What an attempt says about the origin.
+/// The evidence of an attempt about the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
     Alive,
     Down,
-    /// It was not asked, or the answer was never waited for.
+    /// The request was not sent, or its answer was not awaited.
     None,
 }
 
 impl Evidence {
     fn of<T>(result: &Result<T, OriginError>) -> Self {
         match result {
-            // Ours, or the origin's: it cannot be told from here.
+            // The gateway's own limit or the origin's: the error does not tell which.
             Err(OriginError::Throttled { .. } | OriginError::Timeout(Phase::Queue)) => Self::None,
             Err(OriginError::Unavailable(_) | OriginError::Timeout(_)) => Self::Down,
             _ => Self::Alive,
@@ -60,7 +63,7 @@ impl Evidence {
 }
 
 impl Breaker {
-    /// Watches over `inner`.
+    /// Guards `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Origin>, trip: Trip, meter: Meter) -> Self {
         meter.breaker_open(false);
@@ -86,7 +89,7 @@ impl Breaker {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Lets a request pass, or refuses it.
+    /// Admits a request or refuses it.
     fn admit(&self) -> Result<Attempt<'_>, OriginError> {
         let mut state = self.state();
         let looks = match *state {
@@ -121,11 +124,11 @@ impl Breaker {
             (State::Looking { looks }, Evidence::Down) if looked => {
                 self.open(&mut state, looks.saturating_add(1));
             }
-            // The look told nothing: the next request looks.
+            // The trial gave no evidence: the next request is the trial.
             (State::Looking { looks }, Evidence::None) if looked => {
                 *state = State::Open { until: now, looks };
             }
-            // Also the late success of a request that was let through before.
+            // The late success of a request that was admitted before counts too.
             (before, Evidence::Alive) => {
                 *state = State::Closed { failed: None };
                 if !matches!(before, State::Closed { .. }) {
@@ -152,7 +155,7 @@ impl Breaker {
     }
 }
 
-/// A request on its way; what it found out is told when it ends or is given up.
+/// A request under way; its evidence is recorded when it ends or is dropped.
 struct Attempt<'a> {
     breaker: &'a Breaker,
     looks: bool,
@@ -190,8 +193,8 @@ impl Origin for Breaker {
         Box::pin(self.guarded(self.inner.list(request)))
     }
 
-    /// Always asks, and learns from the answer: who wants to know whether the origin is back must
-    /// not be told what is remembered.
+    /// Always sends the probe and learns from its answer: a readiness check needs the present
+    /// state, not the remembered one.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         Box::pin(async move {
             let result = self.inner.probe().await;

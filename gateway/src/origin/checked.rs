@@ -1,8 +1,7 @@
-//! Believes no answer before it has been compared with its question.
+//! The check of every answer against its request.
 //!
-//! A wrong byte in a cache is served for as long as the cache lives. So an answer of another range
-//! or another version than asked for never gets past this wrapper, and neither does a body of
-//! another length than announced.
+//! A wrong byte in a cache is served for as long as the cache lives. So this wrapper stops an
+//! answer of another range or version than requested, and a body of another length than announced.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
-/// An origin whose answers fit their questions.
+/// An origin whose answers match their requests.
 #[derive(Debug)]
 pub struct Checked {
     inner: Arc<dyn Origin>,
@@ -78,8 +77,8 @@ impl Origin for Checked {
     }
 }
 
-/// Compares a page with what was asked for: who walks through a folder relies on the prefix, on the
-/// order, and on getting on.
+/// Compares a page with its request. A folder walk relies on the prefix, on the order, and on
+/// progress.
 fn fits(asked: &List, page: &Listing) -> Result<(), &'static str> {
     let keys = || page.objects.iter().map(|object| object.key.as_str());
     let folders = || page.folders.iter().map(String::as_str);
@@ -133,7 +132,7 @@ impl OriginWrite for Checked {
     }
 }
 
-/// Compares bytes on offer with what was asked for.
+/// Compares the offered bytes with the request.
 fn fit(
     asked: Option<RangeSpec>,
     condition: &Condition,
@@ -147,20 +146,21 @@ fn fit(
     if let Condition::Match { etag, .. } = condition
         && version.etag != *etag
     {
-        // Not every store honours `If-Match`; the truth is the same as behind a 412.
+        // Not every store honours `If-Match`; the meaning is that of a 412.
         return Err(OriginError::Changed);
     }
     let whole = ByteRange::new(0, version.size);
     let meant = match asked {
-        // No range of an empty object can be satisfied; a store that still answers sends nothing.
+        // No range of an empty object can be satisfied; if a store still answers, it sends no
+        // bytes.
         Some(_) if version.size == 0 => whole,
         Some(spec) => spec.resolve(version.size).ok_or(OriginError::BadAnswer(
             "content for a range outside of the object",
         ))?,
         None => whole,
     };
-    // A store that ignores `Range` sends everything (RFC 9110, 14.2). Where that begins with the
-    // bytes asked for, they are taken and the rest is left.
+    // A store that ignores `Range` sends the whole object (RFC 9110, 14.2). If that begins with the
+    // requested bytes, they are used and the rest is dropped.
     let surplus = sent != meant && sent == whole && meant.start == 0;
     if sent != meant && !surplus {
         return Err(OriginError::BadAnswer("another range than asked for"));
@@ -177,7 +177,7 @@ fn fit(
     }))
 }
 
-/// Whether a refusal can be meant for this question.
+/// Replaces an error that is impossible for this request by [`OriginError::BadAnswer`].
 fn plausible(asked: Option<RangeSpec>, condition: &Condition, error: OriginError) -> OriginError {
     match (&error, asked) {
         (OriginError::Changed, _) if !matches!(condition, Condition::Match { .. }) => {
@@ -195,20 +195,20 @@ fn plausible(asked: Option<RangeSpec>, condition: &Condition, error: OriginError
     }
 }
 
-/// A body of exactly so many bytes.
+/// A body of exactly the announced number of bytes.
 struct Measured {
-    /// `None` once it ended, well or not.
+    /// `None` once the body has ended, with or without error.
     body: Option<Body>,
-    /// Bytes still to come.
+    /// The number of bytes still to come.
     left: u64,
-    /// More follow that nobody asked for, and that is no error.
+    /// Whether bytes after those are permitted, because the store ignored the range.
     surplus: bool,
-    /// What is told after the good bytes.
+    /// The error to return after the good bytes.
     verdict: Option<OriginError>,
 }
 
 impl Measured {
-    /// Takes what belongs to the answer out of a frame.
+    /// Cuts a frame down to the answer's bytes.
     fn take(&mut self, mut frame: Bytes) -> Bytes {
         let length = frame.len() as u64;
         if length > self.left {

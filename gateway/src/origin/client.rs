@@ -1,7 +1,7 @@
-//! The client that an origin is asked for.
+//! The client on whose behalf an origin gets a request.
 //!
-//! The client is no part of what is asked and changes no answer: it decides which request waits. So it goes along with
-//! the task, past every decorator, to where places are shared out ([`super::limit`]).
+//! The client changes neither the request nor its answer: it only decides which request waits. So the task carries it
+//! past every decorator to the place where requests queue ([`super::limit`]).
 
 use crate::plan::Client;
 
@@ -9,12 +9,12 @@ tokio::task_local! {
     static CLIENT: Client;
 }
 
-/// Carries work out on behalf of a client. A task that it spawns is not part of it.
+/// Runs work on behalf of a client. Tasks that it spawns do not inherit the client.
 pub async fn on_behalf_of<T>(client: Client, work: impl Future<Output = T>) -> T {
     CLIENT.scope(client, work).await
 }
 
-/// The client that the polled task works for; the process itself where none was named.
+/// Returns the client of the polled task; the process itself if the task has none.
 #[must_use]
 pub fn current() -> Client {
     CLIENT.try_with(|client| *client).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Bounds every wait for an answer: its head, each piece of its body, and all of it.
+//! Deadlines for every wait for an answer: its head, each piece of its body, and all of it.
 //!
-//! Only time in which somebody waits counts. A reader that pauses between two pieces holds the
-//! origin up, not the other way round.
+//! Only time in which a reader waits counts. A reader that pauses between two pieces delays the
+//! origin, not the other way round.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 
-/// An origin whose every wait ends. The connection's own deadline is the client's (`s3`).
+/// An origin whose every wait ends. The HTTP client has the deadline for connections (`s3`).
 #[derive(Debug)]
 pub struct Deadline {
     inner: Arc<dyn Origin>,
@@ -79,7 +79,7 @@ impl Origin for Deadline {
         Box::pin(self.head_of(self.inner.peek(key)))
     }
 
-    /// A page has no body of its own: it has come when its head has.
+    /// Bounds the head alone: a page has no separate body.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(self.head_of(self.inner.list(request)))
     }
@@ -89,13 +89,13 @@ impl Origin for Deadline {
     }
 }
 
-/// Beside the first byte's deadline, a second for so many bytes of a payload: what a store that
-/// checks and syncs before it answers may take.
+/// The bytes of payload for which the first byte's deadline grows by a second. A store that checks
+/// and syncs before it answers may take that long.
 const SETTLED: u64 = 1 << 20;
 
 impl Deadline {
-    /// While bytes are sent, each of them may stall; the answer behind them may take as long as an
-    /// answer may, and longer for more bytes.
+    /// Sends a payload. While bytes are sent, the wait for each is bounded. The answer after them
+    /// may take the first byte's deadline, and longer for more bytes.
     async fn sending(&self, mut write: Write, payload: Payload) -> Result<Wrote, OriginError> {
         let length = payload.len();
         let (taken, mut seen) = watch::channel(0_u64);
@@ -119,7 +119,7 @@ impl Deadline {
             };
             tokio::select! {
                 answer = &mut answer => return answer,
-                // The sender goes with the request, whose answer is then the next thing to come.
+                // The sender is dropped with the request; then the answer is the next event.
                 Ok(()) = seen.changed(), if !all => {}
                 () = tokio::time::sleep(bound) => return Err(OriginError::Timeout(phase)),
             }
@@ -128,7 +128,7 @@ impl Deadline {
 }
 
 impl OriginWrite for Deadline {
-    /// What copies or completes on the server may take the whole time of a request.
+    /// Allows the total time for server-side copies and completions.
     fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
         Box::pin(async move {
             if let Some(payload) = write.payload_mut().cloned() {
@@ -147,14 +147,14 @@ impl OriginWrite for Deadline {
     }
 }
 
-/// A body under watch.
+/// A body with deadlines.
 struct Watched {
-    /// `None` once it ended, well or not.
+    /// `None` once the body has ended, with or without error.
     body: Option<Body>,
     stall: Duration,
-    /// What is left of the total.
+    /// The rest of the total time.
     left: Duration,
-    /// Since when the reader waits for the next piece.
+    /// The time since which the reader waits for the next piece.
     waiting: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -170,7 +170,7 @@ impl Watched {
         }
     }
 
-    /// The wait is over: charges it to the total.
+    /// Ends the wait and charges it to the total.
     fn arrived(&mut self) {
         if let Some(since) = self.waiting.take() {
             self.left = self.left.saturating_sub(since.elapsed());
@@ -205,7 +205,7 @@ impl Stream for Watched {
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        // The body is asked before the clock: a piece that is there is never too late.
+        // The body is polled before the clock: a piece that is there is never too late.
         if let Poll::Ready(item) = body.as_mut().poll_next(cx) {
             self.arrived();
             if !matches!(item, Some(Ok(_))) {

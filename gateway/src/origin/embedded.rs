@@ -1,8 +1,8 @@
-//! A real S3 with nothing to install: s3s over a folder, on a loopback port of its own.
+//! A real S3 without installation: s3s over a folder, on a loopback port of its own.
 //!
-//! The demo shows itself on it, and tests speak to it as to any bucket: over HTTP, signed. The
-//! folder keeps the objects as plain files under `<folder>/media`, and beside them what S3 knows
-//! about each. [`bucket`] mends what s3s-fs leaves open; here is the server around it.
+//! The demo runs on it, and tests speak to it as to any bucket: over HTTP, signed. The folder keeps
+//! the objects as plain files under `<folder>/media`, and beside them S3's record of each.
+//! [`bucket`] corrects the gaps of s3s-fs; this module is the server around it.
 //!
 //! It is no origin for measurements: it reads in small pieces, through a thread pool.
 
@@ -32,14 +32,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Settings, settings};
 use bucket::Bucket;
 
-/// How long connections may take to end after a stop.
+/// The time that connections have to end after a stop.
 const STOP: Duration = Duration::from_secs(5);
 
 /// The one bucket of an embedded origin.
 const BUCKET: &str = "media";
 
-/// A running S3 origin. Dropping it stops it: nothing new is accepted, what is under way may end
-/// within five seconds.
+/// A running S3 origin. Dropping it stops it: it accepts no new connections, and those under way
+/// may end within five seconds.
 #[derive(Debug)]
 pub struct Embedded {
     address: SocketAddr,
@@ -48,8 +48,8 @@ pub struct Embedded {
     _stop: DropGuard,
 }
 
-/// What requests to an [`Embedded`] origin are signed with; made anew at each start, and shown by
-/// no `Debug`.
+/// The credentials of requests to an [`Embedded`] origin. They are made anew at each start, and
+/// `Debug` hides them.
 #[derive(Clone)]
 pub struct Credentials {
     /// The access key id.
@@ -58,7 +58,7 @@ pub struct Credentials {
     pub secret_access_key: String,
 }
 
-/// Why an embedded origin does not start, or does not take an object.
+/// The error of an embedded origin that does not start or refuses an object.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// The folder or the loopback port cannot be used.
@@ -70,10 +70,10 @@ pub enum EmbeddedError {
 }
 
 impl Embedded {
-    /// Serves `folder`, which is made if it is missing and kept as it is if it is not.
+    /// Serves `folder`, which is created if it is missing and otherwise left as it is.
     ///
     /// # Errors
-    /// Where the folder cannot be made or read, or no loopback port can be had.
+    /// The folder cannot be created or read, or no loopback port is free.
     pub async fn start(folder: &Path) -> Result<Self, EmbeddedError> {
         tokio::fs::create_dir_all(folder.join(BUCKET)).await?;
         let bucket = Arc::new(Bucket::open(folder)?);
@@ -91,20 +91,20 @@ impl Embedded {
         })
     }
 
-    /// Where it listens, as S3 clients take it: `http://127.0.0.1:PORT`. Buckets are addressed by
-    /// path.
+    /// Returns its endpoint in the form for S3 clients: `http://127.0.0.1:PORT`. Buckets are
+    /// addressed by path.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What requests must be signed with.
+    /// Returns the credentials that requests must be signed with.
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// How an origin over it is set up, which is known as `name`.
+    /// Returns the settings of an origin named `name` over it.
     #[must_use]
     pub fn settings(&self, name: &str) -> Settings {
         let mut settings = Settings::new(name, BUCKET);
@@ -118,22 +118,22 @@ impl Embedded {
         settings
     }
 
-    /// The bucket's name.
+    /// Returns the bucket's name.
     #[must_use]
     pub fn bucket(&self) -> &'static str {
         BUCKET
     }
 
-    /// Whether the bucket has an object of this key.
+    /// Returns whether the bucket has an object of this key.
     #[must_use]
     pub async fn has(&self, key: &str) -> bool {
         self.bucket.has(BUCKET, key).await
     }
 
-    /// Puts an object without going through HTTP. It appears whole or not at all.
+    /// Puts an object without HTTP. It appears whole or not at all.
     ///
     /// # Errors
-    /// Where the body fails, the disk does, or the key is none that a folder can hold.
+    /// The body or the disk fails, or no folder can hold the key.
     pub async fn put(
         &self,
         key: &str,
@@ -162,7 +162,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// `N` bytes from the system's random source, in hexadecimal.
+/// Returns `N` bytes from the system's random source, in hexadecimal.
 pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -190,20 +190,21 @@ async fn serve(listener: TcpListener, service: S3Service, stop: CancellationToke
             }
             Err(error) => {
                 tracing::warn!(%error, "the embedded origin cannot accept a connection");
-                // Out of descriptors: without a pause this would spin until some are free.
+                // The process is out of descriptors: without a pause this loop would spin until
+                // some are free.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
 }
 
-/// Sees one connection to its end, or to a graceful one after the stop.
+/// Serves one connection until it ends, or until it has shut down gracefully after the stop.
 async fn finish(
     connection: Connection<'static, TokioIo<TcpStream>, S3Service, TokioExecutor>,
     stop: CancellationToken,
 ) {
     let mut connection = std::pin::pin!(connection);
-    // How a connection ended is its client's affair.
+    // The result of a connection matters only to its client.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),

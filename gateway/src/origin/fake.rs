@@ -1,9 +1,8 @@
-//! An origin in memory, with faults on demand: an ordinary implementation, for tests of whatever
-//! stands on an origin.
+//! An origin in memory with faults on demand, for tests of layers above an origin.
 //!
-//! It behaves as S3 does (conditions before ranges, 416 for every range of an empty object,
-//! versions where they are switched on), counts and remembers what it is asked, and misbehaves as
-//! told: see [`Fault`]. Its answers are raw; wrap it in `checked` where that matters.
+//! It behaves as S3 does (conditions before ranges, 416 for every range of an empty object, versions if they are
+//! switched on). It counts and records its requests, and misbehaves on demand: see [`Fault`]. Its answers are
+//! unchecked; wrap it in `checked` if that matters.
 
 mod body;
 mod fault;
@@ -40,9 +39,9 @@ struct State {
     objects: BTreeMap<ObjectKey, Vec<Stored>>,
     /// Whether replaced versions stay reachable by their id.
     versions: bool,
-    /// Bytes in a frame of a body; 0 stands for the default.
+    /// The bytes in a frame of a body; 0 stands for the default.
     frame: usize,
-    /// Writes so far: the clock of `Last-Modified` and the source of version ids.
+    /// The number of writes so far: the clock of `Last-Modified` and the source of version ids.
     writes: u64,
     standing: Vec<Fault>,
     queued: VecDeque<Vec<Fault>>,
@@ -50,7 +49,7 @@ struct State {
     log: Vec<Get>,
     listed: Vec<List>,
     uploads: BTreeMap<String, upload::Begun>,
-    /// Uploads begun so far: the source of their ids.
+    /// The number of uploads begun so far: the source of their ids.
     begun: u64,
     min_part: Option<u64>,
     equal_parts: bool,
@@ -84,54 +83,54 @@ struct Counts {
     running: Arc<AtomicUsize>,
 }
 
-/// 64 KiB, about what a connection delivers at a time.
+/// The default frame of 64 KiB, about what a connection delivers at a time.
 const FRAME: usize = 64 << 10;
 
-/// What was asked.
+/// The record of requests.
 impl FakeOrigin {
-    /// GETs asked so far.
+    /// Returns the number of GETs so far.
     #[must_use]
     pub fn gets(&self) -> u64 {
         self.0.counts.gets.load(Ordering::SeqCst)
     }
 
-    /// HEADs asked so far.
+    /// Returns the number of HEADs so far.
     #[must_use]
     pub fn heads(&self) -> u64 {
         self.0.counts.heads.load(Ordering::SeqCst)
     }
 
-    /// Pages asked for so far.
+    /// Returns the number of requested pages so far.
     #[must_use]
     pub fn lists(&self) -> u64 {
         self.0.counts.lists.load(Ordering::SeqCst)
     }
 
-    /// Every page asked for so far, in order.
+    /// Returns every requested page so far, in order.
     #[must_use]
     pub fn listed(&self) -> Vec<List> {
         self.state().listed.clone()
     }
 
-    /// Probes asked so far.
+    /// Returns the number of probes so far.
     #[must_use]
     pub fn probes(&self) -> u64 {
         self.0.counts.probes.load(Ordering::SeqCst)
     }
 
-    /// Bytes of bodies sent so far.
+    /// Returns the number of body bytes sent so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.counts.bytes.load(Ordering::SeqCst)
     }
 
-    /// GETs whose answer or body is neither finished nor dropped.
+    /// Returns the number of GETs whose answer or body is neither finished nor dropped.
     #[must_use]
     pub fn running(&self) -> usize {
         self.0.counts.running.load(Ordering::SeqCst)
     }
 
-    /// Every GET asked so far, in order.
+    /// Returns every GET so far, in order.
     #[must_use]
     pub fn log(&self) -> Vec<Get> {
         self.state().log.clone()
@@ -140,23 +139,23 @@ impl FakeOrigin {
 
 /// Faults.
 impl FakeOrigin {
-    /// The next request, of whatever kind, suffers these instead of the standing ones. Called
-    /// several times: the next several, one each.
+    /// Gives the next request of any kind these faults instead of the standing ones. Several calls set the faults of
+    /// the next several requests, one each.
     pub fn fail_next(&self, faults: impl Into<Vec<Fault>>) {
         self.state().queued.push_back(faults.into());
     }
 
-    /// What was to go wrong with the next requests does not.
+    /// Cancels the faults of the next requests.
     pub fn forgive(&self) {
         self.state().queued.clear();
     }
 
-    /// Every request suffers these, until other ones are set (none: a healthy origin).
+    /// Gives every request these faults until others are set; none makes the origin healthy.
     pub fn set_faults(&self, faults: impl Into<Vec<Fault>>) {
         self.state().standing = faults.into();
     }
 
-    /// The next write of a kind (see [`FakeOrigin::writes`]) suffers `first`, and every request from then on
+    /// Gives the next write of a kind (see [`FakeOrigin::writes`]) the faults `first`, and every request from then on
     /// `then`.
     pub fn fail_from(
         &self,
@@ -168,7 +167,7 @@ impl FakeOrigin {
         self.state().turn = Some(Turn { kind, first, then });
     }
 
-    /// Notes a write of a kind.
+    /// Records a write of a kind.
     fn came_in(&self, kind: &'static str) {
         let state = &mut *self.state();
         state.writes_log.push(kind);
@@ -178,7 +177,7 @@ impl FakeOrigin {
         }
     }
 
-    /// The faults of the request that just came in, after the waits and refusals among them.
+    /// Applies the delays and refusals of the request that just arrived, and returns all its faults.
     async fn suffer(&self) -> Result<Vec<Fault>, OriginError> {
         let faults = {
             let mut state = self.state();
@@ -197,9 +196,9 @@ impl FakeOrigin {
     }
 }
 
-/// Reading.
+/// The methods that read.
 impl FakeOrigin {
-    /// Another bucket that is as this one is now, and healthy.
+    /// Returns another bucket with the present contents of this one, and healthy.
     #[must_use]
     pub fn copied(&self) -> Self {
         let mut state = self.state().clone();
@@ -222,7 +221,7 @@ impl FakeOrigin {
         stored.bytes.is_some().then_some(stored)
     }
 
-    /// The version that a request means, whose conditions hold.
+    /// Returns the requested version if its conditions hold.
     fn select(&self, request: &Get, ignore: bool) -> Result<Stored, Refusal> {
         let current = || self.current(&request.key).ok_or(OriginError::NotFound);
         match &request.condition {
@@ -292,7 +291,7 @@ impl FakeOrigin {
     }
 }
 
-/// Why [`FakeOrigin::select`] selects nothing.
+/// The reason that [`FakeOrigin::select`] selects no version.
 enum Refusal {
     NotModified(Option<Timestamp>),
     Error(OriginError),
@@ -310,7 +309,7 @@ impl Origin for FakeOrigin {
     }
 
     fn bucket(&self) -> plan::Bucket {
-        // Once, as of an origin that is configured: it is asked for with each hit.
+        // Computed once, as for a configured origin, because every hit needs it.
         static PLACE: LazyLock<plan::Bucket> =
             LazyLock::new(|| plan::Bucket::new(Some("fake"), "fake"));
         *PLACE

@@ -1,11 +1,10 @@
-//! Bounds the requests that an origin carries at once, and lets what a reader waits for go first.
+//! A bound on an origin's concurrent requests; requests that a reader waits for go first.
 //!
-//! A request holds its place until its body ends or is dropped. Of the places a quarter is kept
-//! free of what is fetched ahead: bodies fetched ahead may be long, and a reader that comes while
-//! they run should find a place. A request that finds none waits. Clients are served in turn, readers
-//! before the rest, the requests of one client in the order of arrival (`plan::lanes`); when too many
-//! wait, one of the client that has the most waiting is turned away. What is fetched for a reader that
-//! may not come never waits, and leaves that quarter free.
+//! A request holds its place until its body ends or is dropped. A quarter of the places is kept free of read-ahead: its
+//! bodies may be long, and a new reader should find a place. A request without a place waits. Clients are served in
+//! turn, readers before read-ahead, and the requests of one client in the order of arrival (`plan::lanes`). If too many
+//! wait, one request of the client with the most waiting is refused. Read-ahead for a reader that may not come never
+//! waits, and leaves that quarter free.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +26,7 @@ use super::{
 use crate::plan::lanes::{AHEAD, DEMAND, Lanes};
 use crate::plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
-/// An origin with a bounded number of requests at once.
+/// An origin with a bounded number of concurrent requests.
 #[derive(Debug)]
 pub struct Limit {
     inner: Arc<dyn Origin>,
@@ -36,8 +35,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Lets at most `max_requests` (at least one) at `inner` at once; `max_queue` more wait, each
-    /// for `patience` at most.
+    /// Admits at most `max_requests` (at least one) to `inner` at once; `max_queue` more wait, each for `patience` at
+    /// most.
     #[must_use]
     pub fn new(
         inner: Arc<dyn Origin>,
@@ -73,7 +72,7 @@ impl Limit {
     }
 }
 
-/// What is said to those that are turned away.
+/// The error of a refused request.
 const FULL: OriginError = OriginError::Throttled { retry_after: None };
 
 impl Origin for Limit {
@@ -116,7 +115,7 @@ impl Origin for Limit {
         })
     }
 
-    /// Somebody waits for every page.
+    /// Takes a reader's place: a reader waits for every page.
     fn list(&self, request: List) -> BoxFuture<'_, Result<Listing, OriginError>> {
         Box::pin(async move {
             let _place = self.place(Priority::Demand).await?;
@@ -124,7 +123,7 @@ impl Origin for Limit {
         })
     }
 
-    /// Takes no place: readiness tells how the origin is, not how busy we are.
+    /// Takes no place: readiness describes the origin and not the gateway's load.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
     }
@@ -159,7 +158,7 @@ impl Stream for Placed {
     }
 }
 
-/// The places of an origin, and who waits for one.
+/// The places of an origin, and the requests that wait for one.
 #[derive(Debug)]
 struct Places {
     max: usize,
@@ -175,7 +174,7 @@ struct State {
     lanes: Lanes<oneshot::Sender<Place>>,
 }
 
-/// What [`Places::enter`] gives.
+/// The result of [`Places::enter`].
 enum Entrance {
     Place(Place),
     Queue(oneshot::Receiver<Place>),
@@ -205,7 +204,7 @@ impl Places {
             return Err(FULL);
         }
         state.lanes.retain(|waiter| !waiter.is_closed());
-        // A place that is free while a request of this class waits is not free for this class.
+        // A free place is not free for this class while a request of the class waits.
         if state.lanes.waiting()[class] == 0 && self.has_room(&state, class) {
             state.running[class] += 1;
             state.lanes.begin(client);
@@ -232,7 +231,7 @@ impl Places {
         room && (class == DEMAND || state.running[AHEAD] < self.max_ahead)
     }
 
-    /// Gives a place back, and hands on what became free.
+    /// Releases a place and gives free places to waiting requests.
     fn leave(self: &Arc<Self>, client: Client, class: usize) {
         let mut handed = Vec::new();
         let mut state = self.state();
@@ -253,7 +252,7 @@ impl Places {
         self.show(&state);
         drop(state);
         for (waiter, client, class) in handed {
-            // A waiter that left this moment drops the place, which hands it on again.
+            // A waiter that was just dropped drops the place, which passes it on.
             drop(waiter.send(Place::new(self.clone(), client, class)));
         }
     }
@@ -264,7 +263,7 @@ impl Places {
     }
 }
 
-/// The right to have one request at the origin.
+/// The right to one request at the origin.
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,

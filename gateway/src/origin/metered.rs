@@ -1,4 +1,4 @@
-//! Counts requests, their results and the bytes they bring.
+//! Metrics of requests, their results and their bytes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::plan::{Bucket, ObjectKey, OriginId, Version};
 
-/// Counts what is asked of an origin, and what it brings.
+/// An origin that counts requests and received bytes.
 #[derive(Debug)]
 pub struct Metered {
     inner: Arc<dyn Origin>,
@@ -50,7 +50,7 @@ impl Metered {
     }
 }
 
-/// A request, counted when it is answered or given up.
+/// A request, counted when it is answered or dropped.
 struct Asked<'a> {
     meter: &'a Meter,
     kind: &'static str,

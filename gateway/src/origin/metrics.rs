@@ -1,4 +1,4 @@
-//! What is counted of each origin.
+//! The metrics of each origin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use super::OriginError;
 use tidegate_telemetry::names;
 
-/// Upper bounds in seconds: from a store in the same rack to the deadline.
+/// The upper bounds in seconds: from a store in the same rack to the deadline.
 const FIRST_BYTE: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
@@ -73,7 +73,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes them part of what `/metrics` shows.
+    /// Adds them to the output of `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
         names::ORIGIN_REQUESTS.register(registry, self.requests.clone());
         names::ORIGIN_BYTES.register(registry, self.bytes.clone());
@@ -86,7 +86,7 @@ impl Metrics {
         names::ORIGIN_QUEUED.register(registry, self.queued.clone());
     }
 
-    /// The metrics of the origin called `name`.
+    /// Returns the metrics of the origin named `name`.
     #[must_use]
     pub fn of(&self, name: &str) -> Meter {
         let origin: Arc<str> = name.into();
@@ -115,7 +115,7 @@ impl Metrics {
         }))
     }
 
-    /// Bytes of bodies received from the origin called `name` so far.
+    /// Returns the number of body bytes received from the origin named `name` so far.
     #[must_use]
     pub fn received(&self, name: &str) -> u64 {
         let origin = name.into();
@@ -195,7 +195,7 @@ fn show(gauges: &[Gauge; 2], values: [usize; 2]) {
     }
 }
 
-/// An error as a label.
+/// Returns the label of an error.
 pub(super) fn word(error: &OriginError) -> &'static str {
     match error {
         OriginError::NotFound => "not_found",

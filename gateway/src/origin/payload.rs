@@ -1,4 +1,4 @@
-//! Bytes on their way into a bucket: so many, with this checksum, as often as they are asked for.
+//! The body of a write: bytes of a known length and checksum that can be read repeatedly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use futures_util::{StreamExt, stream};
 
 use super::{Body, Sums};
 
-/// Makes the bytes anew for each try.
+/// A function that opens the bytes anew for each try.
 pub type Frames = Arc<dyn Fn() -> Body + Send + Sync>;
 
-/// The body of a write. Its length and checksums are known before its first byte is sent, and it can
-/// be sent again. Clones share the bytes.
+/// The body of a write. Its length and checksums are known before its first byte is sent, and it can be sent again.
+/// Clones share the bytes.
 #[derive(Clone)]
 pub struct Payload {
     length: u64,
@@ -21,7 +21,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Bytes that are read anew for each try: `length` of them, whose checksums are `sums`.
+    /// Creates a payload of `length` bytes with the checksums `sums`, which are read anew for each try.
     #[must_use]
     pub fn read(length: u64, sums: Sums, frames: Frames) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Payload {
         }
     }
 
-    /// Bytes in memory, in pieces.
+    /// Creates a payload of pieces in memory.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
         let sums = pieces.iter().fold(Sums::default(), |sums, piece| {
@@ -47,31 +47,31 @@ impl Payload {
         Self::read(length, sums, Arc::new(frames))
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The checksums of all of them.
+    /// Returns the checksums of all bytes.
     #[must_use]
     pub fn sums(&self) -> Sums {
         self.sums
     }
 
-    /// The bytes, from the first.
+    /// Opens the bytes from the first.
     #[must_use]
     pub fn open(&self) -> Body {
         (self.frames)()
     }
 
-    /// The same bytes; `seen` is told the length of each piece as it is taken.
+    /// Returns the same bytes; `seen` gets the length of each piece as the piece is taken.
     #[must_use]
     pub fn observed(self, seen: impl Fn(usize) + Send + Sync + 'static) -> Self {
         let (frames, seen) = (self.frames, Arc::new(seen));
@@ -108,7 +108,7 @@ impl fmt::Debug for Payload {
 mod tests {
     use super::*;
 
-    /// The checksums are the check values of the algorithms' parameters.
+    /// Compares the checksums with the check values of the algorithms' parameters.
     #[tokio::test]
     async fn is_checked_as_a_whole_and_read_as_often_as_wanted() {
         let payload = Payload::pieces(vec!["1234".into(), "".into(), "56789".into()]);

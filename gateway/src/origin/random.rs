@@ -1,9 +1,9 @@
-//! Draws for rules that take randomness as an argument.
+//! Random draws for rules that take randomness as an argument.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A random number in `0.0..1.0`, good enough to spread retries: every `RandomState` hashes with
-/// keys of its own.
+/// Returns a random number in `0.0..1.0`, good enough to spread retries: every `RandomState` hashes
+/// with its own keys.
 pub(super) fn draw() -> f64 {
     let random = RandomState::new().hash_one(()) >> 32;
     random as f64 / 2_f64.powi(32)

@@ -1,11 +1,10 @@
-//! Tries again what failed for a passing reason, and carries a broken body on from the byte it
+//! Retries after transient errors, and the continuation of a broken body from the byte that it
 //! reached.
 //!
-//! A body goes on only on its own version (`If-Match`): if the object changed meanwhile, the
-//! reader is told so, and never gets bytes of two versions. How often and when is
-//! [`Retry`]'s decision; a body that got on by [`PROGRESS`] since it last broke starts counting
-//! anew, so that a long body over a mediocre line ends whole, while one that breaks at every step
-//! still ends.
+//! A body continues only on its own version (`If-Match`). If the object changed meanwhile, the
+//! reader gets an error, and never bytes of two versions. [`Retry`] decides the number and the
+//! times of tries. If a body has brought [`PROGRESS`] since it last broke, the count starts anew.
+//! So a long body over a mediocre line ends whole, and one that breaks at every step still ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,11 +23,11 @@ use super::{
 use crate::plan::retry::Retry;
 use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
-/// What a body must have brought since it last broke, for its retries to count anew: a mebibyte
-/// costs several round trips at any distance, so that retrying stays the smaller part of the work.
+/// The bytes that a body must bring since it last broke for its retries to count anew. A mebibyte
+/// costs several round trips at any distance, so retries stay the smaller part of the work.
 const PROGRESS: u64 = 1 << 20;
 
-/// An origin that does not give up at the first failure.
+/// An origin that retries after a transient failure.
 #[derive(Debug)]
 pub struct Resume {
     inner: Arc<dyn Origin>,
@@ -37,7 +36,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Retries what `inner` fails at for a passing reason.
+    /// Retries requests to `inner` that fail with a transient error.
     #[must_use]
     pub fn new(inner: Arc<dyn Origin>, retry: Retry, meter: Meter) -> Self {
         Self {
@@ -64,14 +63,15 @@ impl Resume {
     }
 }
 
-/// Counts the tries of one question.
+/// The tries of one request.
 struct Tries {
     retry: Retry,
     done: u32,
 }
 
 impl Tries {
-    /// Returns when it is time to try again, or with the error if that is of no use.
+    /// Returns when the pause before the next try is over. If another try is useless, returns the
+    /// error at once.
     async fn again(&mut self, error: OriginError, meter: &Meter) -> Result<(), OriginError> {
         let asked = match &error {
             OriginError::Throttled { retry_after } => *retry_after,
@@ -102,7 +102,7 @@ impl Origin for Resume {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Answer, OriginError>> {
         Box::pin(async move {
             let answer = match request.priority {
-                // Once: nobody waits, and a reader that comes asks for itself.
+                // One try: no reader waits, and a reader that comes sends its own request.
                 Priority::Spare => self.inner.get(request.clone()).await?,
                 _ => self.persist(|| self.inner.get(request.clone())).await?,
             };
@@ -127,14 +127,14 @@ impl Origin for Resume {
         Box::pin(async move { self.persist(|| self.inner.list(request.clone())).await })
     }
 
-    /// Once: who asks for readiness asks again anyway.
+    /// Sends one request: a readiness check repeats anyway.
     fn probe(&self) -> BoxFuture<'_, Result<(), OriginError>> {
         self.inner.probe()
     }
 }
 
 impl OriginWrite for Resume {
-    /// What may have been carried out already is sent again only where that does no harm.
+    /// Repeats a write that may have been carried out only if a repetition does no harm.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
         Box::pin(async move {
             let mut tries = Tries {
@@ -156,7 +156,7 @@ impl OriginWrite for Resume {
 }
 
 impl Resume {
-    /// Makes the body go on where it breaks.
+    /// Makes the body continue after it breaks.
     fn carry_on(&self, request: Get, content: Content) -> Content {
         let rest = Rest {
             origin: self.inner.clone(),
@@ -166,7 +166,7 @@ impl Resume {
                     etag: content.version.etag.clone(),
                     version_id: content.version.version_id.clone(),
                 },
-                // What has begun may have a reader by now.
+                // A request under way may have a reader by now.
                 priority: request.priority.min(Priority::Ahead),
                 ..request
             },
@@ -186,16 +186,16 @@ impl Resume {
     }
 }
 
-/// What a broken body needs to go on.
+/// The state that a broken body needs to continue.
 struct Rest {
     origin: Arc<dyn Origin>,
     meter: Meter,
-    /// The question, but for its range.
+    /// The request, except for its range.
     request: Get,
     tries: Tries,
     /// The bytes not yet handed out.
     left: ByteRange,
-    /// Where the body began that flows now.
+    /// The offset at which the present body began.
     since: u64,
 }
 
@@ -207,7 +207,7 @@ impl Rest {
         }
     }
 
-    /// Asks for the bytes that are left, until they come or it is of no use.
+    /// Requests the remaining bytes until they come or another try is useless.
     async fn reopen(mut self: Box<Self>, mut error: OriginError) -> Result<Reopened, OriginError> {
         if self.left.is_empty() {
             return Err(error);
@@ -233,17 +233,17 @@ impl Rest {
 
 type Reopened = (Body, Box<Rest>);
 
-/// Where a body stands.
+/// The state of a body.
 enum Flow {
-    /// It flows.
+    /// The body delivers bytes.
     Body(Body, Box<Rest>),
-    /// It broke, and the rest is being asked for.
+    /// The body broke, and the rest is being requested.
     Broken(BoxFuture<'static, Result<Reopened, OriginError>>),
 }
 
-/// A body that goes on where it breaks.
+/// A body that continues after it breaks.
 struct Resumed {
-    /// `None` once it ended, well or not.
+    /// `None` once the body has ended, with or without error.
     state: Option<Flow>,
 }
 

@@ -1,11 +1,11 @@
-//! A bucket behind the S3 API, spoken to through the AWS SDK.
+//! A bucket behind the S3 API, accessed through the AWS SDK.
 //!
-//! This module only translates: one question becomes one request, and what comes back becomes an
-//! answer or the reason why there is none. Retries, deadlines and checks against the question are
-//! the decorators' business, so the SDK's own retries are off and its timeouts a mere backstop.
+//! This module only translates: one [`Get`] or other call becomes one request, and its response
+//! becomes an answer or an error. The decorators retry, keep deadlines and check answers. So the
+//! SDK's own retries are off, and its timeouts are a mere backstop.
 //!
-//! Answers are read from their raw status and headers, not from the SDK's typed output: 304, 412
-//! and 416 are unknown to its model, and the object's own headers are passed on as they came.
+//! Answers are read from their raw status and headers and not from the SDK's typed output. Its
+//! model lacks 304, 412 and 416, and the object's own headers are passed on as they came.
 
 mod answer;
 mod client;
@@ -38,20 +38,20 @@ pub use self::client::SetupError;
 #[derive(Debug)]
 pub struct S3 {
     client: Client,
-    /// The same, for requests whose bodies take their time: `deadline` alone bounds them.
+    /// The same for requests with long bodies, which only `deadline` bounds.
     writer: Client,
     bucket: String,
     id: OriginId,
     place: Bucket,
     failures: Reader,
-    /// Requests are not signed.
+    /// Whether requests are unsigned.
     anonymous: bool,
-    /// The store was found to take no uploads that name a checksum.
+    /// Whether the store was found to refuse uploads that name a checksum.
     names_no_sums: AtomicBool,
 }
 
 impl S3 {
-    /// Prepares a client; connects to nothing yet.
+    /// Prepares a client without a connection.
     ///
     /// # Errors
     /// The endpoint is no `http://` or `https://` URL.
@@ -81,8 +81,8 @@ impl S3 {
         match request.condition {
             Condition::None => {}
             Condition::Match { etag, version_id } => {
-                // `If-Match` compares strongly (RFC 9110, 13.1.1): a weak tag never passes. Such a
-                // store's answer is compared by `checked` alone.
+                // `If-Match` compares strongly (RFC 9110, 13.1.1), so a weak tag never matches.
+                // With weak tags only `checked` compares the answer.
                 let strong = (!etag.is_weak()).then(|| etag.as_str().to_owned());
                 get = get.set_if_match(strong).set_version_id(version_id);
             }
@@ -100,7 +100,8 @@ impl S3 {
         }
     }
 
-    /// `alone`: nobody else asks whether the bucket is there, and a bare 404 is to be confirmed.
+    /// Sends a HEAD. With `alone` no other request shows that the bucket exists, so a bare 404 is
+    /// confirmed.
     async fn ask_head(&self, key: &ObjectKey, alone: bool) -> Result<Version, OriginError> {
         let capture = Capture::default();
         let head = self.client.head_object().bucket(&self.bucket);
@@ -126,7 +127,8 @@ impl S3 {
         }
     }
 
-    /// A HEAD's refusal has no body, and so no reason: asks for one byte, whose refusal has.
+    /// Requests one byte to learn the reason of a HEAD's refusal, which has no body; the GET's
+    /// refusal has one.
     async fn confirm(&self, key: &ObjectKey) -> Result<Version, OriginError> {
         let request = Get {
             key: key.clone(),
@@ -157,7 +159,7 @@ impl S3 {
         };
         match list.send().await {
             Ok(output) => page::read(output),
-            // Also where `missing_is_403`: this asks for no object.
+            // Also with `missing_is_403`: this requests no object.
             Err(error) => Err(Reader::default().read(&error)),
         }
     }
@@ -167,9 +169,9 @@ impl S3 {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_response().map(|raw| raw.status().as_u16()) {
                 Some(404) => Err(OriginError::NoSuchBucket),
-                // A public bucket may give out objects and refuse all else.
+                // A public bucket may serve objects and refuse all else.
                 Some(403) if self.anonymous => Ok(()),
-                // Also where `missing_is_403`: this asks for no object.
+                // Also with `missing_is_403`: this requests no object.
                 Some(401 | 403) => Err(OriginError::Forbidden),
                 _ => Err(self.failures.read(&error)),
             },
@@ -177,7 +179,7 @@ impl S3 {
     }
 }
 
-/// Bytes on their way, as their head describes them.
+/// Returns the bytes under way with the version and range of their head.
 fn content(head: &Head, body: ByteStream) -> Result<Answer, OriginError> {
     let (version, range) = head.part()?;
     let frames = BodyDataStream::new(body.into_inner())

@@ -1,4 +1,4 @@
-//! What an origin is told: where its bucket is, who asks, and how long it may take.
+//! The settings of an origin: its bucket, its credentials, and its deadlines and limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,42 +6,42 @@ use std::time::Duration;
 use crate::plan::retry::{Backoff, Retry};
 use crate::plan::{Bucket, OriginId};
 
-/// Everything an origin needs to know. Each field has a default but `name` and `bucket`.
+/// All settings of an origin. Each field but `name` and `bucket` has a default.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The name under which routes refer to it, and its metrics' label.
     pub name: String,
     /// The bucket.
     pub bucket: String,
-    /// Where the store listens (`http://` or `https://`); left out: AWS.
+    /// The store's endpoint (`http://` or `https://`); `None` means AWS.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: String,
-    /// Whether the bucket stands in the path (`host/bucket/key`), as MinIO and most stores that
-    /// are not AWS want it, or in the host's name (`bucket.host/key`).
+    /// Whether the bucket is in the path (`host/bucket/key`), as MinIO and most other stores than AWS require, or in
+    /// the host's name (`bucket.host/key`).
     pub path_style: bool,
-    /// Who asks.
+    /// The credentials of requests.
     pub credentials: Credentials,
-    /// The name of what these credentials may see; origins of one bucket share what is cached if they have
-    /// the same one.
+    /// The name of these credentials' visibility; origins of one bucket share cached objects if they have the same
+    /// name.
     pub identity: Option<String>,
-    /// Whether a refusal (403 `AccessDenied`) means that the object is missing, as AWS says it
-    /// to those who may not list the bucket.
+    /// Whether a refusal (403 `AccessDenied`) means that the object is missing. AWS answers so to clients that may not
+    /// list the bucket.
     pub missing_is_403: bool,
-    /// How long each wait may take.
+    /// The longest duration of each wait.
     pub deadlines: Deadlines,
-    /// When a request is tried again.
+    /// The rules for retries of a request.
     pub retry: Retry,
-    /// How many requests run at once.
+    /// The most requests that run at once.
     pub max_requests: usize,
-    /// How many more may wait for a place; others are told to come back later.
+    /// The most requests that wait for a place; more are refused as throttled.
     pub max_queue: usize,
-    /// When the origin counts as down.
+    /// The conditions under which the origin counts as down.
     pub breaker: Trip,
 }
 
 impl Settings {
-    /// Defaults for `bucket`, known as `name`.
+    /// Returns the defaults for `bucket`, known as `name`.
     #[must_use]
     pub fn new(name: &str, bucket: &str) -> Self {
         Self {
@@ -61,25 +61,25 @@ impl Settings {
         }
     }
 
-    /// The bucket. Names of buckets at AWS are unique across regions, so that the region is no part of it.
+    /// Returns the bucket. AWS bucket names are unique across regions, so the region is not part of it.
     #[must_use]
     pub fn place(&self) -> Bucket {
         Bucket::new(self.endpoint.as_deref(), &self.bucket)
     }
 
-    /// The identity under which the bucket's objects are cached.
+    /// Returns the identity under which the bucket's objects are cached.
     #[must_use]
     pub fn id(&self) -> OriginId {
         self.place().seen_by(self.identity.as_deref())
     }
 }
 
-/// Who asks. `Debug` shows no secret.
+/// The credentials of requests. `Debug` prints no secret.
 #[derive(Clone, Default)]
 pub enum Credentials {
-    /// Nobody: requests are not signed.
+    /// No credentials: requests are unsigned.
     Anonymous,
-    /// The holder of a key.
+    /// A key.
     Static {
         /// The key's public half.
         access_key_id: String,
@@ -88,7 +88,7 @@ pub enum Credentials {
         /// The token that comes with temporary keys.
         session_token: Option<String>,
     },
-    /// Whoever the usual AWS chain names: environment, profile, web identity, container, instance.
+    /// The credentials of the usual AWS chain: environment, profile, web identity, container, instance.
     #[default]
     Chain,
 }
@@ -106,19 +106,19 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// How long each wait for an origin may take.
+/// The longest duration of each wait for an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Establishing a connection, TLS included.
+    /// The time to establish a connection, TLS included.
     pub connect: Duration,
-    /// From the request to its answer's head, connecting included.
+    /// The time from the request to its answer's head, connecting included.
     pub first_byte: Duration,
-    /// Between two pieces of a body, while somebody waits for the next one.
+    /// The time between two pieces of a body, while a reader waits for the next one.
     pub stall: Duration,
-    /// All waiting for one request, from its start to the end of its body. Time that a reader
-    /// takes between two pieces does not count.
+    /// The total wait for one request, from its start to the end of its body. A reader's time between two pieces does
+    /// not count.
     pub total: Duration,
-    /// Waiting for a place among `max_requests`.
+    /// The wait for a place among `max_requests`.
     pub queue: Duration,
 }
 
@@ -134,15 +134,15 @@ impl Default for Deadlines {
     }
 }
 
-/// When the breaker opens, and for how long.
+/// The conditions that open the breaker, and its pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trip {
-    /// Failures in a row.
+    /// The number of failures in a row.
     pub failures: u32,
-    /// The time they must span at least: requests that run side by side and break at the same
-    /// moment are one incident, which a retry usually cures.
+    /// The shortest time that they must span. Parallel requests that break at the same moment are one incident, which a
+    /// retry usually cures.
     pub span: Duration,
-    /// The pause until one request is let through to look again.
+    /// The pause before one request may try the origin again.
     pub pause: Backoff,
 }
 

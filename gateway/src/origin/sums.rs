@@ -1,5 +1,5 @@
-//! The checksums that go along with what is written (S3 user guide, "Checking object integrity"):
-//! CRC64NVME, which S3 computes by default, and CRC32C, which every processor computes by itself.
+//! The checksums of written bytes (S3 user guide, "Checking object integrity"): CRC64NVME, which S3
+//! computes by default, and CRC32C, for which every processor has an instruction.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Those of these bytes.
+    /// Computes the checksums of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self {
@@ -24,10 +24,11 @@ impl Sums {
         }
     }
 
-    /// Those of bytes with these, followed by `length` bytes with the others.
+    /// Returns the checksums of bytes with these checksums followed by `length` bytes with the
+    /// checksums `next`.
     ///
-    /// Bytes that follow multiply a checksum by a power of x. `crc_fast::checksum_combine` makes
-    /// matrices for that anew each time: 150 microseconds instead of a tenth of one.
+    /// Following bytes multiply a checksum by a power of x. `crc_fast::checksum_combine` computes
+    /// matrices for that each time, which takes 150 microseconds instead of a tenth of one.
     #[must_use]
     pub fn joined(self, next: Self, length: u64) -> Self {
         let crc32c = CRC32C.joined(self.crc32c.into(), next.crc32c.into(), length);
@@ -38,7 +39,7 @@ impl Sums {
     }
 }
 
-/// The CRC32C of bytes that come in pieces.
+/// The CRC32C of bytes that arrive in pieces.
 #[derive(Debug, Clone)]
 pub struct RunningSum(Digest);
 
@@ -54,20 +55,20 @@ impl RunningSum {
         self.0.update(bytes);
     }
 
-    /// That of all bytes so far.
+    /// Returns the CRC32C of all bytes so far.
     #[must_use]
     pub fn crc32c(&self) -> u32 {
         short(self.0.finalize())
     }
 }
 
-/// The library has checksums of 32 bits in the lower half.
+/// Converts a checksum of the library, which keeps 32 bits in the lower half.
 fn short(crc32c: u64) -> u32 {
     u32::try_from(crc32c).expect("it has 32 bits")
 }
 
-/// A polynomial, and what 1, 2, 4 and so on bytes that follow multiply a checksum by. The highest
-/// power is the lowest bit.
+/// A polynomial, and the factors for 1, 2, 4 and so on following bytes. The highest power is the
+/// lowest bit.
 struct Field {
     bits: u32,
     polynomial: u64,
@@ -88,7 +89,7 @@ static CRC32C: Field = Field {
 
 impl Field {
     fn powers(&self) -> [u64; u64::BITS as usize] {
-        // x to the eighth.
+        // This is x to the eighth.
         let mut power = 1 << (self.bits - 1 - 8);
         std::array::from_fn(|_| {
             let this = power;
@@ -103,7 +104,7 @@ impl Field {
         bits.fold(first, |sum, bit| self.product(sum, power(bit))) ^ second
     }
 
-    /// The product of two polynomials, modulo ours.
+    /// Returns the product of two polynomials modulo the field's.
     fn product(&self, first: u64, second: u64) -> u64 {
         let (mut product, mut shifted) = (0, second);
         for bit in (0..self.bits).rev() {
@@ -146,7 +147,7 @@ mod tests {
             prop_assert_eq!(joined, Sums::of(&whole));
         }
 
-        /// As the library has it, also over terabytes.
+        /// Compares with the library, also over terabytes.
         #[test]
         fn are_joined_over_any_length(first: (u64, u32), second: (u64, u32), length in 0..1_u64 << 43) {
             let known = |algorithm, first, second| crc_fast::checksum_combine(algorithm, first, second, length);

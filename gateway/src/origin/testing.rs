@@ -1,4 +1,4 @@
-//! What the tests of several decorators share.
+//! Shared helpers for the decorators' tests.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -10,7 +10,7 @@ pub(super) fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a valid key")
 }
 
-/// A GET that a reader waits for.
+/// Creates a GET that a reader waits for.
 pub(super) fn get(range: Option<RangeSpec>) -> Get {
     Get {
         key: key("k"),
@@ -31,7 +31,7 @@ pub(super) fn matching(etag: &ETag) -> Condition {
     }
 }
 
-/// Bytes that tell their place.
+/// Returns bytes whose values depend on their positions.
 pub(super) fn sample(length: usize) -> Bytes {
     (0..length).map(|n| (n * 7 + n / 251) as u8).collect()
 }
@@ -43,7 +43,7 @@ pub(super) async fn content(origin: &dyn Origin, get: Get) -> Result<Content, Or
     }
 }
 
-/// All good bytes, and the error that ended them.
+/// Returns all good bytes and the final error, if any.
 pub(super) async fn drain(mut body: Body) -> (Vec<u8>, Option<OriginError>) {
     let mut bytes = Vec::new();
     while let Some(item) = body.next().await {

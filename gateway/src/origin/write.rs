@@ -1,13 +1,12 @@
-//! What a bucket is asked to change.
+//! The requests that change a bucket.
 //!
-//! All requests that change a bucket are one enum, [`Write`], so that each decorator is a few lines
-//! and holds for all of them; [`OriginWrite`] has one duty, and the methods of `dyn OriginWrite` put
-//! the questions and read the answers.
+//! All of them are one enum, [`Write`], so that each decorator handles them in a few lines. [`OriginWrite`] has one
+//! required duty; the methods of `dyn OriginWrite` build the requests and unpack the answers.
 //!
-//! An object appears whole or not at all: a [`Write::Put`] is one request, and the parts of an
-//! [`Upload`] are no object before [`Write::Complete`]. A part number can be sent again until then,
-//! and the last one sent counts; numbers need not be consecutive. All parts but the last have at
-//! least [`MIN_PART`] bytes (S3 user guide, "Multipart upload limits").
+//! An object appears whole or not at all: a [`Write::Put`] is one request, and the parts of an [`Upload`] are no object
+//! before [`Write::Complete`]. A part number can be sent again until then, and the last one sent counts; numbers need
+//! not be consecutive. All parts but the last have at least [`MIN_PART`] bytes (S3 user guide, "Multipart upload
+//! limits").
 
 use std::fmt;
 
@@ -20,10 +19,10 @@ use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp};
 
 mod ask;
 
-/// The least that a part other than the last may hold.
+/// The smallest size of a part other than the last, in bytes.
 pub const MIN_PART: u64 = 5 << 20;
 
-/// The most that one request copies.
+/// The most bytes that one request copies.
 pub const MAX_COPY: u64 = 5 << 30;
 
 /// The headers that an object is stored with: those of [`crate::plan::Version::headers`].
@@ -31,16 +30,15 @@ pub type Headers = Vec<(HeaderName, HeaderValue)>;
 
 /// A bucket whose objects can be changed.
 pub trait OriginWrite: Send + Sync + fmt::Debug {
-    /// Carries out one request. Dropping the future abandons it: whether it was carried out is then
-    /// unknown, as it is after [`OriginError::Timeout`], [`OriginError::Unavailable`]
-    /// and [`OriginError::Refused`].
+    /// Carries out one request. Dropping the future abandons it. Its effect is then unknown, as it is after
+    /// [`OriginError::Timeout`], [`OriginError::Unavailable`] and [`OriginError::Refused`].
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Wrote, OriginError>> {
         drop(write);
         Box::pin(std::future::ready(Err(OriginError::Forbidden)))
     }
 }
 
-/// One request that changes a bucket, or tells of changes under way.
+/// One request that changes a bucket or lists changes under way.
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Writes an object in one request.
@@ -51,65 +49,65 @@ pub enum Write {
         headers: Headers,
         /// Its bytes.
         payload: Payload,
-        /// What must hold of the key.
+        /// The condition on the key.
         guard: Guard,
     },
     /// Begins an object that is written in parts.
     Begin {
-        /// The object to be.
+        /// The final object.
         key: ObjectKey,
         /// Its headers.
         headers: Headers,
-        /// What its parts are to carry; the answer says what they do.
+        /// The requested checksum of its parts; the answer has the one that is used.
         sums: PartSums,
     },
     /// Sends a part.
     Part {
-        /// Of what.
+        /// The upload.
         upload: Upload,
-        /// 1 to 10,000.
+        /// The part number, 1 to 10,000.
         number: u32,
         /// Its bytes.
         payload: Payload,
     },
-    /// Makes bytes of an object a part, on the server.
+    /// Copies bytes of an object into a part, on the server.
     CopyPart {
-        /// Of what.
+        /// The upload.
         upload: Upload,
-        /// 1 to 10,000.
+        /// The part number, 1 to 10,000.
         number: u32,
-        /// Whose bytes.
+        /// The object with the bytes.
         source: CopySource,
-        /// Which of them, at most [`MAX_COPY`].
+        /// The range of the bytes, at most [`MAX_COPY`].
         range: ByteRange,
     },
-    /// Makes the object out of its parts.
+    /// Assembles the object from its parts.
     Complete {
-        /// Of what.
+        /// The upload.
         upload: Upload,
-        /// By numbers, ascending.
+        /// The parts by number, ascending.
         parts: Vec<CompletedPart>,
-        /// What must hold of the key.
+        /// The condition on the key.
         guard: Guard,
     },
-    /// Gives an upload up. One that is gone is no error.
+    /// Abandons an upload. A missing upload is no error.
     Abort(Upload),
-    /// Tells the uploads under way of exactly this key: more than that not every store answers.
+    /// Lists the uploads under way of exactly this key, because not every store supports more.
     Uploads(ObjectKey),
     /// Copies an object of at most [`MAX_COPY`] bytes on the server.
     Copy {
-        /// What is copied.
+        /// The copied object.
         source: CopySource,
-        /// Where to; may be the source, to mend its headers.
+        /// The key of the copy; it may be the source's, to correct the headers.
         key: ObjectKey,
-        /// The headers of the copy; `None`: those of the source.
+        /// The headers of the copy; `None` keeps those of the source.
         headers: Option<Headers>,
     },
-    /// Removes an object, or a version of it for ever. One that is missing is no error.
+    /// Removes an object, or one version of it permanently. A missing object is no error.
     Delete {
         /// The object.
         key: ObjectKey,
-        /// Where the bucket keeps versions, which one; without it the bucket keeps the last.
+        /// The version to remove, in a bucket that keeps versions. Without it such a bucket keeps the last version.
         version_id: Option<String>,
     },
 }
@@ -117,44 +115,44 @@ pub enum Write {
 /// An object under way in parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upload {
-    /// The object to be.
+    /// The final object.
     pub key: ObjectKey,
-    /// The store's name for the upload.
+    /// The store's id of the upload.
     pub id: String,
-    /// What its parts carry.
+    /// The checksum of its parts.
     pub sums: PartSums,
 }
 
-/// Which checksum the parts of an upload carry, each for itself. Its names stand in journals.
+/// The checksum that each part of an upload carries. The names are stored in journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum PartSums {
-    /// CRC64NVME: what S3 expects where none was named at the beginning. Parts may be copied as well.
+    /// CRC64NVME, which S3 expects if none was named at the beginning. Parts may also be copied.
     #[default]
     #[serde(rename = "crc64nvme")]
     Crc64,
-    /// CRC32C, named at the beginning. All parts must be sent then, and each is listed with its own at
-    /// the end: MinIO completes no other. It computes this one twenty times as fast as CRC64NVME, for
-    /// which it has a table in place of an instruction.
+    /// CRC32C, named at the beginning. Then all parts must be sent, and each is listed with its checksum at the end, or
+    /// MinIO refuses the completion. MinIO computes it twenty times as fast as CRC64NVME, for which it uses a table
+    /// instead of an instruction.
     #[serde(rename = "crc32c")]
     Crc32c,
 }
 
 impl PartSums {
-    /// What of a part's checksums is listed at the end.
+    /// Returns the checksum of a part that is listed at the end, if any.
     #[must_use]
     pub fn listed(self, sums: Sums) -> Option<u32> {
         (self == Self::Crc32c).then_some(sums.crc32c)
     }
 }
 
-/// A part as it is listed at the end.
+/// A part in the list at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletedPart {
-    /// 1 to 10,000.
+    /// The part number, 1 to 10,000.
     pub number: u32,
-    /// The tag that it was answered with.
+    /// The tag in the store's answer.
     pub etag: ETag,
-    /// Its CRC32C, where the upload was begun with [`PartSums::Crc32c`].
+    /// Its CRC32C, if the upload was begun with [`PartSums::Crc32c`].
     pub crc32c: Option<u32>,
 }
 
@@ -168,7 +166,7 @@ impl From<(u32, ETag)> for CompletedPart {
     }
 }
 
-/// The version that bytes are copied of; another one is [`OriginError::Changed`].
+/// The version to copy bytes from; if the object has another, the result is [`OriginError::Changed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopySource {
     /// The object.
@@ -177,10 +175,10 @@ pub struct CopySource {
     pub etag: ETag,
 }
 
-/// What must hold of a key for a write to take place; else [`OriginError::Changed`].
+/// The condition on a key for a write; if it does not hold, the result is [`OriginError::Changed`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Guard {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
     /// There is no object (`If-None-Match: *`).
@@ -189,18 +187,18 @@ pub enum Guard {
     Same(ETag),
 }
 
-/// What a [`Write`] came to.
+/// The result of a [`Write`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrote {
-    /// An object: of put, complete and copy.
+    /// An object, after put, complete and copy.
     Object(Written),
-    /// An upload: of begin.
+    /// An upload, after begin.
     Upload(Upload),
-    /// A part's tag: of part and copy part.
+    /// A part's tag, after part and copy part.
     Part(ETag),
-    /// Uploads under way.
+    /// The uploads under way.
     Uploads(Vec<Upload>),
-    /// Nothing more to tell: of abort and delete.
+    /// No further result, after abort and delete.
     Done,
 }
 
@@ -209,14 +207,14 @@ pub enum Wrote {
 pub struct Written {
     /// Its validator.
     pub etag: ETag,
-    /// The bucket's id of it, where the bucket keeps versions.
+    /// The bucket's id of it, if the bucket keeps versions.
     pub version_id: Option<String>,
-    /// When the store answered, by its own clock (`Date`, in whole seconds), where it says so.
+    /// The time of the store's answer by its own clock (`Date`, in whole seconds), if it has one.
     pub answered: Option<Timestamp>,
 }
 
 impl Write {
-    /// The request's name, as metrics have it.
+    /// Returns the request's name in metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -232,7 +230,8 @@ impl Write {
         }
     }
 
-    /// Parts give way to what readers wait for; all else is short, and somebody waits for it.
+    /// Returns the priority. Parts give way to requests of readers; all other writes are short, and a caller waits for
+    /// them.
     #[must_use]
     pub fn priority(&self) -> Priority {
         match self {
@@ -241,9 +240,9 @@ impl Write {
         }
     }
 
-    /// Whether it does no harm a second time, though the first may have been carried out. A guarded
-    /// write would be refused over what it wrote itself, as would be a copy of an object onto itself,
-    /// which may give it another tag; and an upload is completed once.
+    /// Returns whether a repetition does no harm even if the first try was carried out. A repeated guarded write would
+    /// be refused because of its own result. So would a copy of an object onto itself, which may change the tag. An
+    /// upload can be completed only once.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         match self {
@@ -254,7 +253,7 @@ impl Write {
         }
     }
 
-    /// The bytes that it sends, if any.
+    /// Returns the bytes that it sends, if any.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
         match self {
             Self::Put { payload, .. } | Self::Part { payload, .. } => Some(payload),

@@ -1,15 +1,15 @@
-//! At which use a chunk is worth a write to disk.
+//! The rule of admission: which use of a chunk justifies a write to disk.
 
-/// Remembers, approximately and in fixed memory, what was seen before: a direct-mapped table of
-/// fingerprints in which a newcomer overwrites who stood in its place. It errs towards "not seen",
-/// which costs a later write, never a wrong byte.
+/// An approximate memory of fixed size of the hashes that were seen: a direct-mapped table of
+/// fingerprints. A new fingerprint overwrites the old one in its slot. Errors go towards "not
+/// seen", which delays a write and never gives a wrong byte.
 #[derive(Debug)]
 pub struct SecondUse {
     slots: Vec<u64>,
 }
 
 impl SecondUse {
-    /// A memory of `slots` fingerprints, 8 bytes each; rounded up to a power of two.
+    /// Creates a memory of `slots` fingerprints of 8 bytes each, rounded up to a power of two.
     #[must_use]
     pub fn new(slots: usize) -> Self {
         Self {
@@ -17,7 +17,7 @@ impl SecondUse {
         }
     }
 
-    /// Whether this hash was seen before, and remembers it.
+    /// Returns whether this hash was seen before, and remembers it.
     pub fn seen(&mut self, hash: u64) -> bool {
         let mask = self.slots.len() - 1;
         let at = usize::try_from(hash & mask as u64).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Which bucket is meant, and under which identity it is seen.
+//! The identity of a bucket, and of its objects as an access sees them.
 //!
-//! What an access may see is part of what is cached. Two accesses to one bucket share cached objects only
-//! if the configuration gives them one name and spells the endpoint alike. The name is hashed, never the key:
-//! keys change.
+//! The visibility of an access is part of the cached state. Two accesses to one bucket share cached objects only if the
+//! configuration gives them one name and spells the endpoint alike. The name is hashed and not the key, because keys
+//! change.
 
 use core::net::IpAddr;
 
@@ -11,10 +11,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::OriginId;
 
-/// A bucket of a store. Two are equal if they may be the same place: scheme, case, a default port and a
-/// slash at the end make no difference, nor does the region at AWS. They need not be the same place:
-/// `http://a` and `https://a` may be two stores. So equal buckets hear of each other's changes, and share
-/// nothing because of that.
+/// A bucket of a store. Two are equal if they may be the same place: scheme, case, a default port, a slash at the end
+/// and the region at AWS make no difference. `http://a` and `https://a` are equal and may still be two stores. So equal
+/// buckets hear of each other's changes, but share nothing because of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     place: u64,
@@ -30,7 +29,7 @@ impl PartialEq for Bucket {
 impl Eq for Bucket {}
 
 impl Bucket {
-    /// The bucket of this name at an endpoint as the configuration names it; `None`: AWS.
+    /// Creates the bucket of this name at the configured endpoint; `None` means AWS.
     #[must_use]
     pub fn new(endpoint: Option<&str>, name: &str) -> Self {
         let at = endpoint.map_or_else(|| AWS.to_owned(), place);
@@ -41,7 +40,7 @@ impl Bucket {
         }
     }
 
-    /// The identity of its objects as an access of this name sees them. Two buckets have one identity only if
+    /// Returns the identity of its objects as an access of this name sees them. Two buckets have one identity only if
     /// their endpoints are spelled alike, up to case and a slash at the end.
     #[must_use]
     pub fn seen_by(&self, identity: Option<&str>) -> OriginId {
@@ -54,10 +53,10 @@ impl Bucket {
     }
 }
 
-/// Stands for every endpoint of AWS.
+/// The name that stands for every endpoint of AWS.
 const AWS: &str = "aws";
 
-/// Host and port of an endpoint, in one spelling.
+/// Returns host and port of an endpoint in one spelling.
 fn place(endpoint: &str) -> String {
     let text = endpoint.trim_end_matches('/').to_ascii_lowercase();
     let Ok(uri) = text.parse::<Uri>() else {

@@ -1,14 +1,14 @@
-//! The client of a request, where something scarce is shared out among clients.
+//! The client of a request, as the unit among which scarce resources are divided.
 
 use core::net::IpAddr;
 
-/// A party that is given its share of what is scarce.
+/// A party that gets a share of a scarce resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Client {
-    /// The process itself: its mounts and writers, and what it asks for on its own account.
+    /// The process itself: its mounts and writers, and its own requests.
     #[default]
     Own,
-    /// What the operator warms.
+    /// Warming that the operator started.
     Warm,
     /// An IPv4 address.
     V4(u32),

@@ -1,4 +1,4 @@
-//! Content codings: which of them a client accepts, and which it likes best (RFC 9110, 12.5.3).
+//! Content codings: those that a client accepts, and its order of preference (RFC 9110, 12.5.3).
 
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
@@ -30,7 +30,7 @@ impl Coding {
         }
     }
 
-    /// The ending of keys under which encoded objects lie beside their originals.
+    /// Returns the ending of keys under which encoded objects lie beside their originals.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Coding {
         }
     }
 
-    /// The key under which the object of `key` lies in this coding, if there can be one.
+    /// Returns the key under which the object of `key` lies in this coding, if there can be one.
     #[must_use]
     pub fn sibling(self, key: &ObjectKey) -> Option<ObjectKey> {
         ObjectKey::new(&format!("{}{}", key.as_str(), self.suffix())).ok()
@@ -52,9 +52,10 @@ impl Coding {
     }
 }
 
-/// What a request's `Accept-Encoding` says of each coding.
+/// The weights of a request's `Accept-Encoding`.
 ///
-/// Identity is sent where nothing else can be, also to a client that forbids it: better than 406.
+/// If no other coding is possible, identity is sent even to a client that forbids it; that is
+/// better than 406.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
     brotli: u16,
@@ -64,7 +65,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Reads the header; a weight that is none counts as 0, and so does what is not mentioned.
+    /// Reads the header. An invalid weight counts as 0, and so does a coding that is not mentioned.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let mut own = [None; 4];
@@ -94,14 +95,14 @@ impl Accepted {
         }
     }
 
-    /// Whether the client can read it.
+    /// Returns whether the client can read it.
     #[must_use]
     pub fn takes(self, coding: Coding) -> bool {
         self.weight(coding) > 0
     }
 
-    /// Those of `offered` that the client likes at least as well as identity: best first, and of
-    /// equals the one that is offered first.
+    /// Returns the codings of `offered` that the client prefers to identity or likes equally. The
+    /// best come first; equal ones stay in the offered order.
     pub fn best(self, offered: &[Coding]) -> impl Iterator<Item = Coding> + use<> {
         let wanted = |coding: &Coding| self.takes(*coding) && self.weight(*coding) >= self.identity;
         let mut wanted: Vec<Coding> = offered.iter().copied().filter(wanted).collect();
@@ -118,7 +119,7 @@ impl Accepted {
     }
 }
 
-/// The weight in `;q=…`, in thousandths; 1 without one.
+/// Returns the weight in `;q=…`, in thousandths; [`WHOLE`] without one.
 fn weight_of(parameters: &str) -> u16 {
     let named = |text: &str| {
         let text = text.trim();
@@ -131,7 +132,8 @@ fn weight_of(parameters: &str) -> u16 {
     }
 }
 
-/// `0`, `0.25`, `1.000`: at most three digits after the point, and at most 1 (RFC 9110, 12.4.2).
+/// Parses `0`, `0.25`, `1.000`: at most three digits after the point, and at most 1 (RFC 9110,
+/// 12.4.2).
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,16 +1,16 @@
-//! What measurements of memory, cache disks and origins mean: which part is the bottleneck, whether
-//! the disk tier helps, and what to set. `tidegate doctor` measures; this judges.
+//! The judgement of measurements of memory, cache disks and origins: the bottleneck, whether the
+//! disk tier helps, and the settings to use. `tidegate doctor` measures; this module judges.
 //!
 //! The rules, for one disk in front of one origin:
 //!
-//! - A reader never waits for a write to the disk tier, so a disk makes no cold read slower, and
-//!   none faster: cold reads run at the rate of the origin.
-//! - A warm read that memory does not hold runs at the rate of the disk. The disk [helps](Help) if
-//!   that is faster than to fetch again; a little slower, and it spares the origin; much slower,
-//!   and it is worth having for small objects only, if at all.
-//! - A disk that is busy with writing what streams past has no time to be read from. So it takes
-//!   everything only where it writes [`ROOM`] times as fast as the origin delivers; else only what
-//!   was asked for twice.
+//! - A reader never waits for a write to the disk tier. So a disk makes cold reads neither slower
+//!   nor faster: they run at the rate of the origin.
+//! - A warm read that memory does not hold runs at the rate of the disk. If that is faster than
+//!   another fetch, the disk [helps](Help). If it is a little slower, the disk spares the origin.
+//!   If it is much slower, the disk serves small objects only, if any.
+//! - A disk that is busy writing streamed bytes has no time for reads. So it takes every chunk only
+//!   if it writes [`ROOM`] times as fast as the origin delivers; otherwise it takes chunks at their
+//!   second use.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,69 +23,71 @@ mod paste;
 mod tests;
 mod words;
 
-/// Faster by less than this share is within what two measurements of one thing differ by.
+/// The share by which two measurements of one thing may differ. A smaller gain does not count as
+/// faster.
 const CLEAR: f64 = 0.2;
 
-/// How many times as fast as the origin delivers a disk must write to have time left for reading.
+/// The multiple of the origin's rate at which a disk must write to have time left for reading.
 const ROOM: f64 = 2.0;
 
-/// Of the best rate, the share that the fewest connections worth having bring.
+/// The share of the best rate that the recommended number of connections must reach.
 const NEARLY_ALL: f64 = 0.9;
 
-/// A request should take this many times as long as its first byte, for that to be a small part.
+/// The multiple of the first byte's time that a request should take, so that the first byte is a
+/// small part of it.
 const WORTH_A_REQUEST: f64 = 20.0;
 
-/// The smallest and the largest request of a stream that is worth making (see `plan/readahead`).
+/// The bounds, in bytes, of the size of a stream's request (see `plan/readahead`).
 const PART: (u64, u64) = (1 << 20, 8 << 20);
 
-/// The widest window that is recommended: that of the built-in profile `stream`.
+/// The widest window that is recommended, in bytes: that of the built-in profile `stream`.
 const WIDEST: u64 = 128 << 20;
 
-/// Chunks for disks that seek slowly.
+/// The chunk size in bytes for disks that seek slowly.
 const LARGE_CHUNK: u64 = 1 << 20;
 
-/// Bytes a second.
+/// A rate in bytes a second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Rate(pub f64);
 
 impl Rate {
-    /// `bytes` in `time`; nothing in no time.
+    /// Returns `bytes` in `time`; 0 if the time is zero.
     #[must_use]
     pub fn new(bytes: u64, time: Duration) -> Self {
         let secs = time.as_secs_f64();
         Self(if secs > 0.0 { bytes as f64 / secs } else { 0.0 })
     }
 
-    /// How long `bytes` take.
+    /// Returns the time for `bytes`, in seconds.
     fn time(self, bytes: u64) -> f64 {
         bytes as f64 / self.0.max(1.0)
     }
 
-    /// How many times `other` this is.
+    /// Returns how many times `other` this is.
     fn over(self, other: Self) -> f64 {
         self.0 / other.0.max(1.0)
     }
 }
 
-/// Everything that was measured, and what is configured now.
+/// All measurements, and the present configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurements {
-    /// Copying in memory.
+    /// The rate of copying in memory.
     pub memory: Rate,
     /// Each disk that could be measured.
     pub disks: Vec<Disk>,
     /// Each origin that could be measured.
     pub origins: Vec<Origin>,
-    /// What `[cache]` says now.
+    /// The present `[cache]` section.
     pub cache: Cache,
 }
 
-/// The part of `[cache]` that concerns the judgement.
+/// The part of `[cache]` that the judgement uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cache {
     /// Chunks kept in memory.
     pub memory: ByteSize,
-    /// What is on its way.
+    /// The budget of bytes under way.
     pub budget: ByteSize,
     /// Size of a chunk.
     pub chunk: ByteSize,
@@ -96,19 +98,19 @@ pub struct Cache {
 pub struct Disk {
     /// The folder.
     pub path: String,
-    /// How much the cache may take there.
+    /// The largest size of the cache there.
     pub capacity: ByteSize,
-    /// How much of the file system stays free.
+    /// The free space that the file system keeps.
     pub min_free: ByteSize,
-    /// Writing in sequence.
+    /// The rate of sequential writes.
     pub write: Rate,
-    /// Reading in sequence.
+    /// The rate of sequential reads.
     pub read: Rate,
-    /// Writing chunks here and there.
+    /// The rate of chunk writes at random places.
     pub chunk_write: Rate,
-    /// Reading chunks here and there, several at once.
+    /// The rate of chunk reads at random places, several at once.
     pub chunk_read: Rate,
-    /// Reading one chunk somewhere, while nothing else goes on; the median.
+    /// The median time to read one chunk at a random place on an idle disk.
     pub chunk_time: Duration,
 }
 
@@ -117,9 +119,9 @@ pub struct Disk {
 pub struct Origin {
     /// Its name.
     pub name: String,
-    /// From a request to the first byte of its answer, on a connection that stands; the median.
+    /// The median time from a request to the first byte of its answer on an open connection.
     pub first_byte: Duration,
-    /// The rate of so many connections together, the fewest first. Not empty.
+    /// The total rate by number of connections, the fewest first. Not empty.
     pub rates: Vec<(u32, Rate)>,
 }
 
@@ -136,16 +138,16 @@ impl Origin {
         )
     }
 
-    /// The fewest connections that bring nearly all. Two at least, so that the first byte of the
-    /// one arrives while the other's bytes do.
+    /// Returns the fewest connections that bring nearly the best rate. At least two, so that bytes
+    /// of one arrive while the other waits for its first byte.
     fn streams(&self) -> u32 {
         let enough = |(_, rate): &&(u32, Rate)| rate.over(self.best()) >= NEARLY_ALL;
         let fewest = self.rates.iter().find(enough);
         fewest.map_or(2, |(connections, _)| *connections).max(2)
     }
 
-    /// The window: a part that is worth its first byte for each stream, and what arrives in one
-    /// second, so that a shorter pause is not felt.
+    /// Returns the window in bytes: one part for each stream, large enough to be worth its first
+    /// byte. It has at least the bytes of one second, so that a reader does not notice a shorter pause.
     fn window(&self) -> u64 {
         let worth = self.single().0 * self.first_byte.as_secs_f64() * WORTH_A_REQUEST;
         let part = (worth as u64).clamp(PART.0, PART.1).next_power_of_two();
@@ -154,14 +156,14 @@ impl Origin {
     }
 }
 
-/// What it all means.
+/// The result of the judgement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// The slowest part of all, and its rate.
     pub bottleneck: (Part, Rate),
     /// Each origin, without and with each disk.
     pub origins: Vec<Verdict>,
-    /// What to set; nothing without an origin that was measured.
+    /// The recommended settings; `None` if no origin was measured.
     pub settings: Option<Settings>,
 }
 
@@ -176,42 +178,42 @@ pub enum Part {
     Origin(String),
 }
 
-/// What is to be said of one origin.
+/// The judgement of one origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// What was measured.
+    /// The measurement.
     pub origin: Origin,
-    /// How many connections it takes to have nearly all that it delivers.
+    /// The number of connections that bring nearly its best rate.
     pub streams: u32,
     /// Each disk in front of it.
     pub disks: Vec<(Disk, Help)>,
 }
 
-/// Whether a disk helps warm reads, which are those of what is on it and not in memory.
+/// Whether a disk helps warm reads, which are reads of chunks that are on it and not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Help {
     /// It is slower than the origin in every respect.
     Slower,
     /// Long reads are slower than from the origin; a single chunk is there sooner.
     SmallOnly,
-    /// About as fast: it spares the origin's requests, and nobody's time.
+    /// About as fast: it spares the origin's requests, but saves readers no time.
     Spares,
     /// It is faster.
     Faster,
 }
 
-/// What to set.
+/// The recommended settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `[cache]`.
     pub cache: Cache,
-    /// `[[cache.disk]]`: those that are worth having, or none.
+    /// `[[cache.disk]]`: the disks that are worth having, or none.
     pub disks: Vec<Disk>,
     /// A `[profile.…]` for long reads from each origin.
     pub profiles: Vec<ProfileSettings>,
 }
 
-/// What to set for one origin.
+/// The recommended settings for one origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileSettings {
     /// The profile's name.
@@ -226,7 +228,7 @@ pub struct ProfileSettings {
     pub disk: DiskUse,
 }
 
-/// Says what the measurements mean.
+/// Judges the measurements.
 #[must_use]
 pub fn judge(measured: &Measurements) -> Diagnosis {
     let verdict = |origin: &Origin| Verdict {
@@ -242,7 +244,8 @@ pub fn judge(measured: &Measurements) -> Diagnosis {
     }
 }
 
-/// The slowest of all parts. Of a disk its reading counts: for its writing nobody waits.
+/// Returns the slowest part. Of a disk only the read rate counts, because no reader waits for its
+/// writes.
 fn bottleneck(measured: &Measurements) -> (Part, Rate) {
     let disks = measured.disks.iter();
     let disks = disks.map(|disk| (Part::Disk(disk.path.clone()), disk.read));
@@ -278,7 +281,7 @@ fn help(disk: &Disk, origin: &Origin, chunk: ByteSize) -> Help {
     }
 }
 
-/// When a long read's chunks are offered to this disk.
+/// Returns when a long read's chunks are offered to this disk.
 fn disk_use(disk: &Disk, help: Help, origin: &Origin) -> DiskUse {
     match help {
         Help::Slower | Help::SmallOnly => DiskUse::Off,
@@ -315,10 +318,10 @@ fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
         .map(|one| one.read_ahead.0)
         .max()
         .unwrap_or(0);
-    // A disk that takes far longer for chunks here and there than for the same in sequence seeks.
+    // A disk seeks if chunks at random places take it far longer than the same bytes in sequence.
     let seeks = |disk: &Disk| disk.chunk_read.over(disk.read) < 0.5;
     let cache = Cache {
-        // Two readers at full width, before one has to give way.
+        // Two readers at full width fit before one has to give way.
         budget: measured.cache.budget.max(ByteSize(widest * 2)),
         chunk: match disks.iter().any(seeks) {
             true => measured.cache.chunk.max(ByteSize(LARGE_CHUNK)),
@@ -333,7 +336,8 @@ fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
     }
 }
 
-/// Each disk gets a share of every object's chunks, so the one that is worth least decides.
+/// Returns the use of the disk tier. Each disk gets a share of every object's chunks, so the
+/// weakest disk decides.
 fn tier_use(kept: &[Disk], verdict: &Verdict) -> DiskUse {
     let kept = verdict.disks.iter().filter(|(disk, _)| kept.contains(disk));
     let uses: Vec<_> = kept
@@ -348,7 +352,7 @@ fn tier_use(kept: &[Disk], verdict: &Verdict) -> DiskUse {
 }
 
 impl fmt::Display for Rate {
-    /// As people say it: `56 MB/s`, in powers of 1,000.
+    /// Writes the rate in powers of 1,000: `56 MB/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             rate if rate >= 9.95e8 => write!(f, "{:.1} GB/s", rate / 1e9),

@@ -1,18 +1,17 @@
-//! Digests that a client announces of what it sends: `Content-MD5` (RFC 1864), `x-amz-checksum-*` (S3),
-//! `Content-Digest` and `Repr-Digest` (RFC 9530, whose two fields mean the same in a request with a
-//! whole representation).
+//! Digests of a body that its client announces: `Content-MD5` (RFC 1864), `x-amz-checksum-*` (S3), `Content-Digest` and
+//! `Repr-Digest` (RFC 9530). The last two mean the same in a request with a whole representation.
 
 use crc_fast::CrcAlgorithm;
 use http::HeaderMap;
 use md5::Md5;
 use sha2::{Digest as _, Sha256, Sha512};
 
-/// Why what was announced cannot be checked.
+/// The error of an announced digest that cannot be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a digest cannot be read")]
 pub struct Unreadable;
 
-/// Everything that was announced of a body, computed while it arrives.
+/// All announced digests of a body, computed while it arrives.
 #[derive(Debug, Default)]
 pub struct Digests(Vec<(Hash, Vec<u8>)>);
 
@@ -25,7 +24,7 @@ enum Hash {
 }
 
 impl Hash {
-    /// The algorithm of this name, as the fields above call them.
+    /// Returns the algorithm of this name, in the spelling of the fields above.
     fn named(name: &str) -> Option<Self> {
         let crc = |algorithm, bytes| Self::Crc(Box::new(crc_fast::Digest::new(algorithm)), bytes);
         Some(match name {
@@ -59,8 +58,8 @@ impl Hash {
 }
 
 impl Digests {
-    /// What the headers of a request announce. Algorithms of the `Digest` fields that are not known
-    /// are passed over (RFC 9530, 2); one that S3 has a header for must be known.
+    /// Reads the digests that a request's headers announce. Unknown algorithms of the `Digest` fields are skipped (RFC
+    /// 9530, 2); an algorithm that S3 has a header for must be known.
     ///
     /// # Errors
     /// A value that is not base64, and `x-amz-checksum-sha1`, which is not computed here.
@@ -70,7 +69,7 @@ impl Digests {
             let name = name.as_str();
             let plain = match name {
                 "content-md5" => Some("md5"),
-                // How the client's SDK computed it, no value.
+                // The SDK's algorithm, not a digest.
                 "x-amz-checksum-algorithm" | "x-amz-checksum-type" => None,
                 _ => name.strip_prefix("x-amz-checksum-"),
             };
@@ -90,7 +89,7 @@ impl Digests {
         Ok(digests)
     }
 
-    /// A dictionary of byte sequences (RFC 9651, 3.2 and 3.3.5): `sha-256=:…:, sha-512=:…:`.
+    /// Reads a dictionary of byte sequences (RFC 9651, 3.2 and 3.3.5): `sha-256=:…:, sha-512=:…:`.
     fn fields(&mut self, text: &str) -> Result<(), Unreadable> {
         for member in text.split(',') {
             let (name, value) = member.trim().split_once('=').ok_or(Unreadable)?;
@@ -111,18 +110,18 @@ impl Digests {
         Ok(())
     }
 
-    /// Whether anything was announced.
+    /// Returns whether no digest was announced.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes in more of the body.
+    /// Adds more of the body.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.iter_mut().for_each(|(hash, _)| hash.update(bytes));
     }
 
-    /// Whether the body was all that was announced.
+    /// Returns whether the body matches every announced digest.
     #[must_use]
     pub fn agree(self) -> bool {
         let mut all = self.0.into_iter();
@@ -142,7 +141,7 @@ mod tests {
         )]))
     }
 
-    /// Each algorithm's digest of `123456789`.
+    /// Covers each algorithm with its digest of `123456789`.
     #[test]
     fn every_algorithm_tells_right_from_wrong() {
         let rows = [

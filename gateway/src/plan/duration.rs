@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `"200ms"`, `"60s"`, `"10m"`, `"24h"`, `"1d"`.
+//! Lengths of time in human notation: `"200ms"`, `"60s"`, `"10m"`, `"24h"`, `"1d"`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Period(pub Duration);
 
-/// Units in milliseconds, the largest first; `ms` before `m` and `s`, which it ends and begins with.
+/// Units in milliseconds. `ms` stands before `m` and `s`, because `s` is also the end of `ms`.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
@@ -19,13 +19,13 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 impl Period {
-    /// A number of seconds.
+    /// Creates a period of whole seconds.
     #[must_use]
     pub const fn secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
 
-    /// Whether no time passes at all.
+    /// Returns whether the period is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0.is_zero()
@@ -65,7 +65,7 @@ impl FromStr for Period {
 }
 
 impl fmt::Display for Period {
-    /// In the largest unit that leaves a whole number.
+    /// Writes the period in the largest unit that leaves a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.millis();
         let best = UNITS

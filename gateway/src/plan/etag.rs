@@ -14,8 +14,8 @@ pub struct ETag(Arc<str>);
 impl ETag {
     /// Reads one entity tag: `"…"` or `W/"…"` with the characters that RFC 9110, 8.8.3 allows.
     ///
-    /// A bare word without quotes, as some stores send it, is taken as the opaque part of a strong
-    /// tag. Anything else is `None`.
+    /// A bare word without quotes, which some stores send, becomes the opaque part of a strong tag. Returns `None` for
+    /// any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let opaque = text.strip_prefix("W/").unwrap_or(text);
@@ -35,8 +35,8 @@ impl ETag {
         }
     }
 
-    /// The tag that S3 gives an object written in one request, unless it encrypts it with a key of
-    /// the customer's: the MD5 of its bytes (S3 API reference, "Object").
+    /// Computes the tag that S3 gives an object written in one request: the MD5 of its bytes (S3 API reference,
+    /// "Object"). Objects that S3 encrypts with a key of the customer's have other tags.
     #[must_use]
     pub fn of_bytes<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hash = Md5::new();
@@ -44,8 +44,8 @@ impl ETag {
         Self(format!("\"{}\"", hex(&hash.finalize())).into())
     }
 
-    /// The tag that S3 gives an object made of parts with these tags: the MD5 of their MD5s, and how
-    /// many there were. `None` where a part's tag is none of [`ETag::of_bytes`].
+    /// Computes the tag that S3 gives an object made of parts with these tags: the MD5 of their MD5s, and the number of
+    /// parts. Returns `None` if a part's tag is not one of [`ETag::of_bytes`].
     #[must_use]
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let (mut hash, mut count) = (Md5::new(), 0_u32);
@@ -64,32 +64,32 @@ impl ETag {
         ))
     }
 
-    /// The tag as it stands in a header, quotes included.
+    /// Returns the tag as it stands in a header, quotes included.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the tag is marked weak.
+    /// Returns whether the tag is marked weak.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         self.0.starts_with("W/")
     }
 
-    /// Strong comparison (RFC 9110, 8.8.3.2): both strong, and alike.
+    /// Compares strongly (RFC 9110, 8.8.3.2): both strong, and alike.
     #[must_use]
     pub fn strong_eq(&self, other: &Self) -> bool {
         !self.is_weak() && !other.is_weak() && self.0 == other.0
     }
 
-    /// Weak comparison (RFC 9110, 8.8.3.2): the opaque parts alike, weak or not.
+    /// Compares weakly (RFC 9110, 8.8.3.2): the opaque parts alike, weak or not.
     #[must_use]
     pub fn weak_eq(&self, other: &Self) -> bool {
         self.opaque() == other.opaque()
     }
 
-    /// The tag of what `coding` makes of the bytes with this tag. A tag of its own (RFC 9110, 8.8.3.3), and
-    /// a weak one: another release may encode the same bytes otherwise.
+    /// Returns the tag of the bytes with this tag after `coding`. It is a tag of its own (RFC 9110, 8.8.3.3), and weak,
+    /// because another release may encode the same bytes otherwise.
     #[must_use]
     pub fn variant(&self, coding: Coding) -> Self {
         let opaque = self.opaque().trim_end_matches('"');
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn tags_follow_from_bytes_as_in_s3() {
-        // As answered by MinIO to parts of 5 MiB of `a`, 5 MiB of `b`, and one `c`.
+        // MinIO's answer to parts of 5 MiB of `a`, 5 MiB of `b`, and one `c`.
         let mib = |byte: u8| vec![byte; 5 << 20];
         let parts = [mib(b'a'), mib(b'b'), vec![b'c']].map(|part| ETag::of_bytes([&part[..]]));
         let whole = ETag::of_parts(&parts).expect("tags of bytes");

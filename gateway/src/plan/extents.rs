@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ByteRange;
 
-/// Which bytes of something there are.
+/// A set of byte positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extents {
     /// Ends by starts.
@@ -13,24 +13,24 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// How many bytes are in the set.
+    /// Returns the number of bytes in the set.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
         self.ranges.iter().map(|(s, e)| ByteRange::new(*s, *e))
     }
 
-    /// Puts a range in; says how many of its bytes are new.
+    /// Adds a range; returns how many of its bytes are new.
     pub fn insert(&mut self, range: ByteRange) -> u64 {
         if range.is_empty() {
             return 0;
         }
         let (mut start, mut end, mut held) = (range.start, range.end, 0);
-        // Also what only touches the range is taken up into it.
+        // Ranges that only touch this one are merged too.
         let met: Vec<_> = self
             .ranges
             .range(..=range.end)
@@ -48,7 +48,7 @@ impl Extents {
         new
     }
 
-    /// Takes a range out; says how many bytes that were.
+    /// Removes a range; returns how many bytes were in the set.
     pub fn remove(&mut self, range: ByteRange) -> u64 {
         let met: Vec<_> = self.within(range).collect();
         let mut gone = 0;
@@ -67,7 +67,7 @@ impl Extents {
         gone
     }
 
-    /// What of `range` is in the set, in order.
+    /// Returns the parts of `range` that are in the set, in order.
     pub fn within(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
         let first = self.ranges.range(..=range.start).next_back();
         let first = first
@@ -78,7 +78,7 @@ impl Extents {
         all.filter_map(move |(s, e)| ByteRange::new(s, e).intersect(range))
     }
 
-    /// What of `range` is not in the set, in order.
+    /// Returns the parts of `range` that are not in the set, in order.
     pub fn gaps(&self, range: ByteRange) -> Vec<ByteRange> {
         let (mut at, mut gaps) = (range.start, Vec::new());
         for held in self.within(range) {
@@ -90,13 +90,13 @@ impl Extents {
         gaps
     }
 
-    /// Whether all of `range` is in the set.
+    /// Returns whether all of `range` is in the set.
     #[must_use]
     pub fn covers(&self, range: ByteRange) -> bool {
         self.gaps(range).is_empty()
     }
 
-    /// The range that holds a byte known to be in the set.
+    /// Returns the range that holds `at`, a byte known to be in the set.
     fn around(&self, at: u64) -> (u64, u64) {
         let found = self.ranges.range(..=at).next_back();
         let (start, end) = found.expect("the byte is in the set");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against one flag a byte.
+        /// Compares with an array of one flag a byte.
         #[test]
         fn is_a_set_of_bytes(steps in prop::collection::vec((any::<bool>(), range()), 1..30), look in range()) {
             let (mut set, mut flags) = (Extents::default(), [false; LENGTH]);
@@ -140,7 +140,7 @@ mod tests {
             prop_assert_eq!(spread(set.within(look).collect()), truth(true, look));
             prop_assert_eq!(spread(set.gaps(look)), truth(false, look));
             prop_assert_eq!(set.covers(look), truth(false, look).is_empty());
-            // Neighbours are one.
+            // Neighbours are merged.
             let ranges: Vec<_> = set.iter().collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

@@ -1,19 +1,19 @@
-//! From a bucket's keys, in order, to the names in a folder.
+//! The names in a folder, derived from a bucket's ordered keys.
 //!
-//! A key is a path only by custom: `a` and `a/b` can both be objects, and `a//b` or `a/..` too. In
-//! a folder each name stands for one thing, so
+//! A key is a path only by custom: `a` and `a/b` can both be objects, and `a//b` or `a/..` too. In a folder each name
+//! stands for one thing, so
 //!
-//! - of a file and a folder of one name, the folder wins;
-//! - a segment that is empty, `.`, `..`, longer than [`MAX_NAME`] or holds a NUL is no name: what
-//!   lies there or below cannot be seen.
+//! - if a file and a folder have one name, the folder wins;
+//! - a segment that is empty, `.`, `..`, longer than [`MAX_NAME`] or holds a NUL is no name. Keys there or below are
+//!   hidden.
 //!
-//! In a listing `a` comes long before `a/` when there are keys like `a-1` between. So a file is held
-//! back until the listing is past the folder that could take its name.
+//! In a listing `a` comes long before `a/` if there are keys like `a-1` between. So a file is held back until the
+//! listing is past the folder that could take its name.
 
 /// The longest name, in bytes (`NAME_MAX`, limits.h).
 pub const MAX_NAME: usize = 255;
 
-/// Whether a segment of a key can be a name.
+/// Returns whether a segment of a key can be a name.
 #[must_use]
 pub fn is_name(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
@@ -21,13 +21,13 @@ pub fn is_name(segment: &str) -> bool {
         && !segment.contains(['/', '\0'])
 }
 
-/// The folders that a key proves, outermost first, each with the `/` it ends with.
+/// Returns the folders that a key proves, outermost first, each with its final `/`.
 pub fn folders_of(key: &str) -> impl Iterator<Item = &str> {
     key.match_indices('/').map(|(at, _)| &key[..=at])
 }
 
-/// Whether a listing that has come as far as `reached`, the last key or folder that it told, tells nothing
-/// more of `name`: neither an object nor a folder of it. Both are relative to the folder that is listed.
+/// Returns whether a listing that has reached `reached`, its last key or folder, has no more entries for `name`:
+/// neither an object nor a folder. Both are relative to the listed folder.
 #[must_use]
 pub fn is_told(reached: &str, name: &str) -> bool {
     let (reached, name) = (reached.as_bytes(), name.as_bytes());
@@ -38,8 +38,8 @@ pub fn is_told(reached: &str, name: &str) -> bool {
     }
 }
 
-/// The first name of which a listing that has come as far as `reached` may tell more: all names before it
-/// are told, whatever they are.
+/// Returns the first name for which a listing that has reached `reached` may have more entries. All names before it are
+/// finished, whatever they are.
 #[must_use]
 pub fn told_before(reached: &str) -> &str {
     let inner = reached.bytes().enumerate().skip(1);
@@ -47,20 +47,19 @@ pub fn told_before(reached: &str) -> &str {
     reached.get(..end).unwrap_or(reached)
 }
 
-/// What a name stands for.
+/// The thing that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Child<T> {
-    /// An object, and what is known of it.
+    /// An object and its known properties.
     File(T),
-    /// The beginning of keys.
+    /// A common beginning of keys.
     Folder,
 }
 
 /// The names of one folder, taken from its listing page by page.
 #[derive(Debug, Clone)]
 pub struct Names<T> {
-    /// Files whose name a folder may yet take. Each is the beginning of the one behind it, so there
-    /// are few.
+    /// Files whose name a later folder may take. Each name is a prefix of the next, so there are few.
     held: Vec<(String, T)>,
 }
 
@@ -71,8 +70,8 @@ impl<T> Default for Names<T> {
 }
 
 impl<T> Names<T> {
-    /// Takes a page, and returns the names that are certain by then. `objects` and `folders` are
-    /// those of the listing below `prefix`, each in order; `last`: no page follows.
+    /// Takes a page and returns the names that are now certain. `objects` and `folders` are the entries of the listing
+    /// below `prefix`, each in order. `last` means that no page follows.
     pub fn page(
         &mut self,
         prefix: &str,
@@ -113,7 +112,7 @@ impl<T> Names<T> {
         names
     }
 
-    /// The files whose folder would have come before `reached`.
+    /// Moves the files whose folder would have come before `reached` to `names`.
     fn release(&mut self, reached: &str, names: &mut Vec<(String, Child<T>)>) {
         let past = |name: &str| *reached > *format!("{name}/");
         let released = self.held.extract_if(.., |(name, _)| past(name));
@@ -156,19 +155,18 @@ mod tests {
     }
 
     proptest! {
-        /// Against what a listing may tell later: any key behind the one that it has reached, and any folder
-        /// behind that.
+        /// Compares with all later entries of a listing: any key after the reached one, and any folder after that.
         #[test]
         fn what_is_told_is_told_to_the_end(reached in "[ab/.-]{1,5}", name in "[ab.-]{1,4}") {
             let folder = format!("{name}/");
             prop_assert_eq!(is_told(&reached, &name), folder <= reached);
             let bound = told_before(&reached);
             prop_assert!(name.as_str() >= bound || is_told(&reached, &name), "{}", bound);
-            // Nor is the bound itself told, if it is a name.
+            // The bound itself is not finished either, if it is a name.
             prop_assert!(bound.contains('/') || !is_told(&reached, bound));
         }
 
-        /// Against a folder that is known as a whole, whatever the pages.
+        /// Compares with a folder that is known completely, for any page size.
         #[test]
         fn the_folder_wins_whatever_lies_between(
             keys in prop::collection::btree_set(key(), 0..40),

@@ -1,35 +1,36 @@
-//! How long a version may be believed, and what may be served when it no longer is
-//! (RFC 9111, 4.2; RFC 5861; RFC 8246).
+//! Freshness: the lifetime of a version, and its use after that (RFC 9111, 4.2; RFC 5861; RFC
+//! 8246).
 
 use std::time::Duration;
 
 use super::{Profile, Timestamp, Version};
 
-/// How long an `immutable` object without a lifetime of its own is believed: a year, the longest
-/// that RFC 2616 allowed and that caches still agree on.
+/// The lifetime of an `immutable` object without one of its own: a year, the longest that RFC 2616
+/// allowed and that caches still agree on.
 const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The response directives of `Cache-Control` that concern a shared cache (RFC 9111, 5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Directives {
-    /// Not to be stored at all.
+    /// The response must not be stored.
     pub no_store: bool,
-    /// For one user only, so not for us.
+    /// The response is for one user only, so not for a shared cache.
     pub private: bool,
-    /// Not to be served without confirmation. Set also for `no-cache="field"`, to be safe.
+    /// The response must not be served without confirmation. Set also for `no-cache="field"`, to be
+    /// safe.
     pub no_cache: bool,
-    /// Not to be served stale: `must-revalidate`, `proxy-revalidate`, or implied by `s-maxage`
-    /// (RFC 9111, 5.2.2.10).
+    /// The response must not be served stale: `must-revalidate`, `proxy-revalidate`, or implied by
+    /// `s-maxage` (RFC 9111, 5.2.2.10).
     pub must_revalidate: bool,
-    /// Will not change while fresh (RFC 8246).
+    /// The response will not change while fresh (RFC 8246).
     pub immutable: bool,
     /// `s-maxage`, else `max-age`. An unreadable number counts as 0 (RFC 9111, 4.2.1).
     pub max_age: Option<Duration>,
 }
 
 impl Directives {
-    /// Reads a `Cache-Control` value. Unknown directives are passed over, names are
-    /// case-insensitive, and of a directive given twice the stricter one counts.
+    /// Reads a `Cache-Control` value. Unknown directives are skipped and names are
+    /// case-insensitive. If a directive is given twice, the stricter one counts.
     #[must_use]
     pub fn parse(value: &str) -> Self {
         let mut read = Self::default();
@@ -79,22 +80,24 @@ fn shorter(seen: Option<Duration>, argument: &str) -> Option<Duration> {
 /// The rules for one version under one profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether it may be kept at all.
+    /// Whether the version may be cached at all.
     pub storable: bool,
-    /// How long after a confirmation it is fresh.
+    /// The time after a confirmation during which the version is fresh.
     pub lifetime: Duration,
-    /// How long after that it may be served while it is being confirmed.
+    /// The time after `lifetime` during which the version may be served while it is being
+    /// confirmed.
     pub stale_while_revalidate: Duration,
-    /// How long after that it may be served while the origin fails.
+    /// The time after `lifetime` during which the version may be served while the origin fails.
     pub stale_if_error: Duration,
 }
 
 impl Policy {
-    /// The gateway's own freshness: the shorter of what the object and the profile allow.
+    /// Computes the gateway's own freshness: the shorter of the object's and the profile's
+    /// lifetimes.
     ///
-    /// `force_ttl` lets the profile overrule the object entirely. `immutable` needs no
-    /// confirmation within the object's own lifetime, however short the profile's `ttl` is.
-    /// `confirmed` is when the origin last confirmed the version; `Expires` is counted from there.
+    /// With `force_ttl` the profile overrules the object entirely. An `immutable` object needs no
+    /// confirmation within its own lifetime, however short the profile's `ttl` is. `confirmed` is
+    /// the time of the origin's last confirmation of the version; `Expires` is counted from there.
     #[must_use]
     pub fn new(version: &Version, profile: &Profile, confirmed: Timestamp) -> Self {
         let of_profile = Self {
@@ -133,9 +136,9 @@ impl Policy {
         }
     }
 
-    /// What a version confirmed `age` ago is good for.
+    /// Returns the permitted use of a version that was confirmed `age` ago.
     ///
-    /// `must_confirm` (an invalidation, or an unclean stop) leaves nothing but to ask.
+    /// With `must_confirm` (after an invalidation or an unclean stop) the version is always stale.
     #[must_use]
     pub fn judge(&self, age: Duration, must_confirm: bool) -> Judgement {
         if must_confirm {
@@ -149,7 +152,7 @@ impl Policy {
         }
     }
 
-    /// Whether a version confirmed `age` ago may be served because the origin fails.
+    /// Returns whether a version confirmed `age` ago may be served because the origin fails.
     #[must_use]
     pub fn serves_on_error(&self, age: Duration) -> bool {
         age < self.lifetime + self.stale_if_error
@@ -163,14 +166,14 @@ fn expires(version: &Version, confirmed: Timestamp) -> Option<Duration> {
     Some(until.since(confirmed))
 }
 
-/// What a version is good for at its age.
+/// The permitted use of a version at its age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// Served without asking.
+    /// The version is served without a request to the origin.
     Fresh,
-    /// Served, and confirmed behind the answer's back (RFC 5861, 3).
+    /// The version is served, and confirmed in the background (RFC 5861, 3).
     WhileRevalidating,
-    /// The origin is asked first.
+    /// The gateway asks the origin first.
     Stale,
 }
 

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use super::ByteRange;
 
-/// How objects are cut into chunks. All chunks are of one size but the last of an object.
+/// The division of objects into chunks. All chunks have one size but the last of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     shift: u32,
 }
 
 impl Geometry {
-    /// Chunks of `chunk` bytes. `None` unless that is a power of two from 4 KiB to 16 MiB.
+    /// Creates a geometry with chunks of `chunk` bytes. `None` unless that is a power of two from 4
+    /// KiB to 16 MiB.
     #[must_use]
     pub fn new(chunk: u64) -> Option<Self> {
         let allowed = (4 << 10)..=(16 << 20);
@@ -20,25 +21,25 @@ impl Geometry {
         })
     }
 
-    /// Bytes in a whole chunk.
+    /// Returns the number of bytes in a whole chunk.
     #[must_use]
     pub fn chunk(self) -> u64 {
         1 << self.shift
     }
 
-    /// The chunk that holds the byte at `offset`.
+    /// Returns the chunk that holds the byte at `offset`.
     #[must_use]
     pub fn index(self, offset: u64) -> u32 {
         u32::try_from(offset >> self.shift).unwrap_or(u32::MAX)
     }
 
-    /// The first byte of chunk `index`.
+    /// Returns the first byte of chunk `index`.
     #[must_use]
     pub fn start(self, index: u32) -> u64 {
         u64::from(index) << self.shift
     }
 
-    /// The bytes of chunk `index` in an object of `size` bytes.
+    /// Returns the bytes of chunk `index` in an object of `size` bytes.
     #[must_use]
     pub fn bytes(self, index: u32, size: u64) -> ByteRange {
         let start = self.start(index).min(size);
@@ -48,7 +49,7 @@ impl Geometry {
         }
     }
 
-    /// The chunks that a range touches; none for an empty range.
+    /// Returns the chunks that a range touches; none for an empty range.
     #[must_use]
     pub fn span(self, range: ByteRange) -> Range<u32> {
         if range.is_empty() {
@@ -57,7 +58,7 @@ impl Geometry {
         self.index(range.start)..self.index(range.end - 1) + 1
     }
 
-    /// The number of chunks of an object of `size` bytes.
+    /// Returns the number of chunks of an object of `size` bytes.
     #[must_use]
     pub fn count(self, size: u64) -> u32 {
         self.span(ByteRange {
@@ -69,7 +70,7 @@ impl Geometry {
 }
 
 impl Default for Geometry {
-    /// 256 KiB, the default of `cache.chunk`.
+    /// Returns chunks of 256 KiB, the default of `cache.chunk`.
     fn default() -> Self {
         Self { shift: 18 }
     }

@@ -1,4 +1,4 @@
-//! From a request's path to an object's key: the key *is* the path.
+//! The mapping from a request's path to an object's key: the key *is* the path.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,7 +11,7 @@ use percent_encoding::{
 /// The longest key that S3 takes, in bytes of UTF-8 (S3 user guide, "Object key naming").
 pub const MAX_KEY: usize = 1024;
 
-/// What of a key stands for itself in a path, also in a query (RFC 3986, 3.3, less `&`, `+` and `=`).
+/// The characters that are not escaped in a path or query (RFC 3986, 3.3, less `&`, `+` and `=`).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -25,7 +25,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@');
 
-/// A key, or the end of one, as it is written in a path: in one way, however a client wrote it.
+/// Returns a key, or the end of one, in its one percent-encoded spelling for a path.
 #[must_use]
 pub fn encoded(key: &str) -> PercentEncode<'_> {
     utf8_percent_encode(key, PLAIN)
@@ -36,19 +36,19 @@ pub fn encoded(key: &str) -> PercentEncode<'_> {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(Arc<str>);
 
-/// Why a text is no key.
+/// The error of a text that is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No object has an empty name.
+    /// The key is empty.
     #[error("the key is empty")]
     Empty,
-    /// Longer than [`MAX_KEY`].
+    /// The key is longer than [`MAX_KEY`].
     #[error("the key is longer than {MAX_KEY} bytes")]
     TooLong,
-    /// Bytes that are not UTF-8, or a NUL among them.
+    /// The bytes are not UTF-8, or there is a NUL among them.
     #[error("the key is not valid text")]
     NotText,
-    /// A `.` or `..` segment, plain or percent-encoded.
+    /// There is a `.` or `..` segment, plain or percent-encoded.
     #[error("the key has a dot segment")]
     DotSegment,
 }
@@ -57,7 +57,7 @@ impl ObjectKey {
     /// Checks a key that is written out in full, not percent-encoded.
     ///
     /// # Errors
-    /// Says which of the rules above it breaks.
+    /// The first of the rules above that the key breaks.
     pub fn new(key: &str) -> Result<Self, KeyError> {
         if key.is_empty() {
             return Err(KeyError::Empty);
@@ -77,9 +77,8 @@ impl ObjectKey {
         Ok(Self(key.into()))
     }
 
-    /// The key that a request target's path names below a route: `prefix` and the path after the
-    /// route's own, percent-decoded exactly once (RFC 3986, 2.4). `+` stands for itself, and `//`
-    /// is kept.
+    /// Returns the key that a request target's path names below a route: `prefix` and the path after the route's own,
+    /// percent-decoded exactly once (RFC 3986, 2.4). `+` stands for itself, and `//` is kept.
     ///
     /// # Errors
     /// As for [`ObjectKey::new`], on the decoded text.
@@ -93,7 +92,7 @@ impl ObjectKey {
         Self::new(&format!("{prefix}{decoded}"))
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,22 +1,21 @@
-//! The order in which many clients are served where there are few places.
+//! The order in which many clients get few places.
 //!
-//! Every client has a lane of its own, and the lanes are served in turn: a client that has a thousand requests
-//! waiting keeps another one from its place for one request, not for a thousand. In a lane a request that a
-//! reader waits for goes before what is fetched ahead; between lanes it goes before it for
-//! [`HEAD_START`] turns, so that many readers are served before anything is fetched ahead, and no flood
-//! keeps one client's read-ahead waiting for ever.
+//! Each client has a lane, and the lanes are served in turn. So a client with a thousand waiting requests delays
+//! another client by one request and not by a thousand. In a lane, a request that a reader waits for goes before
+//! read-ahead. Between lanes, it goes first for [`HEAD_START`] turns. So many readers are served before any read-ahead,
+//! and no flood delays one client's read-ahead for ever.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Client;
 
-/// The class of what a reader waits for.
+/// The class of requests that a reader waits for.
 pub const DEMAND: usize = 0;
 
-/// The class of what is fetched ahead.
+/// The class of read-ahead requests.
 pub const AHEAD: usize = 1;
 
-/// For how many turns of all lanes what a reader waits for goes before what is fetched ahead.
+/// The number of turns of all lanes for which a reader's request goes before read-ahead.
 const HEAD_START: u64 = 8;
 
 /// Requests that run or wait, by client.
@@ -26,7 +25,7 @@ pub struct Lanes<T> {
     waiting: [usize; 2],
     /// The turn that was served last.
     turn: u64,
-    /// How many requests have come so far.
+    /// The number of requests so far.
     arrived: u64,
 }
 
@@ -64,7 +63,7 @@ impl<T> Lane<T> {
         self.queued.iter().map(VecDeque::len).sum()
     }
 
-    /// The class that it is served in next, and its rank there: the lowest goes first.
+    /// Returns the class that is served next and its rank; the lowest rank goes first.
     fn next(&self, open: [bool; 2]) -> Option<(usize, (u64, u64))> {
         let classes = [(DEMAND, 0), (AHEAD, HEAD_START)];
         classes.into_iter().find_map(|(class, late)| {
@@ -75,18 +74,18 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lanes<T> {
-    /// Requests that wait, by class.
+    /// Returns the number of waiting requests by class.
     #[must_use]
     pub fn waiting(&self) -> [usize; 2] {
         self.waiting
     }
 
-    /// A request of the client has a place.
+    /// Records that a request of the client has a place.
     pub fn begin(&mut self, client: Client) {
         self.lanes.entry(client).or_default().running += 1;
     }
 
-    /// A request of the client has given its place back.
+    /// Records that a request of the client has given its place back.
     pub fn end(&mut self, client: Client) {
         if let Some(lane) = self.lanes.get_mut(&client) {
             lane.running = lane.running.saturating_sub(1);
@@ -94,11 +93,11 @@ impl<T> Lanes<T> {
         self.leave_if_idle(client);
     }
 
-    /// A request waits.
+    /// Adds a waiting request.
     pub fn push(&mut self, client: Client, class: usize, waiter: T) {
         let lane = self.lanes.entry(client).or_default();
         if lane.waiting() == 0 {
-            // No turn is saved up while nothing waits.
+            // A lane saves up no turns while none of its requests waits.
             lane.due = lane.due.max(self.turn);
         }
         self.arrived += 1;
@@ -106,7 +105,7 @@ impl<T> Lanes<T> {
         self.waiting[class] += 1;
     }
 
-    /// Takes out the request that is next, of the classes that are `open`; it counts as one that runs.
+    /// Removes the next request of the classes that are `open`; it counts as running from now on.
     pub fn pop(&mut self, open: [bool; 2]) -> Option<(Client, usize, T)> {
         let ranked = self.lanes.iter();
         let ranked = ranked.filter_map(|(client, lane)| Some((*client, lane.next(open)?)));
@@ -120,9 +119,9 @@ impl<T> Lanes<T> {
         Some((client, class, waiter))
     }
 
-    /// Takes out a waiting request that has to go so that one of this client and class may wait: the latest
-    /// of the longest lane, if that is longer than the client's own will be; else, for a reader, one that is
-    /// fetched ahead by a client that has as many waiting. `None`: the new one has to go itself.
+    /// Removes a waiting request to make room for a new one of this client and class. That is the latest of the longest
+    /// lane, if that lane is longer than the client's own will be. Otherwise a reader's request replaces a read-ahead
+    /// request of a client that has at least as many waiting. `None` means that the new request has to go itself.
     pub fn make_room(&mut self, client: Client, class: usize) -> Option<T> {
         let own = self.lanes.get(&client).map_or(0, Lane::waiting);
         let longest = self.lanes.iter().max_by_key(|(_, lane)| lane.waiting());
@@ -145,7 +144,7 @@ impl<T> Lanes<T> {
         Some(waiter)
     }
 
-    /// Takes out every waiting request that `keep` does not want.
+    /// Removes every waiting request that `keep` rejects.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         let waiting = &mut self.waiting;
         self.lanes.retain(|_, lane| {
@@ -195,7 +194,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is lost or served twice, a client's own keep their order, and an idle client leaves nothing.
+        /// No request is lost or served twice, a client's requests keep their order, and an idle client leaves no lane.
         #[test]
         fn every_request_is_served_once_in_its_clients_order(ops in proptest::collection::vec(op(), 0..200)) {
             let mut lanes = Lanes::default();
@@ -230,7 +229,7 @@ mod tests {
                             let at = waiting.iter().position(|(_, _, number)| *number == gone).expect("it waited");
                             let (by, gone_class, _) = waiting.remove(at);
                             let left = waiting.iter().filter(|(other, ..)| *other == by).count();
-                            // Never one of a client that has fewer waiting, and among equals no reader.
+                            // Never a request of a client with fewer waiting, and among equals never a reader's.
                             prop_assert!(left > own || (class == DEMAND && gone_class == AHEAD && left + 1 >= own));
                         }
                     }
@@ -245,7 +244,7 @@ mod tests {
             prop_assert!(lanes.lanes.is_empty());
         }
 
-        /// Clients that have something waiting all the time are served equally, however much it is.
+        /// Clients that always have a waiting request are served equally, however many they have.
         #[test]
         fn those_that_wait_all_the_time_are_served_equally(depths in proptest::collection::vec(1usize..50, 2..6), turns in 1usize..200) {
             let mut lanes = Lanes::default();
@@ -263,7 +262,7 @@ mod tests {
         }
     }
 
-    /// One that comes while another has a thousand waiting is the second to be served at the latest.
+    /// A client that comes while another has a thousand waiting requests is served second at the latest.
     #[test]
     fn a_newcomer_waits_for_one_request_of_a_flood() {
         let mut lanes = Lanes::default();
@@ -280,7 +279,7 @@ mod tests {
         assert!(ahead <= 10, "{order:?}");
     }
 
-    /// What one reader fetches ahead waits for the readers of all others.
+    /// One client's read-ahead waits for the readers of all others.
     #[test]
     fn readers_go_before_what_others_fetch_ahead() {
         let mut lanes = Lanes::default();

@@ -1,4 +1,4 @@
-//! Where to listen, as people write it: `127.0.0.1:8080`, `[::]:8080`, `unix:/run/tidegate.sock`.
+//! Listen addresses in human notation: `127.0.0.1:8080`, `[::]:8080`, `unix:/run/tidegate.sock`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use core::net::SocketAddr;
 
-/// One place to listen on.
+/// One address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Listen {
     /// An IP address and port; port 0 takes any that is free.
@@ -43,7 +43,7 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// Whether both cannot be listened on at once. Port 0 is never the same twice.
+    /// Returns whether the process cannot listen on both at once. Port 0 is never the same twice.
     #[must_use]
     pub fn collides(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,23 +1,23 @@
 //! Media types that may be guessed for an object that is stored without one.
 //!
-//! An application that stores an upload as `application/octet-stream` may do so for safety: a browser
-//! downloads it and runs nothing. A guess by the key's ending must not undo that, so by default only
-//! passive types are guessed: a browser shows them and runs no script of theirs.
+//! An application may store an upload as `application/octet-stream` for safety: a browser downloads it and runs
+//! nothing. A guess by the key's ending must not undo that. So by default only passive types are guessed: a browser
+//! shows them and runs no script in them.
 
 /// The types that are guessed from a key's ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GuessTypes {
-    /// Types that no browser runs scripts of, see [`is_passive`].
+    /// Types in which no browser runs scripts, see [`is_passive`].
     #[default]
     Passive,
-    /// Every type that is known.
+    /// Every known type.
     All,
-    /// None.
+    /// No type.
     Off,
 }
 
 impl GuessTypes {
-    /// Whether an object that is stored without a type may be answered as `kind`.
+    /// Returns whether an object that is stored without a type may be answered as `kind`.
     #[must_use]
     pub fn allows(self, kind: &str) -> bool {
         match self {
@@ -28,8 +28,8 @@ impl GuessTypes {
     }
 }
 
-/// Whether a stored type (without parameters) tells nothing of the object: it is empty, or one of the
-/// two octet-streams that stores make up.
+/// Returns whether a stored type (without parameters) is uninformative: empty, or one of the two octet-streams that
+/// stores use as a default.
 #[must_use]
 pub fn says_nothing(kind: &str) -> bool {
     kind.is_empty()
@@ -37,8 +37,8 @@ pub fn says_nothing(kind: &str) -> bool {
         || kind.eq_ignore_ascii_case("binary/octet-stream")
 }
 
-/// Whether no browser runs scripts of a document of this type: images but SVG, audio, video, PDF, fonts,
-/// plain text. Anything in XML is active, whatever it stands for.
+/// Returns whether no browser runs scripts in a document of this type: images but SVG, audio, video, PDF, fonts, plain
+/// text. Any XML counts as active.
 #[must_use]
 pub fn is_passive(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();

@@ -1,50 +1,47 @@
-//! How fast a disk is at present, judged by the reads that are made anyway.
+//! The present speed of a disk, estimated from the reads that are made anyway.
 //!
-//! Two figures are kept, each a moving average, and a third that fades. The *pace* follows Little's law: while a read ran,
-//! about as many bytes passed as were under way when it began (its own included), so its duration
-//! over these bytes is what the whole disk took for each. Paces are averaged, not rates: reads that
-//! the file cache answered are a hundred times as fast, and must not hide that the disk is slow. The
-//! *latency* is that of a read that had the disk to itself: no read is faster, whatever the pace. The
-//! *scatter* is by how much the latest reads missed what was expected of them at worst: a disk behind
-//! a throttle, or one that others use, answers in fits and starts.
+//! The meter keeps two moving averages and a third figure that fades. The *pace* follows Little's law: while a read
+//! ran, about as many bytes passed as were under way when it began (its own included). So its duration over these bytes
+//! is the time that the whole disk took for each. Paces are averaged and not rates, because reads from the file cache
+//! are a hundred times as fast and must not hide a slow disk. The *latency* is that of a read that had the disk to
+//! itself: no read is faster, whatever the pace. The *scatter* is the worst excess of recent reads over their
+//! estimates: a disk that is throttled or shared answers irregularly.
 
 use std::time::Duration;
 
-/// Weight of a sample that makes the disk slower: the last eight or so decide, which follows one that
-/// begins to lag within a fraction of a second.
+/// The weight of a sample that makes the disk slower. About the last eight decide, so a disk that begins to lag is
+/// noticed within a fraction of a second.
 const WEIGHT: f64 = 1.0 / 8.0;
 
-/// Weight of a sample that says little: a read alone cannot show what the disk gives to many, so
-/// that it counts for little where it would make the disk slower.
+/// The weight of a slower sample from a read alone. Such a read cannot show the disk's rate under many reads.
 const FAINT: f64 = 1.0 / 64.0;
 
-/// Weight of a sample that makes the disk faster: a throttled disk answers a handful of reads at once
-/// after each pause, and who believes that stands in a queue.
+/// The weight of a sample that makes the disk faster. A throttled disk answers a handful of reads at once after each
+/// pause; a reader that trusts those must queue.
 const SLOWLY: f64 = 1.0 / 32.0;
 
-/// What is left of the scatter after each read: half of it after some thirty.
+/// The share of the scatter that remains after each read: about half of it after thirty.
 const FADE: f64 = 0.98;
 
-/// The most that counts as scatter, in seconds; beyond it a disk has hung, which says nothing about
-/// its next read.
+/// The largest scatter, in seconds. A disk that exceeds it has hung, and a hang does not predict its next read.
 const MOST: f64 = 0.4;
 
-/// How long the scatter takes to halve while nothing is read: a disk that was left aside for it is
-/// tried again, and one that is still so is found out by few reads.
+/// The time in which the scatter halves while the disk is not read. So a disk that was avoided for its scatter is tried
+/// again, and a few reads show whether it still scatters.
 const HALF_LIFE: Duration = Duration::from_secs(10);
 
-/// What one more read of a disk is expected to do.
+/// The expected behaviour of one more read of a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// How long it takes, behind all that the disk has to do already.
+    /// The expected duration, including the wait for the reads that the disk already has.
     pub takes: Duration,
-    /// How much longer than that it may take, by how much others lately did.
+    /// The possible excess over `takes`, from the excess of recent reads.
     pub scatter: Duration,
-    /// Nothing else is under way.
+    /// Whether no other read is under way.
     pub is_idle: bool,
 }
 
-/// What has been measured of one disk.
+/// The measurements of one disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Meter {
     /// Seconds per byte.
@@ -56,11 +53,10 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Takes in a read of `len` bytes that took `took`. `under_way` are the bytes of all reads that
-    /// were under way when it began, its own included; time that it waited for its turn is part of
-    /// what it took.
+    /// Adds a read of `len` bytes that took `took`. `under_way` are the bytes of all reads that were under way when it
+    /// began, its own included. `took` includes the time that the read waited for its turn.
     pub fn read(&mut self, len: u64, under_way: u64, took: Duration) {
-        // A clock that does not move on gives no pace; nothing is read in less than a microsecond.
+        // A clock that stands still gives no pace; no read takes less than a microsecond.
         let seconds = took.as_secs_f64().max(1e-6);
         let under_way = under_way.max(len).max(1);
         let sample = seconds / float(under_way);
@@ -78,7 +74,7 @@ impl Meter {
             pace + (sample - pace) * weight
         }));
         self.latency = Some(self.latency.map_or(seconds, |latency| {
-            // In company a read takes longer because of the others, which is the pace's business.
+            // Beside other reads a read takes longer because of them; the pace covers that.
             if alone || seconds < latency {
                 latency + (seconds - latency) * WEIGHT
             } else {
@@ -87,37 +83,37 @@ impl Meter {
         }));
     }
 
-    /// How long a read of `len` bytes would take if it began now, behind `under_way` bytes; `None`
-    /// while nothing was measured.
+    /// Estimates the duration of a read of `len` bytes that begins now behind `under_way` bytes. `None` before the
+    /// first measurement.
     #[must_use]
     pub fn estimate(&self, under_way: u64, len: u64) -> Option<Duration> {
         let (pace, latency) = (self.pace?, self.latency?);
         let queued = float(under_way.saturating_add(len)) * pace;
-        // An hour stands for all that is beyond patience.
+        // An hour is the upper bound.
         Some(Duration::from_secs_f64(latency.max(queued).min(3600.0)))
     }
 
-    /// How much longer than its estimate a read may take, by how much others lately did.
+    /// Returns the possible excess of a read over its estimate, from the excess of recent reads.
     #[must_use]
     pub fn scatter(&self) -> Duration {
         Duration::from_secs_f64(self.scatter.max(0.0))
     }
 
-    /// Nothing was read for so long.
+    /// Returns the meter after a time without reads.
     #[must_use]
     pub fn after(mut self, idle: Duration) -> Self {
         self.scatter *= 0.5f64.powf(idle.as_secs_f64() / HALF_LIFE.as_secs_f64());
         self
     }
 
-    /// As a line of text, for the next process on the same disk; `None` while nothing was measured.
+    /// Returns a line of text for the next process on the same disk; `None` before the first measurement.
     #[must_use]
     pub fn to_line(&self) -> Option<String> {
         let (pace, latency) = (self.pace?, self.latency?);
         Some(format!("{pace:e} {latency:e} {:e}\n", self.scatter))
     }
 
-    /// What such a line says; `None` where it is none, or says what no disk does.
+    /// Parses such a line; `None` if it is malformed or its figures are impossible for a disk.
     #[must_use]
     pub fn of_line(line: &str) -> Option<Self> {
         let figures = line.split_ascii_whitespace().map(str::parse::<f64>);
@@ -136,7 +132,7 @@ impl Meter {
         })
     }
 
-    /// Bytes per second that the disk gives; `None` while nothing was measured.
+    /// Returns the disk's rate in bytes per second; `None` before the first measurement.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         self.pace.map(f64::recip)
@@ -167,7 +163,7 @@ mod tests {
         assert_eq!(meter.estimate(0, CHUNK), None);
     }
 
-    /// A disk of 80 MB/s: sixteen reads at once take sixteen times as long as one.
+    /// Models a disk of 80 MB/s: sixteen reads at once take sixteen times as long as one.
     #[test]
     fn the_rate_is_that_of_the_disk_at_any_depth() {
         for depth in [1, 4, 16] {

@@ -1,13 +1,13 @@
-//! Networks, as people write them: `10.0.0.0/8`, `fd00::/8`, or one address.
+//! Networks in human notation: `10.0.0.0/8`, `fd00::/8`, or one address.
 //!
-//! Addresses come from `core::net`, which has nothing that could reach one.
+//! Addresses come from `core::net`, which cannot do I/O.
 
 use std::fmt;
 use std::str::FromStr;
 
 use core::net::IpAddr;
 
-/// Addresses that begin with the same bits.
+/// The addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network {
     /// The first address; the bits behind the prefix are zero.
@@ -17,7 +17,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether `address` lies within; an IPv4 address mapped into IPv6 counts as what it is.
+    /// Returns whether `address` lies within; an IPv4 address mapped into IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -50,7 +50,7 @@ impl FromStr for Network {
     }
 }
 
-/// The address with all bits behind the prefix cleared.
+/// Returns the address with all bits behind the prefix cleared.
 fn masked(address: IpAddr, bits: u8) -> IpAddr {
     let bits = u32::from(bits);
     match address {

@@ -1,10 +1,10 @@
-//! Holds a stream of pieces to a rate, with the time as an argument.
+//! A rate limit for a stream of pieces, with the time as an argument.
 
 use std::time::Duration;
 
-/// Says of each piece how long to wait before it, so that all of them together keep to a rate.
+/// Computes the wait before each piece, so that all pieces together keep to a rate.
 ///
-/// The first goes at once, and each other when those before it have had their time. Time that was not
+/// The first piece goes at once, and each other after the time of the pieces before it. Unused time is not saved up.
 /// used is not saved up.
 #[derive(Debug)]
 pub struct Pacer {
@@ -13,7 +13,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A rate in bytes a second; 0 counts as 1.
+    /// Creates a pacer for a rate in bytes a second; 0 counts as 1.
     #[must_use]
     pub fn new(rate: u64) -> Self {
         Self {
@@ -22,14 +22,14 @@ impl Pacer {
         }
     }
 
-    /// How long to wait at the time `now` (since some beginning) before a piece of `bytes`.
+    /// Returns the wait at the time `now` (since any fixed start) before a piece of `bytes`.
     pub fn wait(&mut self, now: Duration, bytes: u64) -> Duration {
         let begin = self.free_at.max(now);
         self.free_at = begin.saturating_add(self.takes(bytes));
         begin - now
     }
 
-    /// The largest piece that takes no longer than `time`.
+    /// Returns the size in bytes of the largest piece that takes no longer than `time`.
     #[must_use]
     pub fn piece(&self, time: Duration) -> u64 {
         (self.rate * time.as_secs_f64()) as u64
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whoever waits as told has at no time begun more than one piece beyond the rate.
+        /// A sender that keeps to the waits never begins more than one piece beyond the rate.
         #[test]
         fn the_rate_is_kept(rate in 1u64..10_000, pieces in proptest::collection::vec((1u64..5000, 0u64..3000), 1..50)) {
             let mut pacer = Pacer::new(rate);

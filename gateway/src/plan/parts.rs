@@ -1,23 +1,23 @@
-//! How an object that is written is cut into parts.
+//! The division of a written object into parts.
 //!
-//! Nobody knows how large it will become, so a part's place follows from its number alone: sizes
-//! begin small, so that sending begins early, and double after every [`TIER`] parts up to the
-//! 64-fold. From 16 MiB on that reaches beyond 5 TiB, the largest object, within 10,000 parts, the
-//! most that an upload has (S3 user guide, "Multipart upload limits"): 14 GiB in parts of 16 MiB,
-//! 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and the largest have 1 GiB.
+//! The final size is unknown while an object is written, so a part's offset follows from its number alone. Sizes begin
+//! small, so that sending begins early, and double after every [`TIER`] parts up to the 64-fold. From 16 MiB on, 10,000
+//! parts reach beyond 5 TiB: the most parts and the largest object that S3 allows (S3 user guide, "Multipart upload
+//! limits"). That is 14 GiB in parts of 16 MiB, 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and the
+//! largest parts have 1 GiB.
 
 use super::ByteRange;
 
-/// Parts of one size.
+/// The number of parts of one size.
 const TIER: u64 = 900;
 
-/// How often sizes double.
+/// The number of times that the size doubles.
 const DOUBLINGS: u64 = 6;
 
-/// The most parts that an upload has.
+/// The largest number of parts of an upload.
 pub const MAX_PARTS: u32 = 10_000;
 
-/// The largest object.
+/// The size of the largest object, in bytes.
 pub const MAX_OBJECT: u64 = 5 << 40;
 
 /// The sizes of parts.
@@ -28,7 +28,7 @@ pub struct PartSizes {
 }
 
 impl PartSizes {
-    /// Parts that begin with `first` bytes, at least one; tests have small ones, and S3 wants 5 MiB.
+    /// Creates sizes that begin with `first` bytes, at least one. Tests use small ones; S3 requires 5 MiB.
     #[must_use]
     pub fn new(first: u64) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl PartSizes {
         }
     }
 
-    /// The same with sizes that double after so many parts.
+    /// Returns the same with sizes that double after `tier` parts.
     #[must_use]
     pub fn doubling_after(self, tier: u64) -> Self {
         Self {
@@ -46,13 +46,13 @@ impl PartSizes {
         }
     }
 
-    /// Bytes of the first part.
+    /// Returns the size of the first part in bytes.
     #[must_use]
     pub fn first(self) -> u64 {
         self.first
     }
 
-    /// The first byte of part `index`, counted from 0.
+    /// Returns the first byte of part `index`, counted from 0.
     #[must_use]
     pub fn start(self, index: u32) -> u64 {
         let index = u64::from(index);
@@ -61,13 +61,13 @@ impl PartSizes {
         before + (index - tier * self.tier) * (self.first << tier)
     }
 
-    /// The bytes of part `index` in an object of `size` bytes; none beyond its end.
+    /// Returns the bytes of part `index` in an object of `size` bytes; none beyond its end.
     #[must_use]
     pub fn range(self, index: u32, size: u64) -> ByteRange {
         ByteRange::new(self.start(index).min(size), self.start(index + 1).min(size))
     }
 
-    /// The part that holds the byte at `offset`.
+    /// Returns the part that holds the byte at `offset`.
     #[must_use]
     pub fn index(self, offset: u64) -> u32 {
         let mut tier = 0;
@@ -79,7 +79,7 @@ impl PartSizes {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// The parts that a range touches.
+    /// Returns the parts that a range touches.
     #[must_use]
     pub fn span(self, range: ByteRange) -> std::ops::Range<u32> {
         if range.is_empty() {
@@ -88,7 +88,7 @@ impl PartSizes {
         self.index(range.start)..self.index(range.end - 1) + 1
     }
 
-    /// How many parts an object of `size` bytes has.
+    /// Returns the number of parts of an object of `size` bytes.
     #[must_use]
     pub fn count(self, size: u64) -> u32 {
         self.span(ByteRange::new(0, size)).end
@@ -96,8 +96,8 @@ impl PartSizes {
 }
 
 impl Default for PartSizes {
-    /// From 16 MiB on: large enough that a round trip of 20 ms costs little beside the transfer of a
-    /// part, small enough that the first is on its way after a tenth of a second.
+    /// Begins with 16 MiB. A round trip of 20 ms costs little beside the transfer of such a part, and the first part is
+    /// on its way after a tenth of a second.
     fn default() -> Self {
         Self::new(16 << 20)
     }

@@ -1,22 +1,22 @@
-//! Which disk holds a chunk: rendezvous hashing, weighted by capacity.
+//! The choice of the disk for a chunk: rendezvous hashing, weighted by capacity.
 //!
-//! Every place draws a number for the key, and the highest wins. A place that goes takes its own
-//! keys with it and moves no others; one that comes takes its share from each. With the draw
-//! `-weight / ln(u)`, `u` even in (0, 1), shares are in proportion to the weights (Schindelhauer
-//! and Schomaker, "Weighted distributed hash tables", 2005).
+//! Every place draws a number for the key, and the highest wins. If a place goes, only its own keys
+//! move; if one comes, it takes its share from each. With the draw `-weight / ln(u)`, `u` uniform
+//! in (0, 1), shares are in proportion to the weights (Schindelhauer and Schomaker, "Weighted
+//! distributed hash tables", 2005).
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Something that keys are spread over.
+/// A place among which keys are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its identity: stable across restarts, and different from every other's.
+    /// Its identity: stable across restarts and unique.
     pub id: u64,
-    /// Its share, in any unit; 0 takes nothing.
+    /// Its share, in any unit; a place with 0 gets no keys.
     pub weight: u64,
 }
 
-/// The index of the place that `key` belongs to; `None` when no place takes anything.
+/// Returns the index of the place that `key` belongs to; `None` if no place has a weight.
 #[must_use]
 pub fn place(key: u64, places: &[Place]) -> Option<usize> {
     places
@@ -32,7 +32,7 @@ fn draw(key: u64, place: Place) -> f64 {
     let mut seed = [0; 16];
     seed[..8].copy_from_slice(&key.to_le_bytes());
     seed[8..].copy_from_slice(&place.id.to_le_bytes());
-    // 53 bits, the precision of an f64, moved off 0 and 1.
+    // 53 bits, the precision of an f64, shifted so that 0 and 1 cannot occur.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     let even = ((xxh3_64(&seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     #[expect(clippy::cast_precision_loss, reason = "a share needs no last digit")]

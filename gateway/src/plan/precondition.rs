@@ -1,8 +1,7 @@
-//! Conditional requests: whether, and what of it, an object is sent (RFC 9110, 13).
+//! Conditional requests: whether an object is sent, and which of its bytes (RFC 9110, 13).
 //!
-//! [`decide`] walks through the steps of RFC 9110, 13.2.2 in their order and ends with the bytes to
-//! send. A date that cannot be read counts as not sent, and so does a header sent twice that may
-//! be sent once.
+//! [`decide`] takes the steps of RFC 9110, 13.2.2 in their order and ends with the bytes to send. A date that cannot be
+//! read counts as not sent, and so does a header that is sent twice but may be sent once.
 
 use http::header::{
     HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
@@ -12,19 +11,19 @@ use http::header::{
 use super::range::{Ranges, Selection};
 use super::{ByteRange, ETag, Timestamp};
 
-/// What an object's current version is compared by.
+/// The validators of an object's current version.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
     /// Its entity tag.
     pub etag: &'a ETag,
-    /// When it was written, to the second.
+    /// The time of its last write, to the second.
     pub last_modified: Option<Timestamp>,
 }
 
-/// What a GET is answered with; a HEAD likewise, but for `Range`, which it does not know.
+/// The answer to a GET. The answer to a HEAD is the same, but without `Range`, which a HEAD does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// 412: a version was named that is not the current one.
+    /// 412: the request named a version that is not the current one.
     Failed,
     /// 304: the client has the current version.
     NotModified,
@@ -38,7 +37,7 @@ pub enum Decision {
     Several(Vec<ByteRange>),
 }
 
-/// What a request's conditions say, before its ranges are looked at.
+/// The result of a request's conditions, before its ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// They hold.
@@ -49,7 +48,7 @@ pub enum Verdict {
     Failed,
 }
 
-/// Decides how to answer a GET (`ranges` as [`ranges`] read them) or a HEAD (`None`).
+/// Decides the answer to a GET (`ranges` as [`ranges`] read them) or a HEAD (`None`).
 #[must_use]
 pub fn decide(
     headers: &HeaderMap,
@@ -72,13 +71,13 @@ pub fn decide(
     }
 }
 
-/// The request's `Range`, where it has one that counts.
+/// Returns the request's `Range`, if it has a valid one.
 #[must_use]
 pub fn ranges(headers: &HeaderMap) -> Option<Ranges> {
     Ranges::parse(single(headers, &RANGE)?)
 }
 
-/// Steps 1 to 4 of RFC 9110, 13.2.2, for a method that is GET or HEAD.
+/// Takes steps 1 to 4 of RFC 9110, 13.2.2, for GET and HEAD.
 #[must_use]
 pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
     if headers.contains_key(IF_MATCH) {
@@ -106,8 +105,8 @@ pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
     }
 }
 
-/// The tag in a request's `If-None-Match` that is alike to `tag` by the weak comparison, as the client
-/// wrote it. `*` names none.
+/// Returns the tag in a request's `If-None-Match` that matches `tag` by the weak comparison, as the client wrote it.
+/// `*` names none.
 #[must_use]
 pub fn named(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
     let lines = headers.get_all(IF_NONE_MATCH).iter();
@@ -115,17 +114,17 @@ pub fn named(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
     lines.flat_map(Tags).find(|known| known.weak_eq(tag))
 }
 
-/// What a request that writes wants of its object, as far as its headers alone tell.
+/// A write request's condition on its object, as far as the headers alone tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForWrite {
-    /// Nothing.
+    /// There is no condition.
     Nothing,
-    /// That there is none.
+    /// The object must not exist.
     Absent,
-    /// That it has this version.
+    /// The object must have this version.
     Version(ETag),
-    /// More than that: [`evaluate`] on the version that it has, without `If-Modified-Since`, which
-    /// means nothing here (RFC 9110, 13.1.3).
+    /// The condition needs [`evaluate`] on the present version, without `If-Modified-Since`, which has no meaning here
+    /// (RFC 9110, 13.1.3).
     Judge,
 }
 
@@ -150,8 +149,8 @@ pub fn for_write(headers: &HeaderMap) -> ForWrite {
     }
 }
 
-/// Step 5: whether `If-Range` lets `Range` count. A tag is compared strongly, a date must be the
-/// very one of the version (RFC 9110, 13.1.5); anything unreadable means the whole object.
+/// Takes step 5: returns whether `If-Range` permits `Range`. A tag is compared strongly, and a date must equal the
+/// version's (RFC 9110, 13.1.5). If the header is unreadable, the whole object is sent.
 #[must_use]
 pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     if !headers.contains_key(IF_RANGE) {
@@ -169,7 +168,7 @@ pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     }
 }
 
-/// The value of a header that may stand once, if it does and is text.
+/// Returns the value of a header that may occur once, if it occurs once and is text.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -185,19 +184,19 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
     parse_date(single(headers, name)?)
 }
 
-/// Any of the three formats of RFC 9110, 5.6.7.
+/// Parses any of the three formats of RFC 9110, 5.6.7.
 fn parse_date(value: &str) -> Option<Timestamp> {
     httpdate::parse_http_date(value).ok().map(Timestamp::from)
 }
 
-/// Whether `*`, or any tag of a list that may be spread over several lines, is alike.
+/// Returns whether the header is `*`, or any tag of its list matches. The list may span several lines.
 fn any_tag(headers: &HeaderMap, name: &HeaderName, alike: impl Fn(&ETag) -> bool) -> bool {
     let lines = headers.get_all(name);
     let mut lines = lines.iter().filter_map(|value| value.to_str().ok());
     lines.any(|line| line.trim() == "*" || Tags(line).any(|tag| alike(&tag)))
 }
 
-/// The entity tags of a list, up to the first thing that is none. Tags may contain commas.
+/// The entity tags of a list, up to the first invalid one. Tags may contain commas.
 struct Tags<'a>(&'a str);
 
 impl Iterator for Tags<'_> {

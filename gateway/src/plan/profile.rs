@@ -1,47 +1,46 @@
-//! How the objects of a route are treated: read-ahead, freshness, admission.
+//! The treatment of a route's objects: read-ahead, freshness, admission.
 
 use std::time::Duration;
 
-/// Everything a profile decides. Built-in ones: `web`, `stream`, `documents`, `backup`.
+/// All settings of a profile. Built-in ones: `web`, `stream`, `documents`, `backup`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// Ceiling of the read-ahead window in bytes; 0 turns read-ahead off.
     pub read_ahead: u64,
     /// Ceiling of parallel requests for one reader.
     pub streams: u32,
-    /// How long a version counts as fresh without being confirmed; the object's own
-    /// `Cache-Control` may shorten it.
+    /// The time after a confirmation during which a version is fresh; the object's own `Cache-Control` may shorten it.
     pub ttl: Duration,
-    /// `ttl` overrules the object's own `Cache-Control`.
+    /// Whether `ttl` overrules the object's own `Cache-Control`.
     pub force_ttl: bool,
-    /// How long after that a stale answer is given while it is being confirmed (RFC 5861, 3).
+    /// The time after freshness ends during which a stale answer is given while it is being confirmed (RFC 5861, 3).
     pub stale_while_revalidate: Duration,
-    /// How long a stale answer is given while the origin fails (RFC 5861, 4).
+    /// The time after freshness ends during which a stale answer is given while the origin fails (RFC 5861, 4).
     pub stale_if_error: Duration,
-    /// How long a missing object is remembered as missing.
+    /// The time for which a missing object is remembered as missing.
     pub negative_ttl: Duration,
-    /// Pages of 1,000 names that a folder is listed up to where names in it are asked for; 0: it is not.
+    /// The most pages of 1,000 names that are listed of a folder when a client requests names in it; 0 turns this off.
     pub list_pages: u32,
-    /// At which use a chunk is offered to the disk tier.
+    /// The use at which a chunk is offered to the disk tier.
     pub disk: DiskUse,
-    /// Bulk data: kept from displacing what memory holds.
+    /// Whether the data is bulk, which must not displace the contents of the memory tier.
     pub bulk: bool,
 }
 
-/// At which use a chunk is offered to the disk tier.
+/// The use at which a chunk is offered to the disk tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskUse {
     /// Never.
     Off,
-    /// When it is fetched first.
+    /// At the first fetch.
     First,
-    /// When it is asked for a second time.
+    /// At the second request.
     Second,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// Ten requests at most, and 2 MiB of names.
+/// Allows ten requests and 2 MiB of names.
 const LIST_PAGES: u32 = 10;
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
@@ -50,7 +49,7 @@ impl Profile {
     /// The names of the built-in profiles.
     pub const BUILT_IN: [&'static str; 4] = ["web", "stream", "documents", "backup"];
 
-    /// The built-in profile of this name.
+    /// Returns the built-in profile of this name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         match name {
@@ -62,11 +61,12 @@ impl Profile {
         }
     }
 
-    /// Images, scripts, downloads of a site: many small objects, each read whole, by many.
+    /// Returns the profile for images, scripts and downloads of a site: many small objects, each read whole by many
+    /// readers.
     ///
-    /// Little read-ahead, because most objects end within one part; a minute of freshness and ten
-    /// in which a stale answer is given while it is confirmed, because a visitor should never wait
-    /// for a confirmation; a day of stale answers while the origin is down.
+    /// Read-ahead is small, because most objects end within one part. An answer is fresh for a minute and may be stale
+    /// for ten more while it is confirmed, because a visitor should never wait for a confirmation. While the origin is
+    /// down, stale answers last a day.
     #[must_use]
     pub fn web() -> Self {
         Self {
@@ -83,10 +83,10 @@ impl Profile {
         }
     }
 
-    /// Audio and video: large objects, read in order, by players that must not run dry.
+    /// Returns the profile for audio and video: large objects, read in order by players that must not run dry.
     ///
-    /// As `web`, but with a window that a fast reader cannot outrun and with as many requests at
-    /// once as a slow connection to the bucket needs to keep it filled.
+    /// As `web`, but with a window that a fast reader cannot outrun, and with enough parallel requests to keep it
+    /// filled over a slow connection to the bucket.
     #[must_use]
     pub fn stream() -> Self {
         Self {
@@ -96,11 +96,10 @@ impl Profile {
         }
     }
 
-    /// Documents that people edit: read here and there, and expected to be current.
+    /// Returns the profile for documents that people edit: read in random order, and expected to be current.
     ///
-    /// No read-ahead, because a reader of a PDF jumps; ten seconds of freshness and ten more of
-    /// staleness, because who saves a document looks at it next; a missing one is asked for again
-    /// after two seconds.
+    /// No read-ahead, because a reader of a PDF jumps. Ten seconds of freshness and ten more of staleness, because
+    /// users look at a document after they save it. A missing document is requested again after two seconds.
     #[must_use]
     pub fn documents() -> Self {
         Self {
@@ -113,10 +112,10 @@ impl Profile {
         }
     }
 
-    /// Backup images: very large, read once, and wrong if they are old.
+    /// Returns the profile for backup images: very large, read once, and wrong if they are old.
     ///
-    /// The window of `stream`, no stale answer in any case, and bulk kept off the disks, where it
-    /// would displace everything else without being read again.
+    /// The window of `stream` and never a stale answer. Bulk data stays off the disks, where it would displace other
+    /// data without being read again.
     #[must_use]
     pub fn backup() -> Self {
         Self {
@@ -132,7 +131,7 @@ impl Profile {
 }
 
 impl Default for Profile {
-    /// `web`.
+    /// Returns `web`.
     fn default() -> Self {
         Self::web()
     }

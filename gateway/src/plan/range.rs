@@ -17,7 +17,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// `start..end`; `end` is raised to `start` where it lies before it.
+    /// Returns `start..end`; an `end` before `start` is raised to it.
     #[must_use]
     pub fn new(start: u64, end: u64) -> Self {
         Self {
@@ -26,26 +26,26 @@ impl ByteRange {
         }
     }
 
-    /// Bytes in the range.
+    /// Returns the number of bytes in the range.
     #[must_use]
     pub fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether the range has no bytes.
+    /// Returns whether the range has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Where it lies in bytes that begin at an offset, which is not behind its start.
+    /// Returns its position in bytes that begin at `offset`, which must not be after its start.
     #[must_use]
     pub fn within(self, offset: u64) -> Range<usize> {
         let at = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
         at(self.start)..at(self.end)
     }
 
-    /// What both ranges share, if anything.
+    /// Returns the common bytes of both ranges, if any.
     #[must_use]
     pub fn intersect(self, other: Self) -> Option<Self> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
@@ -53,24 +53,25 @@ impl ByteRange {
     }
 }
 
-/// A range as asked for, before the size is known (RFC 9110, 14.1.1).
+/// A requested range, before the size is known (RFC 9110, 14.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RangeSpec {
     /// `bytes=first-last`, inclusive as in the header.
     Bounded {
-        /// The first byte wanted.
+        /// The first requested byte.
         first: u64,
-        /// The last byte wanted.
+        /// The last requested byte.
         last: u64,
     },
-    /// `bytes=first-`: from a byte to the end.
+    /// `bytes=first-`: the bytes from `first` to the end.
     From(u64),
     /// `bytes=-length`: the last bytes.
     Suffix(u64),
 }
 
 impl RangeSpec {
-    /// The bytes meant in an object of `size` bytes; `None` if unsatisfiable (RFC 9110, 14.1.2).
+    /// Returns the requested bytes of an object of `size` bytes; `None` if unsatisfiable (RFC 9110,
+    /// 14.1.2).
     #[must_use]
     pub fn resolve(self, size: u64) -> Option<ByteRange> {
         match self {
@@ -91,7 +92,7 @@ impl RangeSpec {
 }
 
 impl fmt::Display for RangeSpec {
-    /// As it stands in a `Range` header, without the unit's name.
+    /// Writes the range as in a `Range` header, without the unit's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bounded { first, last } => write!(f, "{first}-{last}"),

@@ -1,62 +1,61 @@
-//! How far to read ahead of a cursor, in what pieces, and over how many streams.
+//! The size of the read-ahead window, of its parts and of the number of streams.
 //!
-//! A cursor is a place in one version that somebody reads on from. [`ReadAhead`] watches the reads
-//! that belong to it and answers three questions: how wide is the window (bytes worth having before
-//! they are asked for), how large is a part (one request), how many requests run at once. It is
-//! told the time and never asks for it.
+//! A cursor is a place in one version from which a reader reads on. [`ReadAhead`] watches the reads that belong to it
+//! and answers three questions: how wide is the window (bytes to fetch before their request), how large is a part (one
+//! request), and how many requests run at once. Callers pass the time in.
 //!
-//! The window is earned. Nothing is fetched ahead before a reader has come through [`PROOF`] bytes
-//! in sequence; from there it may be twice as wide as the sequence is long, until it is
-//! [`HALF_SURE`] wide, and from there as wide as the sequence is long. What was passed over counts as
-//! lost until it is read. So for any pattern of reads, the bytes fetched ahead and never read stay below
-//! twice the bytes read. A seek begins a new sequence. A reader that takes its bytes slowly needs no more
-//! than what it takes in a few seconds.
+//! The window is earned. No byte is fetched ahead before a reader has come through [`PROOF`] bytes in sequence. From
+//! there the window may be twice as wide as the sequence is long, until it is [`HALF_SURE`] wide; after that it may be
+//! as wide as the sequence is long. Skipped bytes count as lost until they are read. So for any pattern of reads, the
+//! bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new sequence. A slow reader
+//! needs no more than the bytes that it takes in a few seconds.
 //!
-//! A part is the window's share of one stream, so all streams work however narrow the window is, and
-//! a long read ends up with few large requests. A wide window is shared out by half: when the part
-//! that the reader waits for is late, the other half is left for the other streams to go on in.
+//! A part is the window's share of one stream, so all streams work however narrow the window is, and a long read ends
+//! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is
+//! late, the other streams can go on in the other half.
 
 use std::time::Duration;
 
 use super::{ByteRange, Extents};
 
-/// The sequence that proves a reader has come to stay: more than the header that players and
-/// indexers probe, and one chunk of the default size.
+/// The length in bytes of a sequence that proves a steady reader: more than the header that players and indexers probe,
+/// and one chunk of the default size.
 pub const PROOF: u64 = 256 << 10;
 
-/// Up to here the window is twice the sequence, beyond it as long as the sequence. A reader that
-/// leaves after 10 MB has then cost at most 30, with what the kernel's socket buffers hid from us.
+/// The window in bytes up to which it is twice the sequence; beyond it, it is as long as the sequence. A reader that
+/// leaves after 10 MB has then cost at most 30, with the bytes hidden in the kernel's socket buffers.
 const HALF_SURE: u64 = 16 << 20;
 
-/// The smallest and the largest part. Below 256 KiB requests cost more than they bring; above
-/// 8 MiB nothing is gained (measured: the SDK is as fast as a bare client from 8 MiB on).
+/// The smallest and the largest part in bytes. Below 256 KiB requests cost more than they bring; above 8 MiB nothing is
+/// gained (measured: the SDK is as fast as a bare client from 8 MiB on).
 const PART: (u64, u64) = (256 << 10, 8 << 20);
 
-/// From parts of this size on, a window is shared out by half.
+/// The part size in bytes from which on parts take half of a stream's share.
 const ROOMY: u64 = 4 << 20;
 
-/// Parts do not become smaller than this towards the end of what is read.
+/// The size in bytes below which parts do not shrink towards the end of a read.
 const LAST_PARTS: u64 = 1 << 20;
 
-/// Reads that begin so little behind the expected place still belong to the sequence: a kernel's
-/// reads arrive out of order.
+/// The step in bytes beyond the expected place within which a read still belongs to the sequence: a kernel's reads
+/// arrive out of order.
 const NEAR: u64 = 1 << 20;
 
-/// Or so far, where as much may be fetched ahead: a kernel whose `read_ahead_kb` was raised has as many
-/// reads of a mebibyte under way, in any order.
+/// The largest such step, if as much may be fetched ahead. A kernel with a raised `read_ahead_kb` has as many reads of
+/// a mebibyte under way, in any order.
 const FAR: u64 = 8 << 20;
 
-/// And so far before it, back to where the sequence began: players step back a little, and of the
-/// reads that a kernel has under way the first may end long after the last.
+/// The step in bytes before the expected place within which a read still belongs to the sequence, but at most `NEAR`
+/// before its beginning. Players step back a little, and the first of a kernel's parallel reads may end long after the
+/// last.
 pub const LATE: u64 = FAR;
 
-/// A window holds what the reader takes in this time, so that a slow one holds little.
+/// The time for which a window holds the reader's bytes, so that a slow reader's window is small.
 const HORIZON: Duration = Duration::from_secs(4);
 
-/// Over how long the reader's rate is averaged.
+/// The time over which the reader's rate is averaged.
 const RATE_MEMORY: Duration = Duration::from_millis(500);
 
-/// What a profile allows.
+/// The limits of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Ceiling of the window in bytes; 0 turns read-ahead off.
@@ -65,26 +64,25 @@ pub struct Limits {
     pub streams: u32,
 }
 
-/// The state of one cursor. See the module's head.
+/// The state of one cursor; see the module.
 #[derive(Debug, Clone)]
 pub struct ReadAhead {
     limits: Limits,
-    /// Where the sequence began, and the byte after its farthest read.
+    /// The beginning of the sequence, and the byte after its farthest read.
     began: u64,
     next: u64,
-    /// Bytes of this sequence that were read.
+    /// The number of bytes of this sequence that were read.
     run: u64,
-    /// What was passed over and may be read late; and how much is too late by now.
+    /// The skipped bytes that may be read late, and the number of those that are too late by now.
     passed: Extents,
     lost: u64,
-    /// Bytes a second that the reader takes, and when that was last reckoned. `None` before the
-    /// second read.
+    /// The reader's rate in bytes a second, and the time of the last measurement. `None` before the second read.
     rate: Option<f64>,
     last: Duration,
 }
 
 impl ReadAhead {
-    /// A cursor at `start`, at the time `now` (since any fixed moment).
+    /// Creates a cursor at `start`, at the time `now` (since any fixed moment).
     #[must_use]
     pub fn new(limits: Limits, start: u64, now: Duration) -> Self {
         Self {
@@ -99,7 +97,7 @@ impl ReadAhead {
         }
     }
 
-    /// Whether a read that begins at `start` continues this cursor's sequence.
+    /// Returns whether a read that begins at `start` continues this cursor's sequence.
     #[must_use]
     pub fn continues(&self, start: u64) -> bool {
         let step = start.saturating_sub(self.next);
@@ -107,13 +105,13 @@ impl ReadAhead {
         step <= may_step && start + LATE >= self.next && start + NEAR >= self.began
     }
 
-    /// A reader took `range`. What does not continue the sequence begins a new one.
+    /// Records that a reader took `range`. A read that does not continue the sequence begins a new one.
     pub fn took(&mut self, range: ByteRange, now: Duration) {
         if !self.continues(range.start) {
             *self = Self::new(self.limits, range.start, now);
         }
         let ahead = range.end.saturating_sub(self.next.max(range.start));
-        // Reading the same once more proves nothing.
+        // Reading the same bytes again proves nothing.
         let fresh = ahead + self.passed.remove(range);
         if range.start > self.next {
             self.passed.insert(ByteRange::new(self.next, range.start));
@@ -125,8 +123,8 @@ impl ReadAhead {
         self.reckon(fresh, now);
     }
 
-    /// Bytes that may still be fetched ahead and never read: twice what was read, without what was passed
-    /// over, which may have been fetched.
+    /// Returns the bytes that may still be fetched ahead and never read: twice the read bytes, less the skipped bytes,
+    /// which may have been fetched.
     fn may_waste(&self) -> u64 {
         (self.run * 2).saturating_sub(self.lost + self.passed.bytes())
     }
@@ -139,13 +137,13 @@ impl ReadAhead {
         self.rate = Some(self.rate.map_or(seen, |rate| rate + weight * (seen - rate)));
     }
 
-    /// The byte after the farthest one that was read.
+    /// Returns the byte after the farthest one that was read.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// Bytes beyond [`ReadAhead::position`] that are worth having now.
+    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now.
     #[must_use]
     pub fn window(&self) -> u64 {
         if self.run < PROOF {
@@ -159,16 +157,15 @@ impl ReadAhead {
         earned.min(taken.max(PROOF)).min(self.limits.window)
     }
 
-    /// Bytes a second that the reader takes; `None` before its second read.
+    /// Returns the reader's rate in bytes a second; `None` before its second read.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         self.rate
     }
 
-    /// Bytes of one request within a window of `window` bytes over `streams` streams, where `left`
-    /// bytes are still to be asked for. Towards the end parts become smaller, so that no stream
-    /// idles while another still carries a large one (Polychronopoulos and Kuck, "Guided
-    /// self-scheduling", 1987).
+    /// Returns the size in bytes of one request within a window of `window` bytes over `streams` streams, with `left`
+    /// bytes still to request. Towards the end parts become smaller, so that no stream idles while another still
+    /// carries a large one (Polychronopoulos and Kuck, "Guided self-scheduling", 1987).
     #[must_use]
     pub fn part(window: u64, left: u64, streams: u32) -> u64 {
         let streams = u64::from(streams.max(1));
@@ -178,9 +175,8 @@ impl ReadAhead {
         roomy.min(last).clamp(PART.0, PART.1)
     }
 
-    /// The fewest streams that keep the reader fed, where one connection yields `each` bytes a
-    /// second: a quarter more than the reader takes, and one for good measure. A reader that was
-    /// kept waiting gets all that are allowed.
+    /// Returns the fewest streams that keep the reader fed if one connection yields `each` bytes a second: a quarter
+    /// more than the reader takes, and one in reserve. A reader that had to wait gets the limit.
     #[must_use]
     pub fn streams(&self, each: Option<f64>, waited: bool) -> u32 {
         let ceiling = self.limits.streams.max(1);
@@ -193,12 +189,12 @@ impl ReadAhead {
         }
     }
 
-    /// Changes what is allowed; the sequence goes on.
+    /// Changes the limits; the sequence goes on.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// What is allowed.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
@@ -298,7 +294,7 @@ mod tests {
         );
     }
 
-    /// Two reads of a mebibyte are under way at any time, and the second is always the sooner.
+    /// Keeps two reads of a mebibyte under way, of which the second always comes first.
     #[test]
     fn reads_that_arrive_out_of_order_are_one_sequence() {
         let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
@@ -320,7 +316,7 @@ mod tests {
         assert!(rate > 0.9 * f64::from(1 << 30), "{rate}");
     }
 
-    /// As a kernel does that reads eight of them ahead.
+    /// Reads as a kernel that reads eight mebibytes ahead.
     #[test]
     fn many_reads_that_arrive_out_of_order_are_one_sequence() {
         let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
@@ -416,8 +412,8 @@ mod tests {
     }
 
     proptest! {
-        /// The promise of the module's head, whatever the reader does: everything within a window
-        /// counts as fetched the moment the window reaches it.
+        /// Checks the module's bound for any reader. Every byte within a window counts as fetched once the window
+        /// reaches it.
         #[test]
         fn what_is_never_read_stays_below_twice_what_is(
             steps in prop::collection::vec((0u64..64, 0u64..40, 1u64..40, 1u64..1000), 1..60),
@@ -428,7 +424,7 @@ mod tests {
             let (mut fetched, mut seen) = (Extents::default(), Extents::default());
             for (place, skipped, length, millis) in steps {
                 let start = match place % 4 {
-                    // On where the last one ended, or a bit farther.
+                    // Continues at the end of the last read.
                     0 | 1 => cursor.position(),
                     2 => cursor.position() + skipped * 4 * PIECE,
                     _ => place * 10 * MIB,

@@ -1,7 +1,7 @@
-//! How often, and after which pause, a failed request is tried again.
+//! The number of retries of a failed request and the pauses before them.
 //!
-//! Pauses grow from one try to the next and are drawn at random, so that many readers that failed
-//! together do not come back together. The draw is an argument.
+//! Pauses grow from one try to the next and are drawn at random, so that readers that failed
+//! together do not return together. The draw is an argument.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use std::time::Duration;
 pub struct Backoff {
     /// The first pause, before it is drawn.
     pub base: Duration,
-    /// No pause is longer.
+    /// The longest pause.
     pub cap: Duration,
 }
 
 impl Backoff {
-    /// The pause after `failures` failures (0 for the first pause): between half of the doubled
-    /// base and all of it. `draw` is a random number in `0.0..1.0`.
+    /// Returns the pause after `failures` failures (0 for the first pause): between half of the
+    /// doubled base and all of it. `draw` is a random number in `0.0..1.0`.
     #[must_use]
     pub fn pause(self, failures: u32, draw: f64) -> Duration {
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
@@ -25,15 +25,15 @@ impl Backoff {
     }
 }
 
-/// When a request is tried again.
+/// The rules for retries of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How often at most, after the first try.
+    /// The most retries after the first try.
     pub retries: u32,
-    /// The pause before each.
+    /// The pauses between tries.
     pub backoff: Backoff,
-    /// The longest pause that an origin may ask for (`Retry-After`, RFC 9110, 10.2.3). One that
-    /// asks for more is not asked again: whoever waits is better told so at once.
+    /// The longest pause that an origin may request (`Retry-After`, RFC 9110, 10.2.3). If it
+    /// requests more, there is no retry, so that the waiting reader gets the error at once.
     pub patience: Duration,
 }
 
@@ -51,9 +51,9 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The pause before the next try after `done` retries, or `None` to give up. `asked` is the
-    /// pause that the origin wants; it is kept to, and drawn out by up to a base pause so that not
-    /// everybody returns at the same moment.
+    /// Returns the pause before the next try after `done` retries, or `None` to give up. `asked` is
+    /// the pause that the origin requests. It is kept and lengthened by up to a base pause, so that
+    /// clients do not all return at the same moment.
     #[must_use]
     pub fn pause(&self, done: u32, asked: Option<Duration>, draw: f64) -> Option<Duration> {
         if done >= self.retries {

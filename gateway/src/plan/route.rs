@@ -1,28 +1,27 @@
-//! Which route a request belongs to: the longest matching prefix wins, `host` narrows it.
+//! The choice of a request's route: the longest matching prefix wins, `host` narrows it.
 
 use percent_encoding::percent_decode_str;
 
-/// What a route matches.
+/// The condition of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Only requests to this host (no port, any case); `None`: to any.
+    /// The host of the requests (no port, any case); `None` matches any host.
     pub host: Option<String>,
-    /// The prefix, percent-decoded: `/`, `/media`, `/media/`. It ends at a segment's end:
-    /// `/media` takes `/media` and `/media/a`, not `/mediathek`.
+    /// The prefix, percent-decoded: `/`, `/media`, `/media/`. It matches whole segments: `/media` takes `/media` and
+    /// `/media/a`, not `/mediathek`.
     pub path: String,
 }
 
-/// All routes, asked for one at a time.
+/// The table of all routes.
 #[derive(Debug, Clone, Default)]
 pub struct RouteTable {
-    /// With the index each had when the table was made; the longest prefix first, and of alike
-    /// ones those with a host first.
+    /// The rules and their original indexes. The longest prefix comes first; of equal prefixes those with a host come
+    /// first.
     rules: Vec<(usize, Rule)>,
 }
 
 impl RouteTable {
-    /// A table over `rules`, which [`RouteTable::find`] names by their index. Of two that are
-    /// alike the first counts.
+    /// Creates a table over `rules`; [`RouteTable::find`] returns their indexes. Of two equal rules the first counts.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let lower = |mut rule: Rule| {
@@ -37,17 +36,17 @@ impl RouteTable {
         Self { rules }
     }
 
-    /// The route for a request to `host` (as in the `Host` header, with or without a port) and
-    /// `path` (as in the request target, still encoded), and what of the path lies below the
-    /// route, still encoded and without a leading slash.
+    /// Returns the index of the route for a request to `host` (as in the `Host` header, with or without a port) and
+    /// `path` (as in the request target, still encoded). Also returns the rest of the path below the route, still
+    /// encoded and without a leading slash.
     #[must_use]
     pub fn find<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
         let mut rules = self.of_host(host);
         rules.find_map(|(index, rule)| below(&rule.path, path).map(|rest| (index, rest)))
     }
 
-    /// The routes for requests to `host` whose paths begin with `path`, character by character, and what of
-    /// `path` lies below each: nothing where it ends above the route.
+    /// Returns the routes for requests to `host` whose paths begin with `path`, character by character, each with the
+    /// rest of `path` below it. The rest is empty if `path` ends above the route.
     #[must_use]
     pub fn beginning<'p>(&self, host: &str, path: &'p str) -> Vec<(usize, &'p str)> {
         let decoded: Vec<u8> = percent_decode_str(path).collect();
@@ -57,12 +56,12 @@ impl RouteTable {
             if own.as_bytes().starts_with(&decoded) {
                 found.push((&rule.path, (index, "")));
             } else if let Some(rest) = below(&rule.path, path) {
-                // Whatever else begins like that goes here.
+                // All other paths with this beginning go here.
                 found.push((&rule.path, (index, rest)));
                 break;
             }
         }
-        // Of those that are alike the first counts.
+        // Of equal rules the first counts.
         let mut seen = Vec::new();
         found.retain(|(own, _)| {
             let is_new = !seen.contains(own);
@@ -81,7 +80,7 @@ impl RouteTable {
     }
 }
 
-/// A host without port and without the root's dot (RFC 3986, 3.2.2).
+/// Returns a host without port and without the root's dot (RFC 3986, 3.2.2).
 fn bare_host(host: &str) -> &str {
     let end = match host.rfind(']') {
         Some(bracket) => bracket + 1,
@@ -91,8 +90,8 @@ fn bare_host(host: &str) -> &str {
     bare.strip_suffix('.').unwrap_or(bare)
 }
 
-/// What of `path` lies below `prefix`. Encoded letters match too, so that no spelling of a path
-/// gets around the route made for it.
+/// Returns the rest of `path` below `prefix`. Encoded letters match too, so that no spelling of a path evades its
+/// route.
 fn below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
     let rest = strip(prefix.trim_end_matches('/'), path)?;
     match slash(rest) {
@@ -116,7 +115,7 @@ fn slash(path: &str) -> Option<&str> {
     path.strip_prefix('/').or_else(|| take(path, b'/'))
 }
 
-/// `path` after its first octet, which must be `wanted`, plain or encoded.
+/// Returns `path` after its first octet, which must be `wanted`, plain or encoded.
 fn take(path: &str, wanted: u8) -> Option<&str> {
     let width = match path.as_bytes() {
         [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 3,
@@ -211,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever begins like a path is found where what begins like that is.
+        /// Any path with a given beginning has its route among those of the beginning.
         #[test]
         fn all_that_begins_like_a_path_is_among_these(
             prefixes in prop::collection::vec("(/[ab]{1,2}){0,3}/?", 1..6),
@@ -230,7 +229,7 @@ mod tests {
             }
         }
 
-        /// Against trying every rule on the decoded path.
+        /// Compares with a trial of every rule on the decoded path.
         #[test]
         fn agrees_with_trying_all(
             prefixes in prop::collection::vec("(/[ab]{1,2}){0,3}", 1..6),

@@ -1,63 +1,62 @@
-//! How far to read ahead of a reader that takes one small file of a folder after another.
+//! The folder prefetch: the read-ahead for a reader that takes the small files of a folder one after another.
 //!
-//! A file that comes whole with the request that opens it leaves nothing to read ahead of; who copies,
-//! packs or searches a folder of them waits once for each. [`Run`] watches the files that belong to
-//! one such passage through a folder, and says which of those that come next, in the order of their
-//! names, are worth having before they are asked for. It is told what there is, and never looks.
+//! A file that arrives whole with the request that opens it leaves no bytes to read ahead. So a reader that copies,
+//! packs or searches a folder would wait once for each file. [`Run`] watches the files of one such pass through a
+//! folder. It says which of the next files, in the order of their names, to fetch before their request. Callers pass in
+//! the folder's files.
 //!
-//! As with the bytes of one file (`readahead`), the window is earned: nothing is fetched ahead before
-//! [`PROOF`] files were read one after another, and from there never more files than were read. Each
-//! file that was fetched and passed over costs [`PENALTY`] of those. So for any pattern of reads, the
-//! files fetched ahead and never read stay below those that were read; and so do their bytes, but for
-//! [`BYTES_TO_BEGIN`].
+//! As with the bytes of one file (`readahead`), the window is earned. No file is fetched ahead before [`PROOF`] files
+//! were read one after another, and from there never more files than were read. Each file that was fetched and skipped
+//! costs [`PENALTY`] of those. So for any pattern of reads, the files fetched ahead and never read stay fewer than the
+//! read ones; and so do their bytes, but for [`BYTES_TO_BEGIN`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::readahead::Limits;
 
-/// So many files in a row prove that a reader goes through a folder.
+/// The number of files in a row that prove a pass through a folder.
 pub const PROOF: u32 = 3;
 
-/// So many files must be read for each that was fetched in vain.
+/// The number of files that must be read for each that was fetched in vain.
 const PENALTY: u32 = 4;
 
 /// The widest window in files: at a millisecond for each, the time of two slow requests.
 const MOST: u32 = 64;
 
-/// Who leaves out so many still goes through the folder in its order.
+/// The number of files that a reader may skip and still follow the folder's order.
 const NEAR: usize = 4;
 
-/// So many files back a reader of several threads may still be.
+/// The number of files by which a read of a reader with several threads may be late.
 const LATE: usize = 16;
 
-/// What may be fetched ahead of a reader of few bytes.
+/// The bytes that may be fetched ahead of a reader that has read few.
 pub const BYTES_TO_BEGIN: u64 = 256 << 10;
 
 /// A small file: its path, and its size in bytes.
 pub type File = (Arc<str>, u64);
 
-/// One passage through a folder. See the module's head.
+/// One pass through a folder; see the module.
 #[derive(Debug)]
 pub struct Run {
-    /// What was read last and what was passed over on the way, newest last.
+    /// The last files that were read or skipped, newest last.
     behind: VecDeque<Behind>,
-    /// What comes next, as far as it was looked up, and how many of these were asked for.
+    /// The next files, as far as they were looked up, and the number of these that were requested.
     next: VecDeque<File>,
     asked: usize,
     read: Sum,
-    /// Asked for, and not read.
+    /// The files that were requested and skipped.
     passed: Sum,
 }
 
 #[derive(Debug)]
 struct Behind {
     file: File,
-    /// It was asked for and is not read yet.
+    /// Whether it was requested and is not read yet.
     passed: bool,
 }
 
-/// Files and their bytes.
+/// A number of files and of their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     files: u32,
@@ -77,7 +76,7 @@ impl Sum {
 }
 
 impl Run {
-    /// Begins with the file that was read first.
+    /// Creates a run that begins with the first file that was read.
     #[must_use]
     pub fn new(first: File) -> Self {
         let mut run = Self {
@@ -92,7 +91,7 @@ impl Run {
         run
     }
 
-    /// A file was read to its end. Says whether that belongs to this run; else nothing changes.
+    /// Records that a file was read to its end. Returns whether it belongs to this run; if not, nothing changes.
     pub fn took(&mut self, path: &str) -> bool {
         if let Some(late) = self.behind.iter_mut().find(|late| *late.file.0 == *path) {
             if std::mem::take(&mut late.passed) {
@@ -128,14 +127,14 @@ impl Run {
         }
     }
 
-    /// Files beyond the last one read that are worth having.
+    /// Returns the number of files beyond the last read one to fetch.
     fn window(&self) -> u32 {
         let lost = self.passed.files.saturating_mul(PENALTY);
         let earned = self.read.files.saturating_sub(lost);
         if earned < PROOF { 0 } else { earned.min(MOST) }
     }
 
-    /// How many more of the files that come next should be looked up, and after which path.
+    /// Returns how many more of the next files should be looked up, and after which path.
     #[must_use]
     pub fn unknown(&self) -> (usize, &str) {
         let known = self.next.back();
@@ -145,12 +144,12 @@ impl Run {
         (wanted.saturating_sub(self.next.len()), path)
     }
 
-    /// What comes after what was known to come next.
+    /// Adds the files that come after the known next files.
     pub fn extend(&mut self, files: impl IntoIterator<Item = File>) {
         self.next.extend(files);
     }
 
-    /// Has the next ones asked for that are worth it now. Each is given once.
+    /// Returns the next files to request now. Each is returned once.
     pub fn ask(&mut self, limits: Limits) -> Vec<File> {
         let window = (self.window() as usize).min(self.next.len());
         let lost = self.passed.bytes.saturating_mul(PENALTY.into());
@@ -191,7 +190,7 @@ mod tests {
         (format!("f/{n:06}").into(), size)
     }
 
-    /// A folder of endless files, and who goes through it.
+    /// A folder of endless files, and a reader that goes through it.
     struct Passage {
         run: Run,
         size: u64,
@@ -294,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        /// The promise of the module's head.
+        /// Checks the module's bounds.
         #[test]
         fn what_is_never_read_stays_below_what_is(
             steps in prop::collection::vec((1usize..8, 0u64..3), 1..300),

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `"256KiB"`, `"100GiB"`, `4096`.
+//! Sizes in human notation: `"256KiB"`, `"100GiB"`, `4096`.
 
 use std::fmt;
 use std::str::FromStr;

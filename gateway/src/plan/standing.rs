@@ -1,26 +1,25 @@
-//! How a version that is cached stands with regard to its freshness, in words for who asks.
+//! The freshness of a cached version, in words for an operator.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::freshness::{Judgement, Policy};
 
-/// How a cached version stands now.
+/// The present freshness of a cached version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is served without asking, for so long.
+    /// The version is served without a request to the origin, for this long.
     Fresh(Duration),
-    /// It is served while it is confirmed, for so long.
+    /// The version is served while it is confirmed, for this long.
     WhileRevalidating(Duration),
-    /// It is confirmed before it is served; where the origin fails it is served for so long.
+    /// The version is confirmed before it is served; if the origin fails, it is served for this long.
     Stale(Duration),
-    /// The same, whatever its age: the last stop was not orderly, or something was found to be wrong
-    /// with it.
+    /// The same at any age: the last stop was unclean, or an error was found in the version.
     Unconfirmed(Duration),
 }
 
 impl Standing {
-    /// That of a version confirmed `age` ago, which `must_confirm` asks to confirm in any case.
+    /// Returns the freshness of a version confirmed `age` ago. With `must_confirm` it is `Unconfirmed`.
     #[must_use]
     pub fn new(policy: &Policy, age: Duration, must_confirm: bool) -> Self {
         let until = |end: Duration| end.saturating_sub(age);
@@ -76,7 +75,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// A length of time as people say it: the two largest units that it has, down to seconds.
+/// A length of time in human notation: its two largest units, down to seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words(pub Duration);
 

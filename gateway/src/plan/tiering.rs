@@ -1,66 +1,63 @@
-//! Who brings a chunk that both a disk and the origin have.
+//! The choice of the source of a chunk that both a disk and the origin have.
 //!
-//! A disk may be much faster than the origin, much slower, or about as fast, and which of these it is
-//! changes with what else it does. So nobody is preferred by name: a piece goes to whom it comes from
-//! in time. In time is before the reader gets there ([`Outlook::slack`]); what a reader already waits
-//! for goes to whoever is sooner. A reader that takes what it gets at once is faster than whoever
-//! serves it: then the slack is reckoned with the rate of both together, so that neither is given more
-//! than its share, and both are read at once. A disk too slow to be in time anywhere within the window
-//! is left aside by the same comparison, and so is one that answers in fits and starts but for what is
-//! far enough ahead.
+//! A disk may be much faster than the origin, much slower, or about as fast, and that changes with its other work. So
+//! the rule prefers neither: a chunk goes to the source that brings it in time. In time means before the reader gets
+//! there ([`Outlook::slack`]). A chunk that a reader already waits for goes to the sooner source. A reader that takes
+//! all bytes at once is faster than its source. Then the slack is computed with the rate of both together, so that each
+//! gets only its share and both are read at once. By the same comparison, a disk that is too slow for the whole window
+//! is left out. A disk that answers irregularly is left out but for chunks far enough ahead.
 //!
-//! The origin's bytes cost money and its requests are counted, so it is asked for what a disk has only
-//! where the disk alone cannot keep the reader fed.
+//! The origin's bytes cost money and its requests are counted. So it brings chunks of a disk only if the disk alone
+//! cannot keep the reader fed.
 
 use std::time::Duration;
 
 use super::meter::Estimate;
 
-/// The longest queue that reads ahead may build before a disk: who comes with a read that somebody
-/// waits for stands behind it.
+/// The longest queue that read-ahead may build before a disk. A read that a reader waits for queues behind it.
 const QUEUE: Duration = Duration::from_millis(250);
 
-/// What is assumed of an origin that was not measured yet: little, for what a disk has is to be asked
-/// of it only where that helps.
+/// The assumed connection to an origin that was not measured yet. It is slow, because the origin should bring a disk's
+/// chunks only if that helps.
 const UNKNOWN: Connection = Connection {
     first_byte: Duration::from_millis(50),
     rate: 10e6,
 };
 
-/// An origin that adds less than this share to what the disk brings is not worth its requests.
+/// The smallest share of the disk's rate that an origin must add to be worth its requests.
 const WORTH: f64 = 0.25;
 
-/// The smallest piece that is worth a request ahead; see `readahead`.
+/// The smallest piece in bytes that is worth a read-ahead request; see `readahead`.
 const LEAST: u64 = 256 << 10;
 
-/// A disk that gives less than this share of what a reader takes does not help it: it is asked for
-/// one chunk at a time, which shows when it has become faster.
+/// The smallest share of a reader's rate at which a disk helps it. A slower disk is asked for one chunk at a time,
+/// which shows when it has become faster.
 const HELPS: f64 = 0.125;
 
-/// How much later than expected a disk's read is late.
+/// The multiple of its expected duration after which a disk's read is late.
 const LATE: u32 = 3;
 
-/// Waits shorter than this are the scheduler's as often as the disk's, and not worth a request.
+/// The shortest wait that makes a read late. Shorter ones come from the scheduler as often as from the disk, and are
+/// not worth a request.
 const AT_LEAST: Duration = Duration::from_millis(50);
 
-/// What is waited for and comes from a disk within this time is soon enough, whatever the origin could
-/// do.
+/// The time within which a disk is soon enough for an awaited chunk, whatever the origin's time.
 const SOON: Duration = Duration::from_millis(50);
 
-/// How much longer than the origin a disk may take over what a reader waits for: a request costs money.
+/// The multiple of the origin's time that a disk may take for an awaited chunk, because a request costs money.
 const MUCH: u32 = 2;
 
-/// What one more connection to the origin yields.
+/// The expected yield of one more connection to the origin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Connection {
-    /// Time to the first byte.
+    /// The time to the first byte.
     pub first_byte: Duration,
-    /// Bytes a second after it.
+    /// The rate after it, in bytes a second.
     pub rate: f64,
 }
 
 impl Connection {
-    /// From what was measured, where something was.
+    /// Creates a connection from the measurements that exist; defaults stand for the others.
     #[must_use]
     pub fn new(first_byte: Option<Duration>, rate: Option<f64>) -> Self {
         Self {
@@ -69,14 +66,14 @@ impl Connection {
         }
     }
 
-    /// How long `bytes` take.
+    /// Returns the time for `bytes`.
     #[must_use]
     pub fn takes(&self, bytes: u64) -> Duration {
         self.first_byte + Duration::from_secs_f64(bytes as f64 / self.rate)
     }
 
-    /// How many bytes it brings before a disk would have brought them, the first `len` of which the
-    /// disk has within `disk.takes`.
+    /// Returns the number of bytes that it brings before a disk would have brought them. The disk has the first `len`
+    /// of them within `disk.takes`.
     fn brings_before(&self, disk: Disk, len: u64) -> u64 {
         let behind = 1.0 / self.rate - 1.0 / disk.rate;
         if behind <= 0.0 {
@@ -87,58 +84,58 @@ impl Connection {
         (lead.max(0.0) / behind) as u64
     }
 
-    /// How many bytes it brings within `time`.
+    /// Returns the number of bytes that it brings within `time`.
     fn brings(&self, time: Duration) -> u64 {
         let left = time.saturating_sub(self.first_byte);
         (left.as_secs_f64() * self.rate) as u64
     }
 }
 
-/// What a disk would do with one more read.
+/// The expected behaviour of a disk for one more read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Disk {
-    /// What that read is expected to do.
+    /// The estimate of that read.
     pub read: Estimate,
-    /// Bytes a second that the disk yields.
+    /// The disk's rate in bytes a second.
     pub rate: f64,
 }
 
-/// A chunk ahead of a reader, and who could bring it.
+/// A chunk ahead of a reader, and its possible sources.
 #[derive(Debug, Clone, Copy)]
 pub struct Outlook {
-    /// Bytes between the reader and the chunk.
+    /// The number of bytes between the reader and the chunk.
     pub distance: u64,
-    /// Bytes a second by which the reader comes nearer; see [`speed`].
+    /// The rate in bytes a second at which the reader comes nearer; see [`speed`].
     pub speed: f64,
-    /// What its disk would do; `None` if no disk has it or that disk cannot be asked.
+    /// The estimate of its disk; `None` if no disk has it or that disk cannot be asked.
     pub disk: Option<Disk>,
-    /// What a further connection yields; `None` if none is free.
+    /// The estimate of a further connection; `None` if none is free.
     pub origin: Option<Connection>,
 }
 
-/// Who is to bring a chunk.
+/// The source of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// Its disk.
     Disk,
-    /// The origin, with what follows it, up to so many bytes in one request.
+    /// The origin, with the following chunks, up to `most` bytes in one request.
     Origin {
-        /// More than that would not come in time.
+        /// The number of bytes that come in time.
         most: u64,
     },
-    /// Nobody yet: who has it is busy, and will be sooner than who has not.
+    /// No source yet: its source is busy, and still sooner than the other.
     Later,
 }
 
 impl Outlook {
-    /// The time until the reader gets there.
+    /// Returns the time until the reader gets there, at most an hour.
     #[must_use]
     pub fn slack(&self) -> Duration {
         let seconds = self.distance as f64 / self.speed.max(1.0);
         Duration::from_secs_f64(seconds.min(3600.0))
     }
 
-    /// Who is to bring it, `len` bytes long.
+    /// Chooses the source of the chunk, which has `len` bytes.
     #[must_use]
     pub fn choose(&self, len: u64) -> Choice {
         let slack = self.slack();
@@ -154,7 +151,7 @@ impl Outlook {
             is_idle,
         } = disk.read;
         let helps = disk.rate >= HELPS * self.speed;
-        // How fast a reader is shows after its first bytes: until then little is put off.
+        // A reader's rate shows after its first bytes: until then the disk's queue stays short.
         let queue = if self.speed > 0.0 { QUEUE } else { SOON };
         let has_room = takes <= queue && (helps || is_idle);
         if has_room && (takes + scatter <= slack || self.speed <= disk.rate) {
@@ -164,7 +161,7 @@ impl Outlook {
             Some(origin) if self.speed > disk.rate => {
                 let soonest = origin.takes(len);
                 if !helps {
-                    // Nearer than either brings it: what follows must not wait for that disk.
+                    // The chunk is nearer than either brings it: the following chunks must not wait for that disk.
                     Choice::Origin { most: u64::MAX }
                 } else if soonest < takes || soonest <= slack {
                     let most = origin.brings(slack).max(origin.brings_before(disk, len));
@@ -183,8 +180,8 @@ impl Outlook {
     }
 }
 
-/// Who is to bring a chunk of `len` bytes that a reader waits for who goes on from there: the origin
-/// only where it brings all of `span` in half the time.
+/// Chooses the source of a chunk of `len` bytes that a reader waits for and reads on from. The origin is chosen only if
+/// it brings all of `span` in less than half the disk's time.
 #[must_use]
 pub fn awaited(disk: Disk, origin: Connection, len: u64, span: u64) -> Choice {
     let behind = span.saturating_sub(len) as f64 / disk.rate.max(1.0);
@@ -197,15 +194,15 @@ pub fn awaited(disk: Disk, origin: Connection, len: u64, span: u64) -> Choice {
     }
 }
 
-/// After how long a read that was expected to take `expected` is late, and the origin asked as well.
+/// Returns the time after which a read with the duration `expected` is late, and the origin is asked as well.
 #[must_use]
 pub fn late(expected: Duration) -> Duration {
     (expected * LATE).max(AT_LEAST)
 }
 
-/// How fast a reader comes nearer: as it does, with something to spare; or, where it takes what it
-/// gets at once, as fast as disk and origin together could serve it (bytes a second; `None` is
-/// unknown).
+/// Returns the rate in bytes a second at which a reader comes nearer: its own rate and a quarter more. If it takes all
+/// bytes at once, that is at least the rate of disk and origin together, or the disk's if the origin adds too little.
+/// `None` is an unknown rate.
 #[must_use]
 pub fn speed(
     reader: Option<f64>,

@@ -2,25 +2,25 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Ages of cache entries outlive the process, so they are
-/// wall-clock; deadlines are not, and use the monotonic clock instead.
+/// Milliseconds since 1970-01-01T00:00:00Z. Ages of cache entries outlive the process, so they use
+/// the wall clock; deadlines use the monotonic clock instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The time that passed since `earlier`, zero when the clock was set back in between.
+    /// Returns the time since `earlier`; zero if the clock was set back in between.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whole seconds since the epoch: the resolution of HTTP dates.
+    /// Returns whole seconds since the epoch: the resolution of HTTP dates.
     #[must_use]
     pub fn secs(self) -> u64 {
         self.0 / 1000
     }
 
-    /// This time, moved forward.
+    /// Returns this time moved forward.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(
@@ -29,7 +29,7 @@ impl Timestamp {
         )
     }
 
-    /// A time given in whole seconds; before 1970 counts as 1970.
+    /// Creates a time from whole seconds; times before 1970 count as 1970.
     #[must_use]
     pub fn from_secs(secs: i64) -> Self {
         Self(u64::try_from(secs).unwrap_or(0).saturating_mul(1000))

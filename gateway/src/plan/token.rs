@@ -1,4 +1,4 @@
-//! The token that somebody shows who may change something.
+//! The token that authorizes changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 
-/// Characters that a configured token has at least. Sixteen of `openssl rand -hex` are 64 bits, which nobody
-/// guesses over a network.
+/// The fewest characters of a configured token. Sixteen of `openssl rand -hex` are 64 bits, too many to guess over a
+/// network.
 pub const MIN_TOKEN: usize = 16;
 
-/// A configured token is empty, or shorter than [`MIN_TOKEN`].
+/// The error of a configured token that is empty or shorter than [`MIN_TOKEN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is shorter than {MIN_TOKEN} characters; `openssl rand -hex 24` makes one that nobody guesses"
 )]
 pub struct ShortToken;
 
-/// A secret that is compared and never shown.
+/// A secret that is compared and never printed.
 #[derive(Clone)]
 pub struct Token(Arc<[u8]>);
 
 impl Token {
-    /// A token that is long enough to protect anything. White space around it is not part of it.
+    /// Creates a token that is long enough to be safe. White space around it is not part of it.
     ///
     /// # Errors
-    /// It is shorter than [`MIN_TOKEN`].
+    /// The token is shorter than [`MIN_TOKEN`].
     pub fn configured(text: &str) -> Result<Self, ShortToken> {
         match text.trim().chars().count() {
             0..MIN_TOKEN => Err(ShortToken),
@@ -34,16 +34,16 @@ impl Token {
         }
     }
 
-    /// A token as configured; `None` for an empty one, which would let everybody in. White space
-    /// around it is not part of it: a file that holds one usually ends in a line break.
+    /// Creates a token of any length; `None` for an empty one, which would admit every client. White space around it is
+    /// not part of it: a token file usually ends in a line break.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.as_bytes().into()))
     }
 
-    /// Whether a request shows it, as `Authorization: Bearer …`, the scheme in any case (RFC 6750, 2.1;
-    /// RFC 9110, 11.1). The time that takes tells nothing but its length.
+    /// Returns whether a request shows it as `Authorization: Bearer …`, the scheme in any case (RFC 6750, 2.1; RFC
+    /// 9110, 11.1). The time of the comparison reveals only its length.
     #[must_use]
     pub fn is_shown_by(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(AUTHORIZATION).and_then(|value| {

@@ -1,18 +1,19 @@
-//! What of an object that is being written lies where, what is sent next, and what may go.
+//! The state of an object that is being written: the place of its bytes, the next part to send, and the bytes that may
+//! leave the spool.
 //!
-//! A [`Draft`] is an object on its way from one version, its *base* (or from nothing), to the next.
-//! Each byte of it is one of four: written and in the spool; the base's; never written, and so zero;
-//! or *gone*: sent as part of a whole part, whose bytes have left the spool and which cannot be read
-//! before the upload is complete. The object is cut into parts by [`PartSizes`], and each part is
+//! A [`Draft`] is an object on its way from one version, its *base* (or from nothing), to the next. Each of its bytes
+//! is one of four kinds: written and in the spool; the base's; never written, and so zero; or *gone*. A gone byte was
+//! sent in a whole part and has left the spool; it cannot be read before the upload is complete. The object is cut into
+//! parts by [`PartSizes`], and each part is
 //!
 //! - *clean*: all of it is the base's; it will be copied on the server,
-//! - *dirty*: it must be sent, for which its bytes that are the base's are read first,
-//! - *sending*, or *sent*: and still so if nothing was written to it since, and its length is the same,
+//! - *dirty*: it must be sent, and its bytes that are the base's are read first,
+//! - *sending* or *sent*: this ends if a write or a new length changes the part,
 //! - *evicted*: sent, and its bytes are gone.
 //!
-//! Whether a part changed while it was sent is told by revisions: every change gives the part a new
-//! one, and what was sent of another revision does not count. A write is announced before its bytes
-//! go into the spool ([`Draft::begin_write`]) and ended after, so that nothing is sent meanwhile.
+//! Revisions show whether a part changed while it was sent. Every change gives the part a new one, and bytes sent under
+//! another revision do not count. A write is announced before its bytes go into the spool ([`Draft::begin_write`]) and
+//! ended after, so that its parts are not sent meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,33 +27,33 @@ mod recall;
 
 pub use pieces::{From, Piece, Pieces};
 
-/// What never leaves the spool while a draft is open: so many of its first and of its last bytes, for
-/// formats that go back to their head or index.
+/// The number of first and of last bytes that never leave the spool while a draft is open, because writers of some
+/// formats go back to a head or index.
 pub const KEPT: u64 = 64 << 20;
 
-/// The same in a spool of `size` bytes: in a small one less, or it would hold nothing else, and no larger
-/// object could be written at all.
+/// Returns the same for a spool of `size` bytes. In a small spool it is less, so that there is room for the rest of a
+/// larger object.
 #[must_use]
 pub fn kept_in(size: u64) -> u64 {
     KEPT.min(size / 8)
 }
 
-/// How far writing must have gone on from a part that has holes before it is sent with them.
+/// The number of part lengths by which writing must be past a part with holes before the part is sent.
 const LEFT_BEHIND: u32 = 4;
 
-/// Why something cannot be done to a draft: bytes of these parts are gone and would be needed.
+/// The error of an operation that needs bytes of this part, counted from 0, that are gone or not sent yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of part {} have left the spool", .0 + 1)]
 pub struct Gone(pub u32);
 
-/// When parts are looked for that want to be sent.
+/// The occasion of a search for parts to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// While the object is written: what looks finished.
+    /// The object is being written: parts that look finished are sent.
     Writing,
-    /// The spool is short of space: also what was sent before and written to since.
+    /// The spool is short of space: parts that were sent before and changed since are sent too.
     Pressed,
-    /// Nothing more comes: all that is not as it was sent.
+    /// Writing has ended: all parts that differ from their sent state are sent.
     Closing,
 }
 
@@ -63,39 +64,39 @@ pub struct Job {
     pub index: u32,
     /// Its bytes.
     pub range: ByteRange,
-    /// Those of them that are the base's and are not in the spool.
+    /// The ranges of it that are the base's and not in the spool.
     pub fill: Vec<ByteRange>,
-    /// What it is sent as.
+    /// The revision under which it is sent.
     pub revision: u64,
 }
 
 /// A part as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// The tag it was answered with.
+    /// The tag in the store's answer.
     pub etag: ETag,
-    /// How many bytes it had.
+    /// The number of its bytes.
     pub length: u64,
     revision: u64,
-    /// The how manieth that was sent.
+    /// Its position in the order of sending.
     order: u64,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Part {
     revision: u64,
-    /// Writes into it whose bytes are on their way into the spool.
+    /// The number of writes into it whose bytes are on their way into the spool.
     busy: u32,
-    /// It differs from the base.
+    /// Whether it differs from the base.
     changed: bool,
     sending: bool,
     sent: Option<Sent>,
     evicted: bool,
-    /// All of it was written anew after its bytes had gone.
+    /// Whether all of it was written anew after its bytes had gone.
     replaces_gone: bool,
 }
 
-/// See the module's head.
+/// The state of an object that is being written; see the module.
 #[derive(Debug, Clone)]
 pub struct Draft {
     sizes: PartSizes,
@@ -104,22 +105,22 @@ pub struct Draft {
     base: u64,
     local: Extents,
     parts: BTreeMap<u32, Part>,
-    /// Parts that changed and were not sent as they are.
+    /// Parts that changed and were not sent in their present state.
     unsent: BTreeSet<u32>,
     counter: u64,
-    /// The revision of parts that nothing was noted of, since the object was cut last.
+    /// The revision of parts without an entry, since the object was truncated last.
     floor: u64,
     frontier: u64,
     in_order: bool,
-    /// Where the last write ended.
+    /// The end of the last write.
     last: u64,
-    /// Parts in whose midst the writer turned back to what lies before, in that order: no more of it than what
-    /// is kept of an end, for it is sent at the close.
+    /// The parts within which the writer turned back to earlier bytes, in that order. Together they are at most `kept`
+    /// bytes long, because they are sent at the close.
     turned: VecDeque<u32>,
 }
 
 impl Draft {
-    /// An object that begins as the first `base` bytes of a version; 0: as nothing.
+    /// Creates an object that begins as the first `base` bytes of a version; 0 means empty.
     #[must_use]
     pub fn new(sizes: PartSizes, base: u64) -> Self {
         Self {
@@ -139,14 +140,14 @@ impl Draft {
         }
     }
 
-    /// The same that never lets go of so many bytes at both ends, instead of [`KEPT`].
+    /// Returns the same that keeps `kept` bytes at both ends instead of [`KEPT`].
     #[must_use]
     pub fn keeping(self, kept: u64) -> Self {
         Self { kept, ..self }
     }
 
-    /// The next draft of the object: one that begins as the first `base` bytes of another version.
-    /// What was begun for this one does not count for that one.
+    /// Returns the next draft of the object, which begins as the first `base` bytes of another version. Jobs begun for
+    /// this draft do not count for the next.
     #[must_use]
     pub fn next_from(&self, base: u64) -> Self {
         Self {
@@ -156,60 +157,60 @@ impl Draft {
         }
     }
 
-    /// Its length now.
+    /// Returns its present length in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How many of the first bytes are the base's where nothing was written.
+    /// Returns the number of first bytes that are the base's unless they were written.
     #[must_use]
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Whether it goes up in one request, at the end.
+    /// Returns whether it is sent in one request at the end.
     #[must_use]
     pub fn is_one_part(&self) -> bool {
         self.size <= self.sizes.first()
     }
 
-    /// How it is cut.
+    /// Returns its part sizes.
     #[must_use]
     pub fn sizes(&self) -> PartSizes {
         self.sizes
     }
 
-    /// The bytes in the spool.
+    /// Returns the bytes in the spool.
     #[must_use]
     pub fn local(&self) -> &Extents {
         &self.local
     }
 
-    /// Whether nothing was written, before what is kept of its end, to a part that was sent already.
-    /// Who writes in order hardly ever needs bytes back that are gone.
+    /// Returns whether no write touched a part that was already sent, except at the two kept ends. A writer in order
+    /// hardly ever needs gone bytes back.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         self.in_order
     }
 
-    /// Whether it is the base, byte for byte, of which `whole` bytes there are.
+    /// Returns whether it equals the base, byte for byte. The base has `whole` bytes.
     #[must_use]
     pub fn is_unchanged(&self, whole: u64) -> bool {
         self.base == whole && self.size == whole && self.parts.values().all(|part| !part.changed)
     }
 
-    /// How many bytes a write would add to the spool.
+    /// Returns the number of bytes that a write would add to the spool.
     #[must_use]
     pub fn growth(&self, range: ByteRange) -> u64 {
         let held: u64 = self.local.within(range).map(ByteRange::len).sum();
         range.len() - held
     }
 
-    /// Announces a write. Until [`Draft::end_write`] nothing that it touches is sent.
+    /// Announces a write. Until [`Draft::end_write`] no part that it touches is sent.
     ///
     /// # Errors
-    /// It changes some bytes of a part whose others are gone.
+    /// The write changes some bytes of a part whose others are gone.
     pub fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
         let span = self.sizes.span(range);
         for index in span.clone() {
@@ -226,7 +227,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The bytes of an announced write are in the spool; says how many it had not held before.
+    /// Records that the bytes of an announced write are in the spool; returns how many are new there.
     pub fn end_write(&mut self, range: ByteRange) -> u64 {
         for index in self.sizes.span(range) {
             let part = self.change(index);
@@ -238,7 +239,7 @@ impl Draft {
         self.local.insert(range)
     }
 
-    /// An announced write did not take place: its bytes are undefined, as after any failed write.
+    /// Records that an announced write failed. Its bytes are undefined, as after any failed write.
     pub fn fail_write(&mut self, range: ByteRange) {
         for index in self.sizes.span(range) {
             let part = self.change(index);
@@ -246,17 +247,17 @@ impl Draft {
         }
     }
 
-    /// Bytes of the base were brought into the spool, which changes nothing; says how many it had
-    /// not held before.
+    /// Records that bytes of the base were read into the spool, which does not change the object. Returns how many are
+    /// new there.
     pub fn filled(&mut self, range: ByteRange) -> u64 {
         self.local.insert(range)
     }
 
-    /// Gives it another length: what is beyond is forgotten, what is new is zero. Says how many bytes
-    /// left the spool. No write may be under way.
+    /// Sets the length: bytes beyond it are dropped, and new bytes are zero. Returns the number of bytes that left the
+    /// spool. No write may be under way.
     ///
     /// # Errors
-    /// It cuts through a part whose bytes are gone.
+    /// The new end cuts through a part whose bytes are gone.
     pub fn truncate(&mut self, size: u64) -> Result<u64, Gone> {
         if size < self.size {
             let cut = self.sizes.index(size);
@@ -272,7 +273,7 @@ impl Draft {
         } else if size > self.size && self.is_evicted(self.sizes.index(self.size)) {
             return Err(Gone(self.sizes.index(self.size)));
         }
-        // What was begun of parts that are forgotten here does not count for those to come.
+        // Jobs of forgotten parts must not count for later parts.
         self.floor = self.tick();
         self.base = self.base.min(size);
         self.size = size;
@@ -280,8 +281,8 @@ impl Draft {
         Ok(self.local.remove(ByteRange::new(size, u64::MAX)))
     }
 
-    /// Forgets parts. Of one that is on its way that much is kept: the store has whichever comes last,
-    /// so it is not sent anew before.
+    /// Forgets parts. The entry of a part under way stays: the store keeps the part that arrives last, so it must not
+    /// be sent again before.
     fn forget_from(&mut self, first: u32) {
         self.unsent.split_off(&first);
         self.turned.retain(|index| *index < first);
@@ -297,7 +298,7 @@ impl Draft {
         }
     }
 
-    /// A part to be sent now, if one wants to be.
+    /// Returns a part to send now, if there is one.
     #[must_use]
     pub fn next(&self, when: When) -> Option<Job> {
         let index = match when {
@@ -313,7 +314,7 @@ impl Draft {
         })
     }
 
-    /// Whether nothing was written to a job's part since it was made.
+    /// Returns whether a job's part is unchanged since the job was made.
     #[must_use]
     pub fn is_current(&self, job: &Job) -> bool {
         let revision = self
@@ -322,7 +323,7 @@ impl Draft {
         revision == job.revision && self.range(job.index) == job.range
     }
 
-    /// A job is under way.
+    /// Records that a job is under way.
     pub fn begin_send(&mut self, job: &Job) {
         let untouched = Part {
             revision: self.floor,
@@ -331,8 +332,8 @@ impl Draft {
         self.parts.entry(job.index).or_insert(untouched).sending = true;
     }
 
-    /// A job is done: `Some` tag if it was sent. Says whether that counts, for what is written to
-    /// meanwhile does not.
+    /// Records that a job has ended, with its tag if it was sent. Returns whether that counts: it does not if the part
+    /// was written to meanwhile.
     pub fn end_send(&mut self, job: &Job, etag: Option<ETag>) -> bool {
         let order = self.tick();
         let range = self.range(job.index);
@@ -354,8 +355,8 @@ impl Draft {
         true
     }
 
-    /// Lets go of the bytes of one sent part: the one sent first, but none at the ends. Says which
-    /// bytes left the spool, and how many those were.
+    /// Evicts the bytes of the part that was sent first, but none at the ends. Returns the part, its range, and the
+    /// number of bytes that left the spool.
     pub fn evict(&mut self) -> Option<(u32, ByteRange, u64)> {
         let end = self.size.saturating_sub(self.kept);
         let may_go = |(index, part): (&u32, &Part)| {
@@ -374,20 +375,20 @@ impl Draft {
         Some((index, range, self.local.remove(range)))
     }
 
-    /// Whether sending a part replaces bytes that are nowhere but in the store: of what was promised of
-    /// them nothing is left once it was sent.
+    /// Returns whether sending the part replaces bytes that only the store has. Once it is sent, the bytes promised
+    /// before are lost.
     #[must_use]
     pub fn replaces_gone(&self, index: u32) -> bool {
         self.part(index).is_some_and(|part| part.replaces_gone)
     }
 
-    /// Whether bytes of it are gone.
+    /// Returns whether bytes of it are gone.
     #[must_use]
     pub fn has_gone(&self) -> bool {
         self.parts.values().any(|part| part.evicted)
     }
 
-    /// What was sent must be sent anew: the upload is another one. Nothing may be gone.
+    /// Forgets all sent parts, because the upload is another one. No bytes may be gone.
     pub fn forget_sent(&mut self) {
         debug_assert!(!self.has_gone(), "what is gone cannot be sent anew");
         for (index, part) in &mut self.parts {

@@ -1,5 +1,4 @@
-//! Identity: which bytes are meant. A stale chunk cannot be addressed, because the version is part
-//! of every chunk's address.
+//! The identity of bytes. The version is part of every chunk's address, so a stale chunk cannot be addressed.
 
 use std::fmt;
 
@@ -21,19 +20,19 @@ const KEPT: [HeaderName; 6] = [
     EXPIRES,
 ];
 
-/// Whether a header is the object's own: stored with it, and part of each of its answers.
+/// Returns whether a header is the object's own: stored with it, and part of each of its answers.
 #[must_use]
 pub fn is_kept(name: &HeaderName) -> bool {
     KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")
 }
 
-/// Which bucket at which endpoint, and seen by which access ([`Bucket`](super::Bucket)): a hash, stable
-/// across restarts and independent of the name that the configuration gives the origin.
+/// The identity of a bucket at an endpoint as an access sees it ([`Bucket`](super::Bucket)): a hash, stable across
+/// restarts and independent of the origin's configured name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OriginId(pub u64);
 
 impl OriginId {
-    /// The identity of `bucket` at `endpoint` where the access has no name.
+    /// Returns the identity of `bucket` at `endpoint` for an access without a name.
     #[must_use]
     pub fn new(endpoint: &str, bucket: &str) -> Self {
         let mut text = endpoint.trim_end_matches('/').to_ascii_lowercase();
@@ -43,10 +42,10 @@ impl OriginId {
     }
 }
 
-/// One object, whichever version it has at the moment.
+/// One object in any of its versions.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// The bucket it lies in, under an identity.
+    /// The identity of its bucket.
     pub origin: OriginId,
     /// Its key there.
     pub key: ObjectKey,
@@ -54,7 +53,7 @@ pub struct ObjectId {
 
 #[cfg(test)]
 impl ObjectId {
-    /// An object of a bucket that has no other name.
+    /// Creates an object of a bucket without another name.
     pub(crate) fn in_bucket(number: u64, key: &str) -> Self {
         Self {
             origin: OriginId(number),
@@ -75,8 +74,8 @@ impl fmt::Debug for ObjectId {
 pub struct VersionId(pub u128);
 
 impl VersionId {
-    /// Hashes everything that tells one version's bytes from another's. `generation` is the number
-    /// of the last purge that covered the key: chunks cached before it become unreachable.
+    /// Hashes everything that distinguishes one version's bytes from another's. `generation` is the number of the last
+    /// purge that covered the key: chunks cached before it become unreachable.
     #[must_use]
     pub fn new(id: &ObjectId, version: &Version, generation: u64) -> Self {
         let mut hash = Xxh3::new();
@@ -88,8 +87,8 @@ impl VersionId {
         Self(hash.digest128())
     }
 
-    /// The address of what `coding` makes of this version's bytes: as unreachable as the version itself
-    /// after a purge or a change.
+    /// Returns the address of this version's bytes after `coding`. It becomes unreachable with the version after a
+    /// purge or a change.
     #[must_use]
     pub fn variant(self, coding: Coding) -> Self {
         let mut hash = Xxh3::new();
@@ -98,7 +97,7 @@ impl VersionId {
         Self(hash.digest128())
     }
 
-    /// The address of the bytes of this variant, if they are `size` bytes with this hash.
+    /// Returns the address of this variant's bytes, which are `size` bytes with this hash.
     #[must_use]
     pub fn encoded(self, size: u64, hash_of_bytes: u128) -> Self {
         let mut hash = Xxh3::new();
@@ -115,16 +114,16 @@ impl fmt::Debug for VersionId {
     }
 }
 
-/// What the origin says of one version of an object: its validators, size and headers.
+/// The origin's description of one version of an object: its validators, size and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// The validator that every further request for this version carries as `If-Match`.
     pub etag: ETag,
     /// Length in bytes.
     pub size: u64,
-    /// When it was written, to the second; the only thing that moves when only metadata is mended.
+    /// The time of its last write, to the second; only this changes if only metadata is corrected.
     pub last_modified: Option<Timestamp>,
-    /// The bucket's own id of this version, where the bucket keeps versions.
+    /// The bucket's own id of this version, if the bucket keeps versions.
     pub version_id: Option<String>,
     /// The object's own headers that are passed on (`content-type`, `content-encoding`,
     /// `content-disposition`, `content-language`, `cache-control`, `expires`, `x-amz-meta-*`), as
@@ -133,7 +132,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// The value of one of the object's own headers, where it is readable text.
+    /// Returns the value of one of the object's own headers, if it is readable text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers

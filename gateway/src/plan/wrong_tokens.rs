@@ -1,9 +1,9 @@
-//! Wrong tokens: how long the answer to each waits, and which of them is logged.
+//! Wrong tokens: the delay of the answer to each, and the choice of those that are logged.
 //!
-//! Each wrong token of a client makes the next answer to one wait twice as long. A right token never
-//! waits, whatever others behind the same address have tried. Memory, waiting answers and log lines are
-//! bounded; beyond the bound of waiting answers a wrong token is answered at once with 429, and the
-//! token's length is the protection that remains ([`MIN_TOKEN`](super::token::MIN_TOKEN)).
+//! Each wrong token of a client makes the next answer to one wait twice as long. A right token never waits, whatever
+//! other clients behind the same address have tried. Memory, waiting answers and log lines are bounded. Beyond the
+//! bound of waiting answers a wrong token is answered at once with 429, and only the token's length still protects
+//! ([`MIN_TOKEN`](super::token::MIN_TOKEN)).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,13 +19,13 @@ pub const MAX_DELAY: Duration = Duration::from_secs(8);
 /// The time without a wrong token after which a client's earlier ones are forgotten.
 pub const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// Clients remembered at once; the one that was quiet for longest makes room.
+/// The most clients remembered at once; the one that was quiet for longest makes room.
 pub const MAX_CLIENTS: usize = 1024;
 
-/// Answers that wait at once, of all clients.
+/// The most answers that wait at once, of all clients.
 pub const MAX_WAITING: usize = 64;
 
-/// Answers that wait at once, of one client.
+/// The most answers that wait at once, of one client.
 pub const MAX_WAITING_OF_CLIENT: usize = 8;
 
 /// The shortest time between two log lines.
@@ -50,15 +50,15 @@ struct Tries {
 /// The treatment of one wrong token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// The time that its answer waits. The caller then calls [`WrongTokens::waited`]. `None`: too many
-    /// wait already, and it is answered at once with 429.
+    /// The delay of its answer; after it the caller calls [`WrongTokens::waited`]. `None` means that too many wait
+    /// already, and the answer is 429 at once.
     pub delay: Option<Duration>,
-    /// The number of wrong tokens since the last log line, where one is due.
+    /// The number of wrong tokens since the last log line, if one is due.
     pub log: Option<u64>,
 }
 
 impl WrongTokens {
-    /// Notes a wrong token of `client` at `now`, a time since any fixed moment.
+    /// Records a wrong token of `client` at `now`, a time since any fixed moment.
     pub fn wrong(&mut self, client: Client, now: Duration) -> Verdict {
         if !self.clients.contains_key(&client) {
             self.make_room(now);
@@ -100,7 +100,7 @@ impl WrongTokens {
         Some(std::mem::take(&mut self.unlogged))
     }
 
-    /// Forgets clients until one more has room. Those whose answers wait are few, and stay.
+    /// Forgets clients until there is room for one more. Clients with waiting answers are few, and stay.
     fn make_room(&mut self, now: Duration) {
         if self.clients.len() < MAX_CLIENTS {
             return;

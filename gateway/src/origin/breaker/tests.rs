@@ -1,4 +1,4 @@
-//! Under paused time: when it opens, how long it stays so, and what closes it.
+//! Under paused time: when the breaker opens, the length of its pauses, and what closes it.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn ask(breaker: &Breaker) -> Option<OriginError> {
     breaker.get(get(None)).await.err()
 }
 
-/// Fails as often, and over as long a time, as it takes.
+/// Fails as many times and for as long as it takes to open.
 async fn trip(fake: &FakeOrigin, breaker: &Breaker) {
     fake.set_faults([Fault::Refuse(GONE)]);
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn any_answer_is_a_sign_of_life() {
             advance(S(2)).await;
         }
     }
-    // Being told to wait is no sign, neither way.
+    // A request to wait is no evidence either way.
     let throttled = OriginError::Throttled { retry_after: None };
     for error in [
         GONE,

@@ -1,4 +1,4 @@
-//! Each contradiction has its answer.
+//! Each contradiction leads to its error.
 
 use super::*;
 use crate::origin::fake::{FakeOrigin, Fault};
@@ -165,7 +165,7 @@ async fn a_refusal_that_cannot_be_meant_is_a_bad_answer() {
     }
 }
 
-/// Answers every GET the same.
+/// An origin that answers every GET the same.
 #[derive(Debug)]
 struct Canned(fn() -> Result<Answer, OriginError>);
 

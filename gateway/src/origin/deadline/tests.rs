@@ -1,4 +1,4 @@
-//! Under paused time: every wait ends when it should, and no pause of the reader's counts.
+//! Under paused time: every wait ends on time, and the reader's pauses do not count.
 
 use futures_util::StreamExt;
 use tokio::time::sleep;
@@ -62,8 +62,8 @@ async fn a_reader_that_pauses_is_no_stall() {
 #[tokio::test(start_paused = true)]
 async fn a_trickle_ends_with_the_total() {
     let (fake, origin) = setup();
-    // A frame of 100 bytes every 4 seconds never stalls, and would take 40 seconds. With 25 of the
-    // 60 gone before the head, that is too long.
+    // A frame of 100 bytes every 4 seconds never stalls, and takes 40 seconds. With 9 of the 60
+    // gone before the head, that is still in time.
     fake.set_faults([Fault::Rate(25), Fault::Latency(S(9))]);
     let answer = content(&origin, get(None)).await.expect("a head");
     assert_eq!(drain(answer.body).await.1, None);

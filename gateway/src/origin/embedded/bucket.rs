@@ -1,17 +1,15 @@
-//! s3s-fs, with what a gateway relies on put right.
+//! s3s-fs with corrections that a gateway relies on.
 //!
-//! As it comes (0.14.1), s3s-fs ignores conditions on GET and HEAD, trips over suffixes longer than
-//! the object and over ranges of empty objects, answers for folders as if they were objects, and
-//! keeps bytes and ETag in two files that change one after the other; it also says that it encoded
-//! the keys of a listing, which it did not. So here
+//! By itself (0.14.1), s3s-fs ignores conditions on GET and HEAD, and fails on suffixes longer than the object and on
+//! ranges of empty objects. It answers for folders as if they were objects, and keeps bytes and ETag in two files that
+//! change one after the other. It also claims that it encoded the keys of a listing, which it did not. So here
 //!
-//! - each key has a lock: reading it and replacing it exclude each other, until the file is open;
-//! - conditions are judged first, then the range, on the one version that the lock holds still;
-//! - a file that was dropped in or changed by hand (see [`Seals`]) is put anew, once, so that its
-//!   ETag is that of its bytes.
+//! - each key has a lock: reading and replacing it exclude each other until the file is open;
+//! - conditions are checked first and then the range, on the one version that the lock holds;
+//! - a file that was placed or changed by hand (see [`Seals`]) is put again, once, so that its ETag fits its bytes.
 //!
-//! What stays: a key must be one that a file system can hold (no empty segments, at most about 160
-//! bytes, for s3s-fs names a file after it in base64).
+//! One limit stays: a file system must be able to hold the key (no empty segments, at most about 160 bytes, because
+//! s3s-fs names a file after it in base64).
 
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -32,7 +30,7 @@ use super::condition::{Conditions, satisfy, unsatisfiable};
 use super::seal::Seals;
 use super::uploads::Uploads;
 
-/// Keys share this many locks: enough that they seldom meet.
+/// The number of locks that the keys share: enough that they seldom collide.
 const LOCKS: usize = 64;
 
 /// A folder of buckets.
@@ -56,7 +54,7 @@ impl Bucket {
         })
     }
 
-    /// s3s-fs itself, for the operations that need nothing from here.
+    /// Returns s3s-fs itself, for the operations that need no correction.
     pub(super) fn files(&self) -> &FileSystem {
         &self.files
     }
@@ -138,7 +136,7 @@ impl Bucket {
         &self,
         mut request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
-        // s3s-fs encodes nothing, and says that it did.
+        // s3s-fs encodes no keys, but claims to.
         request.input.encoding_type = None;
         self.files.list_objects_v2(request).await
     }
@@ -172,7 +170,7 @@ impl Bucket {
         );
         let source = self.stripe(bucket, key);
         let target = self.stripe(&request.input.bucket, &request.input.key);
-        // Always in this order, and the same one once, so that two copies cannot wait for each other.
+        // Always in this order, and a shared lock only once, so that two copies cannot wait for each other.
         let _first = self.locks[source.min(target)].write().await;
         let _second = match source == target {
             true => None,
@@ -182,7 +180,7 @@ impl Bucket {
         if !self.seals.holds(bucket, key, &file).await {
             self.adopt(bucket, key).await?;
         }
-        // s3s-fs writes a copy into the file that is there: whoever reads it now would get a mixture.
+        // s3s-fs writes a copy into the existing file: a reader would get a mixture.
         if from != to && to.is_file() {
             tokio::fs::remove_file(&to)
                 .await
@@ -194,7 +192,7 @@ impl Bucket {
         Ok(response)
     }
 
-    /// Holds an object still, and sees to it that its ETag is that of its bytes.
+    /// Locks an object for reading and makes sure that its ETag fits its bytes.
     pub(super) async fn settled(
         &self,
         bucket: &str,
@@ -216,7 +214,7 @@ impl Bucket {
         Ok((held.downgrade(), file))
     }
 
-    /// The object's ETag, while it is held still.
+    /// Returns the object's ETag; the caller holds its lock.
     pub(super) async fn tag(&self, bucket: &str, key: &str) -> S3Result<ETag> {
         let head = HeadObjectInput::builder()
             .bucket(bucket.to_owned())
@@ -227,7 +225,7 @@ impl Bucket {
         head.e_tag.ok_or_else(|| s3_error!(InternalError))
     }
 
-    /// Takes a file as it is now for the object, and keeps the headers the object has.
+    /// Takes the present file as the object, and keeps the object's headers.
     async fn adopt(&self, bucket: &str, key: &str) -> S3Result<()> {
         let get = GetObjectInput::builder()
             .bucket(bucket.to_owned())
@@ -251,7 +249,7 @@ impl Bucket {
         self.seal(bucket, key).await
     }
 
-    /// Notes that the object's file came through S3 as it is now.
+    /// Records that the object's present file came through S3.
     pub(super) async fn seal(&self, bucket: &str, key: &str) -> S3Result<()> {
         let file = self.file(bucket, key).await?;
         self.seals
@@ -260,7 +258,7 @@ impl Bucket {
             .map_err(S3Error::internal_error)
     }
 
-    /// The file behind an object.
+    /// Returns the metadata of an object's file.
     async fn file(&self, bucket: &str, key: &str) -> S3Result<Metadata> {
         match tokio::fs::metadata(self.path(bucket, key)).await {
             Ok(file) if file.is_file() && is_plain(key) => Ok(file),
@@ -284,7 +282,7 @@ impl Bucket {
     }
 }
 
-/// Whether a key names a file as it stands: other ones would be resolved to another key's file.
+/// Returns whether a key names a file exactly: other keys would resolve to another key's file.
 fn is_plain(key: &str) -> bool {
     !key.contains('\0') && key.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -297,7 +295,7 @@ pub(super) fn must_be_plain(key: &str) -> S3Result<()> {
     }
 }
 
-/// A request that did not come over HTTP.
+/// Creates a request that did not come over HTTP.
 fn local<T>(input: T) -> S3Request<T> {
     S3Request {
         input,

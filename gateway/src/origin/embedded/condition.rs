@@ -1,4 +1,4 @@
-//! What a conditional or ranged GET or HEAD depends on, decided as S3 does (RFC 9110, 13.2.2, 14.2).
+//! The conditions of a conditional or ranged GET or HEAD, decided as in S3 (RFC 9110, 13.2.2, 14.2).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,19 +16,19 @@ pub(super) struct Conditions {
     if_modified_since: Option<Timestamp>,
 }
 
-/// What the conditions say about an object that exists.
+/// The result of the conditions for an object that exists.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The request is to be carried out.
+    /// The request is carried out.
     Proceed,
     /// 304: the client has it already.
     NotModified,
-    /// 412: it is not what the client takes it for.
+    /// 412: the object is not the one that the client expects.
     Failed,
 }
 
 impl Conditions {
-    /// Turns what the conditions say of an object into the answer that ends the request, if one does.
+    /// Returns the answer that ends the request, if the conditions do not hold.
     pub(super) fn check(&self, etag: Option<&ETag>, file: &Metadata) -> S3Result<()> {
         let etag = etag.ok_or_else(|| s3_error!(InternalError, "an object without an ETag"))?;
         let modified = whole_seconds(file.modified().map_err(S3Error::internal_error)?);
@@ -48,7 +48,7 @@ impl Conditions {
         }
     }
 
-    /// `modified` is in whole seconds, like the dates it is compared with.
+    /// Evaluates the conditions. `modified` is in whole seconds, like the dates that it is compared with.
     fn judge(&self, etag: &ETag, modified: &Timestamp) -> Verdict {
         let failed = match (&self.if_match, &self.if_unmodified_since) {
             (Some(ETagCondition::ETag(wanted)), _) => !wanted.strong_cmp(etag),
@@ -72,7 +72,7 @@ impl Conditions {
     }
 }
 
-/// The bytes that a range means in an object of `size` bytes; of an empty one, as S3 says, none.
+/// Returns the bytes of a range in an object of `size` bytes; for an empty object none, as in S3.
 pub(super) fn satisfy(range: Range, size: u64) -> Option<Range> {
     let bytes = range.check(size).ok().filter(|bytes| !bytes.is_empty())?;
     Some(Range::Int {
@@ -81,7 +81,7 @@ pub(super) fn satisfy(range: Range, size: u64) -> Option<Range> {
     })
 }
 
-/// 416, with the size that RFC 9110, 14.4 asks for.
+/// Returns 416 with the size that RFC 9110, 14.4 requires.
 pub(super) fn unsatisfiable(size: u64) -> S3Error {
     let mut error = s3_error!(InvalidRange);
     if let Ok(size) = value(&format!("bytes */{size}")) {
@@ -133,7 +133,7 @@ mod tests {
         Some(ETagCondition::ETag(ETag::Strong(value.into())))
     }
 
-    /// The object is `"a"`, modified at 100.
+    /// Judges the object `"a"`, modified at 100.
     fn judge(conditions: &Conditions) -> Verdict {
         conditions.judge(&ETag::Strong("a".into()), &at(100).expect("a time"))
     }

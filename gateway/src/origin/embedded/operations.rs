@@ -1,4 +1,4 @@
-//! Which S3 operations there are, and who carries each out.
+//! The supported S3 operations, and the implementation of each.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::bucket::Bucket;
 #[derive(Debug)]
 pub(super) struct Shared(pub(super) Arc<Bucket>);
 
-/// Implements [`S3`] by handing each operation on: to the bucket, or to s3s-fs as it is.
+/// Implements [`S3`] by passing each operation on to the bucket or to s3s-fs.
 macro_rules! operations {
     ($($name:ident($input:ident) -> $output:ident: $this:ident => $target:expr;)*) => {
         impl S3 for Shared {

@@ -1,8 +1,8 @@
-//! Which files came through S3 as they are.
+//! The record of files that came through S3 and are unchanged.
 //!
-//! s3s-fs notes an ETag beside each object, and believes it for good. A file that somebody edits or
-//! moves into its place would keep the ETag of other bytes, which no cache could survive. So each
-//! file that S3 wrote is sealed: a note says which inode it is and when that last changed.
+//! s3s-fs stores an ETag beside each object and trusts it forever. A file that a user edits or
+//! moves into its place would keep the ETag of other bytes, and caches would serve wrong bytes. So
+//! each file that S3 wrote is sealed: a note holds its inode and the time of its last change.
 
 use std::fs::Metadata;
 use std::io;
@@ -16,20 +16,20 @@ use xxhash_rust::xxh3::xxh3_128;
 pub(super) struct Seals(PathBuf);
 
 impl Seals {
-    /// The seals kept under `root`, in a folder whose dot keeps it from being a bucket.
+    /// Opens the seals under `root`, in a folder whose dot keeps it from being a bucket.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let folder = root.join(".seals");
         std::fs::create_dir_all(&folder)?;
         Ok(Self(folder))
     }
 
-    /// Whether the object's file is the one that was sealed, untouched.
+    /// Returns whether the object's file is the sealed one, unchanged.
     pub(super) async fn holds(&self, bucket: &str, key: &str, file: &Metadata) -> bool {
         let seal = tokio::fs::read_to_string(self.path(bucket, key)).await;
         seal.is_ok_and(|seal| seal == impression(file))
     }
 
-    /// Seals the object's file as it is now.
+    /// Seals the object's present file.
     pub(super) async fn set(&self, bucket: &str, key: &str, file: &Metadata) -> io::Result<()> {
         tokio::fs::write(self.path(bucket, key), impression(file)).await
     }
@@ -40,8 +40,8 @@ impl Seals {
     }
 }
 
-/// Tells a file from any other that could stand in its place. The inode's change time is what `mv`
-/// and `cp -p` do not keep.
+/// Distinguishes a file from any other in its place. `mv` and `cp -p` do not keep the inode's
+/// change time.
 fn impression(file: &Metadata) -> String {
     let (seconds, nanos) = (file.ctime(), file.ctime_nsec());
     format!("{} {} {seconds}.{nanos:09}", file.ino(), file.len())

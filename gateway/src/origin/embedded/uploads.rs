@@ -1,8 +1,8 @@
-//! Objects in parts, with what s3s-fs leaves open put right.
+//! Multipart uploads with corrections of s3s-fs.
 //!
-//! As it comes (0.14.1), s3s-fs lists no uploads, ignores the conditions of a copied part and the
-//! checksums of parts, tells an unknown upload as `AccessDenied`, completes only parts that are
-//! numbered without gaps, and loses an upload whose completion is cut off.
+//! By itself (0.14.1), s3s-fs lists no uploads, ignores the conditions of a copied part and the
+//! checksums of parts, and answers `AccessDenied` for an unknown upload. It completes only parts
+//! that are numbered without gaps, and loses an upload whose completion is cut off.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use s3s::{S3 as _, S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use super::bucket::{Bucket, must_be_plain};
 
-/// Bucket and key of each upload under way; uploads end with the process.
+/// The bucket and key of each upload under way; uploads end with the process.
 #[derive(Debug, Default)]
 pub(super) struct Uploads(Mutex<HashMap<String, (String, String)>>);
 
@@ -75,8 +75,8 @@ impl Bucket {
         self.files().upload_part_copy(request).await
     }
 
-    /// To its end, also if the client leaves: s3s-fs forgets the upload first and puts its parts
-    /// together then, and a store that was left in between would have neither.
+    /// Completes the upload even if the client disconnects. s3s-fs forgets the upload first and
+    /// joins its parts then; if it stopped in between, both would be lost.
     pub(super) async fn complete(
         self: Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
@@ -135,8 +135,8 @@ impl Bucket {
         }))
     }
 
-    /// Renames the files of parts, so that they are numbered as s3s-fs wants them. Should the
-    /// completion be refused, they stay renamed: what comes next is an abort, or the same again.
+    /// Renames the files of parts to the numbers that s3s-fs requires. If the completion is
+    /// refused, they stay renamed: the next request is an abort or the same again.
     async fn close_gaps(&self, input: &mut CompleteMultipartUploadInput) -> S3Result<()> {
         let Some(upload) = &mut input.multipart_upload else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A body that flows as its faults let it.
+//! A body that flows as its faults permit.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ impl Drop for Running {
     }
 }
 
-/// How a body breaks.
+/// The way in which a body breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Break {
     Reset,
     Stall,
 }
 
-/// A body on its way.
+/// A body under way.
 #[derive(Debug)]
 pub(super) struct Flow {
     left: Bytes,
@@ -83,7 +83,7 @@ impl Flow {
         }
     }
 
-    /// Counts the bytes that are sent, and the request for as long as the body lives.
+    /// Counts the sent bytes, and the request for as long as the body lives.
     pub(super) fn counted(mut self, bytes: Arc<AtomicU64>, running: Running) -> Self {
         self.counted = Some((bytes, running));
         self
@@ -127,7 +127,7 @@ impl Flow {
         Some(Ok(frame))
     }
 
-    /// The next frame; it ends where a fault is due.
+    /// Returns the next frame, which ends at the next due fault.
     fn cut(&mut self) -> Bytes {
         let due = [self.pause.map(|p| p.0), self.broken.map(|b| b.0)];
         let until_due = due

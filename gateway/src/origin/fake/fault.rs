@@ -1,4 +1,4 @@
-//! What can go wrong with a request, as data.
+//! The possible faults of a request, as data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,33 +6,34 @@ use std::time::Duration;
 use crate::origin::OriginError;
 use crate::plan::{ByteRange, ETag, Version};
 
-/// One thing that goes wrong with a request. Several can meet in one.
+/// One fault of a request. A request can have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer's head comes this late.
+    /// The answer's head is delayed by this time.
     Latency(Duration),
-    /// No answer but this: a refusal, a throttle with its `Retry-After`, an origin that is down.
+    /// The answer is this error: a refusal, a throttle with its `Retry-After`, an origin that is
+    /// down.
     Refuse(OriginError),
-    /// The client of the store has a bug: it panics.
+    /// The store's client panics, as with a bug.
     Panic,
-    /// The body comes at so many bytes a second.
+    /// The body has this rate in bytes a second.
     Rate(u64),
-    /// The body pauses once, after so many bytes.
+    /// The body pauses once.
     Pause {
-        /// Bytes before the pause.
+        /// The number of bytes before the pause.
         after: u64,
-        /// How long it lasts.
+        /// The length of the pause.
         pause: Duration,
     },
-    /// The body ends after so many bytes as if that were all.
+    /// The body ends after this many bytes as if it were complete.
     Truncate(u64),
-    /// The connection is reset after so many bytes.
+    /// The connection is reset after this many bytes.
     Reset(u64),
-    /// Nothing more comes after so many bytes, and the connection stays.
+    /// No byte follows after this many, and the connection stays open.
     Stall(u64),
-    /// The body has so many bytes more than announced.
+    /// The body has this many bytes more than announced.
     Surplus(u64),
-    /// The answer says that it holds another range than it does: one byte further on.
+    /// The answer announces another range than it holds: one byte further on.
     WrongRange,
     /// The answer carries another version's ETag.
     WrongETag,
@@ -42,11 +43,11 @@ pub enum Fault {
     IgnoreConditions,
     /// A write is carried out, and its answer is lost.
     LoseAnswer,
-    /// What arrives of a payload is not what was sent; what is completed lacks its last byte.
+    /// A payload arrives damaged, and a completed object lacks its last byte.
     Damage,
 }
 
-/// The version as the answer tells it.
+/// Returns the version that the answer announces.
 pub(super) fn version(faults: &[Fault], mut version: Arc<Version>) -> Arc<Version> {
     if faults.contains(&Fault::WrongETag) {
         let other = ETag::parse("\"another-version\"");
@@ -55,7 +56,7 @@ pub(super) fn version(faults: &[Fault], mut version: Arc<Version>) -> Arc<Versio
     version
 }
 
-/// The range as the answer tells it.
+/// Returns the range that the answer announces.
 pub(super) fn range(faults: &[Fault], range: ByteRange) -> ByteRange {
     if faults.contains(&Fault::WrongRange) {
         return ByteRange::new(range.start + 1, range.end + 1);

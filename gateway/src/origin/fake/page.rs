@@ -9,7 +9,7 @@ use super::Stored;
 use crate::origin::{After, List, Listed, Listing};
 use crate::plan::ObjectKey;
 
-/// What the page holds that `request` asks for.
+/// Returns the requested page.
 pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> Listing {
     let mut page = Listing::default();
     let mut from = begin(request).max(request.prefix.clone());
@@ -23,7 +23,7 @@ pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> 
             Some(at) => {
                 let folder = &key.as_str()[..=request.prefix.len() + at];
                 page.folders.push(folder.to_owned());
-                // Behind all that the folder holds: `0` comes next to `/`.
+                // After all keys of the folder: `0` follows `/`.
                 from = format!("{}0", &folder[..folder.len() - 1]);
             }
             None => {
@@ -35,7 +35,7 @@ pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> 
     page
 }
 
-/// The first key from `from` on that has an object and the prefix.
+/// Returns the first key from `from` on that has an object and the prefix.
 fn at_or_behind<'a>(
     objects: &'a BTreeMap<ObjectKey, Vec<Stored>>,
     from: &str,
@@ -56,12 +56,12 @@ fn begin(request: &List) -> String {
     }
 }
 
-/// What comes next to a key, for no key has a NUL.
+/// Returns the next possible key, because no key has a NUL.
 fn behind(key: &str) -> String {
     format!("{key}\0")
 }
 
-/// Text that can stand in a URL and in XML.
+/// Returns the text in a form for URLs and XML.
 fn token(from: &str) -> String {
     utf8_percent_encode(from, NON_ALPHANUMERIC).to_string()
 }

@@ -1,7 +1,7 @@
-//! Writing as S3 does: whole objects, and objects in parts.
+//! Writes as in S3: whole objects, and objects in parts.
 //!
-//! Tags of parts follow from their bytes, and an object's from the tags of its parts and their
-//! number, as in S3. What has no bytes, or too few for a part that is not the last, is refused.
+//! Tags of parts follow from their bytes, and an object's tag from the tags of its parts and their number, as in S3. An
+//! upload without parts is refused, and so is a part that is too small and not the last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ pub(super) struct Begun {
 struct Kept {
     bytes: Bytes,
     etag: ETag,
-    /// `None` of one that was copied.
+    /// `None` for a copied part.
     crc32c: Option<u32>,
 }
 
 impl Begun {
-    /// What stores want where a checksum was named: AWS numbers without gaps (500), MinIO no part that was
-    /// copied, and each listed with its own.
+    /// Checks what stores require after a checksum was named: AWS numbers without gaps (500), and MinIO a checksum with
+    /// each listed part and no copied part.
     fn compare_sums(&self, parts: &[CompletedPart]) -> Result<(), OriginError> {
         if !parts.iter().zip(1..).all(|(part, at)| part.number == at) {
             return Err(OriginError::Unavailable("server error"));
@@ -53,21 +53,21 @@ impl Begun {
     }
 }
 
-/// What was asked.
+/// The record of writes, and the settings of the store.
 impl FakeOrigin {
-    /// Every request to write so far, by its kind, in order.
+    /// Returns the kinds of all write requests so far, in order.
     #[must_use]
     pub fn writes(&self) -> Vec<&'static str> {
         self.state().writes_log.clone()
     }
 
-    /// How many requests to write of this kind there were.
+    /// Returns the number of write requests of this kind.
     #[must_use]
     pub fn count(&self, kind: &str) -> usize {
         self.writes().iter().filter(|write| **write == kind).count()
     }
 
-    /// Bytes of payloads that arrived.
+    /// Returns the number of payload bytes that arrived.
     #[must_use]
     pub fn arrived(&self) -> u64 {
         self.0.counts.arrived.load(Ordering::SeqCst)
@@ -78,7 +78,7 @@ impl FakeOrigin {
         self.state().uploads.clear();
     }
 
-    /// The keys of all uploads under way.
+    /// Returns the keys of all uploads under way.
     #[must_use]
     pub fn uploads_under_way(&self) -> Vec<String> {
         let state = self.state();
@@ -86,7 +86,7 @@ impl FakeOrigin {
         keys.map(str::to_owned).collect()
     }
 
-    /// The keys of all objects, in order.
+    /// Returns the keys of all objects, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let state = self.state();
@@ -99,16 +99,16 @@ impl FakeOrigin {
         keys
     }
 
-    /// How many versions it keeps of all keys, delete markers among them.
+    /// Returns the number of stored versions of all keys, delete markers included.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.state().objects.values().map(Vec::len).sum()
     }
 
-    /// The object of this key as it is now.
+    /// Returns the present object of this key.
     ///
     /// # Panics
-    /// If the key is none: a test's own mistake.
+    /// The key is invalid: a mistake of the test.
     #[must_use]
     pub fn object(&self, key: &str) -> Option<(Arc<Version>, Bytes)> {
         let key = ObjectKey::new(key).expect("a valid key");
@@ -116,19 +116,19 @@ impl FakeOrigin {
         Some((stored.version, stored.bytes?))
     }
 
-    /// Takes parts of so few bytes that are not the last, where S3 wants 5 MiB.
+    /// Accepts parts of this size that are not the last, although S3 requires 5 MiB.
     #[must_use]
     pub fn with_min_part(self, bytes: u64) -> Self {
         self.state().min_part = Some(bytes);
         self
     }
 
-    /// Gives parts, and objects made of them, tags that follow from nothing, as S3 does with keys of KMS.
+    /// Gives parts and their objects tags that do not follow from bytes, as S3 does with KMS keys.
     pub fn hide_tags(&self) {
         self.state().hidden_tags = true;
     }
 
-    /// Takes only parts of one size in an upload, and a last one that may be smaller, as R2 does.
+    /// Accepts only parts of one size in an upload and a smaller last one, as R2 does.
     pub fn want_equal_parts(&self) {
         self.state().equal_parts = true;
     }
@@ -294,7 +294,7 @@ impl FakeOrigin {
         guard: &Guard,
         lacks: usize,
     ) -> Result<Wrote, OriginError> {
-        // MinIO looks at the condition first: an upload that was completed is 412 then.
+        // MinIO checks the condition first: a completed upload is then 412.
         self.hold(&upload.key, guard)?;
         let (begun, min_part, equal) = {
             let state = self.state();
@@ -394,7 +394,7 @@ impl FakeOrigin {
     }
 }
 
-/// A tag that no bytes have.
+/// Returns a tag that no bytes have.
 fn opaque(number: usize, parts: &str) -> ETag {
     ETag::parse(&format!("\"opaque-{number}{parts}\"")).expect("a valid tag")
 }

@@ -1,4 +1,4 @@
-//! Filling and changing a bucket in memory.
+//! Test methods that fill and change a bucket in memory.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use http::{HeaderName, HeaderValue};
 use super::{FakeOrigin, Stored};
 use crate::plan::{ETag, ObjectKey, Timestamp, Version};
 
-/// Writing.
+/// The methods that write.
 impl FakeOrigin {
-    /// An empty bucket without versions.
+    /// Creates an empty bucket without versions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same bucket as an access of this name sees it.
+    /// Returns the same bucket as an access of this name sees it.
     #[must_use]
     pub fn seen_by(&self, identity: &'static str) -> Self {
         Self(self.0.clone(), Some(identity))
     }
 
-    /// Keeps replaced versions, each under an id of its own.
+    /// Keeps replaced versions, each under its own id.
     #[must_use]
     pub fn with_versions(self) -> Self {
         self.state().versions = true;
         self
     }
 
-    /// Sends bodies in frames of so many bytes.
+    /// Sends bodies in frames of this many bytes.
     #[must_use]
     pub fn with_frames(self, bytes: usize) -> Self {
         self.state().frame = bytes;
         self
     }
 
-    /// Writes an object without headers of its own; replaces the one that was there.
+    /// Writes an object without headers; replaces an existing one.
     pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Arc<Version> {
         self.put_with(key, bytes, &[])
     }
@@ -44,7 +44,7 @@ impl FakeOrigin {
     /// Writes an object with headers. As in S3 the ETag follows from the bytes alone.
     ///
     /// # Panics
-    /// If the key or a header is invalid: a test's own mistake.
+    /// The key or a header is invalid: a mistake of the test.
     pub fn put_with(
         &self,
         key: &str,
@@ -62,10 +62,10 @@ impl FakeOrigin {
         self.store(key, version, Some(bytes))
     }
 
-    /// Copies an object onto itself with other headers: the ETag stays, `Last-Modified` moves.
+    /// Copies an object onto itself with other headers: the ETag stays, `Last-Modified` changes.
     ///
     /// # Panics
-    /// If there is no such object.
+    /// There is no such object.
     pub fn mend(&self, key: &str, headers: &[(&str, &str)]) -> Arc<Version> {
         let now = self.current(&valid(key)).expect("an object to mend");
         self.put_with(key, now.bytes.expect("not a delete marker"), headers)
@@ -74,7 +74,7 @@ impl FakeOrigin {
     /// Writes the object `from` under the key `to` as well. Both share their bytes in memory.
     ///
     /// # Panics
-    /// If there is no such object.
+    /// There is no such object.
     pub fn copy(&self, from: &str, to: &str) {
         let from = self.current(&valid(from)).expect("an object to copy");
         self.store(to, Version::clone(&from.version), from.bytes);

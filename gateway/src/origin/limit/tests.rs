@@ -167,7 +167,7 @@ async fn those_that_leave_take_no_place_with_them() {
     for request in &mut waiting {
         assert!(poll!(request).is_pending());
     }
-    // Half leave while they wait, two after a place was handed to them and before they saw it.
+    // Half are dropped while they wait, and two after they got a place but before they saw it.
     waiting.truncate(5);
     running.clear();
     waiting.drain(..2);

@@ -1,4 +1,4 @@
-//! What `/metrics` shows after a few requests.
+//! The text of `/metrics` after a few requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What passes is tried again from where it broke; what does not is told at once.
+//! A transient error leads to a retry from the reached byte; a lasting one is returned at once.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ async fn a_long_body_may_break_often_if_it_gets_on() {
     fake.set_faults([Fault::Reset(mib as u64)]);
     let answer = content(&origin, get(None)).await.expect("a head");
     let (bytes, error) = drain(answer.body).await;
-    // At the very end the last part breaks as well, with nothing left to ask for.
+    // At the very end the last part breaks too, with no bytes left to request.
     assert_eq!((bytes.len(), error), (8 * mib, Some(GONE)));
     assert_eq!(fake.gets(), 8);
 }

@@ -1,4 +1,4 @@
-//! From the head of an answer to a version and a range.
+//! The translation of an answer's head to a version and a range.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::origin::OriginError;
 use crate::plan::version::is_kept;
 use crate::plan::{ByteRange, ETag, Timestamp, Version};
 
-/// Keeps the raw head of one request's answer.
+/// A copy of the raw head of one request's answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Capture(Arc<OnceLock<Head>>);
 
 impl Capture {
-    /// The head of the answer that came.
+    /// Returns the head of the received answer.
     pub(super) fn head(&self) -> Result<Head, OriginError> {
         self.0
             .get()
@@ -31,7 +31,7 @@ impl Capture {
             .ok_or(OriginError::BadAnswer("no head"))
     }
 
-    /// When the store answered, by its own clock.
+    /// Returns the time of the store's answer, by the store's clock.
     pub(super) fn answered(&self) -> Option<Timestamp> {
         let date = self.0.get()?.text(DATE)?;
         httpdate::parse_http_date(date).ok().map(Timestamp::from)
@@ -44,7 +44,7 @@ impl Intercept for Capture {
         "capture the answer's head"
     }
 
-    // Before the SDK's own hooks, one of which takes away an `Expires` that is no date.
+    // Runs before the SDK's own hooks, one of which removes an `Expires` that is no date.
     fn read_after_transmit(
         &self,
         context: &BeforeDeserializationInterceptorContextRef<'_>,
@@ -85,13 +85,13 @@ impl Head {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// `Last-Modified`, where it is a date.
+    /// Returns `Last-Modified` if it is a date.
     pub(super) fn last_modified(&self) -> Option<Timestamp> {
         let date = self.text(LAST_MODIFIED)?;
         httpdate::parse_http_date(date).ok().map(Timestamp::from)
     }
 
-    /// How long the origin asks us to wait, in seconds or until a date (RFC 9110, 10.2.3).
+    /// Returns the pause that the origin requests, in seconds or until a date (RFC 9110, 10.2.3).
     pub(super) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
         let text = self.text(RETRY_AFTER)?.trim();
         if let Ok(seconds) = text.parse() {
@@ -101,23 +101,23 @@ impl Head {
         Some(Timestamp::from(date).since(now))
     }
 
-    /// The object's size as a 416 tells it: `Content-Range: bytes */N`.
+    /// Returns the object's size from a 416: `Content-Range: bytes */N`.
     pub(super) fn size_of_unsatisfied(&self) -> Option<u64> {
         let size = self.text(CONTENT_RANGE)?.strip_prefix("bytes */")?;
         number(size)
     }
 
-    /// Whether the answer speaks of a delete marker, the version of a deleted object.
+    /// Returns whether the answer is about a delete marker, the version of a deleted object.
     pub(super) fn is_delete_marker(&self) -> bool {
         self.text("x-amz-delete-marker") == Some("true")
     }
 
-    /// The version and the whole of it, from an answer to a HEAD.
+    /// Returns the version from an answer to a HEAD.
     pub(super) fn whole(&self) -> Result<Version, OriginError> {
         self.version(self.length()?)
     }
 
-    /// The version and the bytes that the answer's body holds.
+    /// Returns the version and the range of the answer's body.
     pub(super) fn part(&self) -> Result<(Version, ByteRange), OriginError> {
         match self.status {
             200 => {
@@ -138,7 +138,7 @@ impl Head {
             .ok_or(OriginError::BadAnswer("no length"))
     }
 
-    /// `Content-Range` of a 206 (RFC 9110, 14.4), held against `Content-Length`.
+    /// Returns `Content-Range` of a 206 (RFC 9110, 14.4) after a comparison with `Content-Length`.
     fn content_range(&self) -> Result<(ByteRange, u64), OriginError> {
         let text = self.text(CONTENT_RANGE);
         let (range, size) = text
@@ -158,8 +158,8 @@ impl Head {
             etag: etag.ok_or(OriginError::BadAnswer("no ETag"))?,
             size,
             last_modified: self.last_modified(),
-            // What was written before a bucket kept versions has the id "null", and so has
-            // everything written while it does not: that names no version.
+            // Objects written before a bucket kept versions have the id "null", and so have those
+            // written while it keeps none. That id names no version.
             version_id: self
                 .text("x-amz-version-id")
                 .filter(|id| *id != "null" && !id.is_empty())
@@ -172,7 +172,7 @@ impl Head {
         self.headers
             .iter()
             .filter(|(name, value)| {
-                // How an upload was framed, remembered by some stores as if it were a coding.
+                // Some stores keep the framing of an upload as if it were a coding.
                 is_kept(name) && !(*name == CONTENT_ENCODING && *value == "aws-chunked")
             })
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -180,14 +180,14 @@ impl Head {
     }
 }
 
-/// Digits only: `parse` alone would also take a sign.
+/// Parses digits only: `parse` alone would also accept a sign.
 fn number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Reads `bytes first-last/size`. MinIO answers a suffix of an empty object with
-/// `bytes 0--1/0`, which means what it says.
+/// Reads `bytes first-last/size`. MinIO answers a suffix of an empty object with `bytes 0--1/0`, an
+/// empty range.
 fn read_content_range(text: &str) -> Option<(ByteRange, u64)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     if (range, size) == ("0--1", "0") {

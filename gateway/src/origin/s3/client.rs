@@ -1,5 +1,4 @@
-//! The SDK's client, set up so that it sends each request once and checks nothing it was not asked
-//! to check.
+//! The SDK's client, configured to send each request once and to make no checks of its own.
 
 use std::time::Duration;
 
@@ -17,23 +16,23 @@ use http::Uri;
 
 use crate::origin::settings::{Credentials, Deadlines, Settings};
 
-/// How much later than our own deadlines the SDK's end a request.
+/// The time by which the SDK's deadlines exceed the gateway's own.
 const BACKSTOP: Duration = Duration::from_secs(5);
 
-/// Why no client could be set up.
+/// The error of a client that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The endpoint is not an absolute URL that we can speak to.
+    /// The endpoint is not an absolute URL with a supported scheme.
     #[error("the endpoint `{0}` is no http:// or https:// URL of a host")]
     Endpoint(String),
 }
 
-/// A client for the bucket that `settings` describe.
+/// Creates a client for the bucket that `settings` describe.
 pub(super) async fn build(settings: &Settings) -> Result<Client, SetupError> {
     build_over(http_client(), settings, timeouts(settings.deadlines)).await
 }
 
-/// The same for long requests: only connecting is bounded here.
+/// Does the same for long requests: only the connection has a deadline here.
 pub(super) async fn build_patient(settings: &Settings) -> Result<Client, SetupError> {
     let connect = settings.deadlines.connect;
     let timeouts = TimeoutConfig::builder().connect_timeout(connect).build();
@@ -56,7 +55,7 @@ async fn build_over(
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         // Stores that are not AWS refuse the trailing checksums that the SDK adds by default.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        // A ranged GET's bytes cannot be held against a checksum of the whole object.
+        // A ranged GET's bytes cannot be compared with a checksum of the whole object.
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
     if let Some(endpoint) = &settings.endpoint {
         config = config.endpoint_url(checked(endpoint)?);
@@ -66,12 +65,12 @@ async fn build_over(
     ))
 }
 
-/// One pinned version, so that an update of the SDK changes no default behind our back.
+/// Returns one pinned version, so that an update of the SDK cannot change defaults silently.
 fn behavior() -> BehaviorVersion {
     BehaviorVersion::v2026_01_12()
 }
 
-/// One pool of connections per origin, TLS through ring.
+/// Creates one pool of connections per origin, with TLS through ring.
 fn http_client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
@@ -147,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Remembers where requests would have gone.
+    /// A connector that records the targets of requests and sends none.
     #[derive(Debug, Clone, Default)]
     struct Nowhere(Arc<Mutex<Vec<String>>>);
 

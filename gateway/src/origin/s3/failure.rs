@@ -1,7 +1,7 @@
-//! From a failed request to the reason, named by what the caller can do about it.
+//! The translation of a failed request to an error, named by the caller's possible reaction.
 //!
-//! Codes are those of the S3 API reference, "Error responses". What the origin says stays here:
-//! its texts may carry names and addresses, so only our own words leave this module.
+//! Codes are those of the S3 API reference, "Error responses". The origin's texts may contain names and addresses, so
+//! only the gateway's own words leave this module.
 
 use std::time::SystemTime;
 
@@ -12,17 +12,17 @@ use super::answer::Head;
 use crate::origin::{OriginError, Phase};
 use crate::plan::Timestamp;
 
-/// Reads failures as this origin means them.
+/// A reader of failures with this origin's settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reader {
-    /// See `Settings::missing_is_403`.
+    /// The value of `Settings::missing_is_403`.
     pub(super) missing_is_403: bool,
 }
 
 impl Reader {
-    /// Whether a HEAD's refusal needs a GET to say what it means. It has no body, so a 404 may mean
-    /// the object or the bucket, a 403 a missing object or a bad key, and a 400 an expired token
-    /// or a key that the store cannot have.
+    /// Returns whether a HEAD's refusal needs a GET for its meaning. It has no body. So a 404 may mean the object or
+    /// the bucket, and a 403 a missing object or a bad key. A 400 may mean an expired token or a key that the store
+    /// cannot have.
     pub(super) fn is_unclear<E>(self, error: &SdkError<E, HttpResponse>) -> bool {
         error.raw_response().is_some_and(|raw| {
             let status = raw.status().as_u16();
@@ -32,19 +32,19 @@ impl Reader {
         })
     }
 
-    /// Whether a HEAD's refusal means, in a bucket that is there, that the object is not.
+    /// Returns whether a HEAD's refusal means a missing object, provided that the bucket exists.
     pub(super) fn is_missing<E>(self, error: &SdkError<E, HttpResponse>) -> bool {
         let status = error.raw_response().map(|raw| raw.status().as_u16());
         status == Some(404) || (status == Some(403) && self.missing_is_403)
     }
 
-    /// The reason of a failed request.
+    /// Returns the error of a failed request.
     pub(super) fn read<E: ProvideErrorMetadata + std::error::Error + 'static>(
         self,
         error: &SdkError<E, HttpResponse>,
     ) -> OriginError {
         if error.raw_response().is_none() {
-            // The only place where the cause is at hand: an unknown host, an untrusted certificate.
+            // The cause is known only here: an unknown host, an untrusted certificate.
             tracing::debug!(cause = %DisplayErrorContext(error), "no answer from the origin");
         }
         let code = match error {
@@ -60,7 +60,7 @@ impl Reader {
                 OriginError::BadAnswer("the request could not be sent")
             }
             (SdkError::TimeoutError(_), _) => OriginError::Timeout(Phase::FirstByte),
-            // Nothing was sent: credentials that could not be had, most of all.
+            // No request was sent, mostly because credentials were not available.
             (SdkError::ConstructionFailure(_), _) => OriginError::Forbidden,
             _ => OriginError::Unavailable("not reached"),
         }
@@ -81,14 +81,14 @@ impl Reader {
             (_, "NoSuchVersion") | (412, _) => OriginError::Changed,
             (_, "NoSuchUpload") => OriginError::NoSuchUpload,
             (_, "InvalidPart" | "InvalidPartOrder") => OriginError::InvalidPart,
-            // MinIO has a word of its own where the checksum stands in a header.
+            // MinIO has its own code if the checksum is in a header.
             (_, "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch") => {
                 OriginError::Damaged
             }
-            // Another write of the key, or of the upload, is taking place just now.
+            // Another write of the key or of the upload is under way.
             (409, _) => OriginError::Refused("another write is under way"),
             (429, _) => throttled(&head),
-            // `SlowDown` at AWS; MinIO tells `SlowDownRead` from `SlowDownWrite`.
+            // AWS sends `SlowDown`; MinIO distinguishes `SlowDownRead` and `SlowDownWrite`.
             (_, code) if code.starts_with("SlowDown") => throttled(&head),
             (503, _) if head.retry_after(Timestamp::default()).is_some() => throttled(&head),
             (403, "AccessDenied") if self.missing_is_403 => OriginError::NotFound,
@@ -110,8 +110,8 @@ impl Reader {
     }
 }
 
-/// The reason why something was not written: as of what was not read, or that there is no room for it. Those
-/// are MinIO's words for a drive and for a quota, and Ceph's for a quota; of other stores none are known.
+/// Returns the error of a failed write: that of a failed read, or a full store. The codes for the latter are MinIO's
+/// for a drive and for a quota, and Ceph's for a quota; no other store's are known.
 pub(super) fn of_write<E: ProvideErrorMetadata + std::error::Error + 'static>(
     error: &SdkError<E, HttpResponse>,
 ) -> OriginError {
@@ -134,7 +134,7 @@ fn throttled(head: &Head) -> OriginError {
     }
 }
 
-/// The size as the body of a 416 tells it (S3 API reference, `InvalidRange`).
+/// Returns the size in the body of a 416 (S3 API reference, `InvalidRange`).
 fn actual_size(raw: &HttpResponse) -> Option<u64> {
     let text = std::str::from_utf8(raw.body().bytes()?).ok()?;
     let (_, rest) = text.split_once("<ActualObjectSize>")?;

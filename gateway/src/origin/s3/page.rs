@@ -1,4 +1,4 @@
-//! From the answer to a listing to a page.
+//! The translation of a listing's answer to a page.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{EncodingType, Object};
@@ -48,7 +48,7 @@ fn listed(key: String, object: &Object) -> Result<Listed, OriginError> {
     })
 }
 
-/// What `encoding-type=url` encodes: as in a form, where `+` is a space (S3 API reference,
+/// Decodes text of `encoding-type=url`: as in a form, `+` is a space (S3 API reference,
 /// `ListObjectsV2`).
 fn decode(text: &str) -> Result<String, OriginError> {
     let spaced = text.replace('+', " ");

@@ -1,14 +1,15 @@
-//! Writing through the SDK: one request each, checked on arrival.
+//! Writes through the SDK: one request each, checked on arrival.
 //!
-//! Every body carries a checksum in a signed header, and is itself not signed: hashing it a second
-//! time would cost more than sending it. What came of asking MinIO (RELEASE.2025-09-07):
-//! `If-Match`, `If-None-Match` and `x-amz-copy-source-if-match` are honoured by put, complete, copy
-//! and copy part (412; 404 `NoSuchKey` where `If-Match` finds no object); a refused completion leaves
-//! the upload as it was; a part's checksum is verified though the upload was begun without one, and
-//! an upload that was begun *with* one takes no copied parts, and no list without it: so only those are
-//! that need neither ([`PartSums`]). Completing twice is 404
-//! `NoSuchUpload`, a tag of a part that was sent again since 400 `InvalidPart`; `DELETE` ignores
-//! `If-Match`; uploads are listed by their exact key only.
+//! Every body has a checksum in a signed header and is itself unsigned, because a second hash would cost more than the
+//! transfer. Tests against MinIO (RELEASE.2025-09-07) showed:
+//!
+//! - Put, complete, copy and copy part honour `If-Match`, `If-None-Match` and `x-amz-copy-source-if-match` (412; 404
+//!   `NoSuchKey` if `If-Match` finds no object). A refused completion leaves the upload unchanged.
+//! - A part's checksum is verified even if the upload was begun without one. An upload that was begun *with* one
+//!   accepts no copied parts and no list without it. So only uploads that need neither are begun with one
+//!   ([`PartSums`]).
+//! - A second completion is 404 `NoSuchUpload`; an old tag of a part that was sent again is 400 `InvalidPart`.
+//! - `DELETE` ignores `If-Match`, and uploads are listed by their exact key only.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -36,7 +37,7 @@ use crate::origin::{
 };
 use crate::plan::{ByteRange, ETag, ObjectKey};
 
-/// A copy's source stands in a header, percent-encoded but for what names a path.
+/// The characters to escape in the header of a copy's source: all but those of a path.
 const IN_SOURCE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -60,7 +61,7 @@ macro_rules! with_headers {
                 CONTENT_DISPOSITION => request.content_disposition(text),
                 CONTENT_LANGUAGE => request.content_language(text),
                 CACHE_CONTROL => request.cache_control(text),
-                // RFC 9111, 5.3: what is no date, as "0", is a time in the past.
+                // RFC 9111, 5.3: a value that is no date, such as "0", is a time in the past.
                 EXPIRES => {
                     let date = httpdate::parse_http_date(text).unwrap_or(UNIX_EPOCH);
                     request.expires(DateTime::from(date))
@@ -132,8 +133,8 @@ impl S3 {
         }
     }
 
-    /// A store that cannot have a checksum named (501, as R2 has answered, or what 400 says of it) is not
-    /// asked for that again.
+    /// Begins an upload. A store that refuses to have a checksum named (501, as R2 has answered, or 400) is not asked
+    /// for that again.
     async fn begin(
         &self,
         key: ObjectKey,
@@ -345,11 +346,11 @@ fn if_none_match(guard: &Guard) -> Option<String> {
     (*guard == Guard::Absent).then(|| "*".to_owned())
 }
 
-/// Where a version was asked for, no object is as good as another one.
+/// Maps a missing object to `Changed` if the guard names a version.
 fn guarded(guard: &Guard, error: OriginError) -> OriginError {
     match (guard, error) {
         (Guard::Same(_), OriginError::NotFound) => OriginError::Changed,
-        // 409: another write of the key is just taking place.
+        // 409: another write of the key is under way.
         (_, error) => error,
     }
 }
@@ -378,7 +379,7 @@ fn written(
     }))
 }
 
-/// A checksum as S3 has it: big-endian, in base64.
+/// Encodes a checksum for S3: big-endian, in base64.
 fn noted(sum: impl AsRef<[u8]>) -> String {
     base64_simd::STANDARD.encode_to_string(sum)
 }
@@ -398,9 +399,9 @@ fn body(payload: &Payload) -> ByteStream {
     }))
 }
 
-/// A payload as hyper takes it. Its pieces go out as they are.
+/// A payload as a body for hyper. Its pieces are sent without a copy.
 struct Outgoing {
-    /// The lock is never taken: it makes the body `Sync`, as the SDK wants it.
+    /// The lock is never taken: it only makes the body `Sync`, which the SDK requires.
     frames: Mutex<Body>,
     left: u64,
 }

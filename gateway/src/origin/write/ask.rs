@@ -1,4 +1,4 @@
-//! The questions as methods, each with the answer that fits it.
+//! The requests as methods, each with its own answer type.
 
 use super::{
     CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, Written, Wrote,
@@ -30,10 +30,10 @@ impl dyn OriginWrite + '_ {
         }
     }
 
-    /// [`Write::Put`].
+    /// Sends [`Write::Put`].
     ///
     /// # Errors
-    /// [`OriginError::Changed`] where the guard does not hold.
+    /// [`OriginError::Changed`] if the guard does not hold.
     pub async fn put(
         &self,
         key: &ObjectKey,
@@ -51,7 +51,7 @@ impl dyn OriginWrite + '_ {
         self.object(put).await
     }
 
-    /// [`Write::Begin`].
+    /// Sends [`Write::Begin`].
     ///
     /// # Errors
     /// The origin's.
@@ -69,10 +69,10 @@ impl dyn OriginWrite + '_ {
         }
     }
 
-    /// [`Write::Part`].
+    /// Sends [`Write::Part`].
     ///
     /// # Errors
-    /// [`OriginError::NoSuchUpload`] where the upload is gone.
+    /// [`OriginError::NoSuchUpload`] if the upload is gone.
     pub async fn part(
         &self,
         upload: &Upload,
@@ -88,10 +88,10 @@ impl dyn OriginWrite + '_ {
         self.part_tag(part).await
     }
 
-    /// [`Write::CopyPart`].
+    /// Sends [`Write::CopyPart`].
     ///
     /// # Errors
-    /// [`OriginError::Changed`] where the source has another version or is gone.
+    /// [`OriginError::Changed`] if the source has another version or is gone.
     pub async fn copy_part(
         &self,
         upload: &Upload,
@@ -109,12 +109,13 @@ impl dyn OriginWrite + '_ {
         self.part_tag(copy).await
     }
 
-    /// [`Write::Complete`].
+    /// Sends [`Write::Complete`].
     ///
     /// # Errors
-    /// [`OriginError::Changed`] where the guard does not hold: the upload is still there.
-    /// [`OriginError::NoSuchUpload`] where it is gone: also when an earlier try was carried out.
-    /// [`OriginError::InvalidPart`] where a part is another one, or is not taken with the others.
+    /// [`OriginError::Changed`] if the guard does not hold; the upload then remains.
+    /// [`OriginError::NoSuchUpload`] if the upload is gone, also because an earlier try was carried
+    /// out. [`OriginError::InvalidPart`] if a part differs from the store's or is not accepted with
+    /// the others.
     pub async fn complete(
         &self,
         upload: &Upload,
@@ -131,7 +132,7 @@ impl dyn OriginWrite + '_ {
         self.object(complete).await
     }
 
-    /// [`Write::Abort`].
+    /// Sends [`Write::Abort`].
     ///
     /// # Errors
     /// The origin's.
@@ -139,7 +140,7 @@ impl dyn OriginWrite + '_ {
         self.done(Write::Abort(upload.clone())).await
     }
 
-    /// [`Write::Uploads`].
+    /// Sends [`Write::Uploads`].
     ///
     /// # Errors
     /// The origin's.
@@ -150,10 +151,10 @@ impl dyn OriginWrite + '_ {
         }
     }
 
-    /// [`Write::Copy`].
+    /// Sends [`Write::Copy`].
     ///
     /// # Errors
-    /// [`OriginError::Changed`] where the source has another version or is gone.
+    /// [`OriginError::Changed`] if the source has another version or is gone.
     pub async fn copy(
         &self,
         source: CopySource,
@@ -169,7 +170,7 @@ impl dyn OriginWrite + '_ {
         .await
     }
 
-    /// [`Write::Delete`].
+    /// Sends [`Write::Delete`].
     ///
     /// # Errors
     /// The origin's.
@@ -177,7 +178,7 @@ impl dyn OriginWrite + '_ {
         self.delete_version(key, None).await
     }
 
-    /// [`Write::Delete`] of one version, where its id is known.
+    /// Sends [`Write::Delete`] for one version, if its id is known.
     ///
     /// # Errors
     /// The origin's.

@@ -1,4 +1,4 @@
-//! What to set, as TOML.
+//! The recommended settings as TOML.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::super::profile::DiskUse;
 use super::{ProfileSettings, Settings};
 
 impl fmt::Display for Settings {
-    /// Ready to paste in place of the sections of the same names.
+    /// Writes sections that are ready to paste over the sections of the same names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "[cache]")?;
         writeln!(f, "memory = \"{}\"", self.cache.memory)?;
@@ -42,7 +42,7 @@ impl fmt::Display for ProfileSettings {
     }
 }
 
-/// A basic string of TOML (1.0.0, "String"), on one line whatever it holds.
+/// Returns a basic string of TOML (1.0.0, "String"), on one line for any text.
 fn quoted(text: &str) -> String {
     let escape = |letter: char| match letter {
         '"' | '\\' => format!("\\{letter}"),

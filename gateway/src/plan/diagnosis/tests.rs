@@ -1,4 +1,4 @@
-//! The published cases, and what must hold for any measurements.
+//! The published cases, and properties of any measurements.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn mb(rate: f64) -> Rate {
     Rate(rate * 1e6)
 }
 
-/// A disk that reads and writes alike, at `rate` MB/s and so many milliseconds a chunk.
+/// Creates a disk that reads and writes at `rate` MB/s and takes `millis` milliseconds a chunk.
 fn disk(path: &str, rate: f64, millis: f64) -> Disk {
     Disk {
         path: path.to_owned(),
@@ -51,8 +51,8 @@ fn only(diagnosis: &Diagnosis) -> (Help, &ProfileSettings) {
     (diagnosis.origins[0].disks[0].1, &settings.profiles[0])
 }
 
-/// A home server: the raw disk does 80 MB/s, MinIO behind it 56; with a cache on that disk a first
-/// read fell to 30.76 there, because readers waited for it, and a second rose to 82.52.
+/// A home server: the raw disk does 80 MB/s, MinIO behind it 56. As published, with readers that
+/// waited for a cache on that disk, a first read fell to 30.76 and a second rose to 82.52.
 #[test]
 fn one_slow_disk_before_a_slower_origin() {
     let minio = origin("minio", 3, &[(1, 50.0), (2, 56.0), (4, 55.0)]);
@@ -85,7 +85,7 @@ fn a_disk_at_a_crawl_before_a_fast_cloud() {
     let said = judge(&measured(vec![disk("/slow", 10.0, 26.0)], vec![cloud]));
     assert_eq!(said.bottleneck, (Part::Disk("/slow".into()), mb(10.0)));
     let (help, profile) = only(&said);
-    // 26 ms for a chunk of which the origin's takes 33: sooner, but not clearly.
+    // A chunk takes the disk 26 ms and the origin 33: sooner, but not clearly.
     assert_eq!(help, Help::Slower);
     assert_eq!((profile.streams, profile.disk), (16, DiskUse::Off));
     assert_eq!(profile.read_ahead, ByteSize(128 * MIB));
@@ -173,7 +173,7 @@ fn a_path_and_a_name_may_hold_anything() {
 }
 
 proptest! {
-    /// Whatever was measured, what is printed can be pasted, and says what was meant.
+    /// For any measurements, the printed settings can be pasted and have the intended values.
     #[test]
     fn what_is_to_be_set_loads(
         disks in prop::collection::vec((0.0f64..1e10, 0.0f64..1e10, 0u64..1_000_000), 0..3),

@@ -73,7 +73,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Whether the last step still brought clearly more than the one before.
+    /// Returns whether the last step still brought clearly more than the step before.
     fn grows_still(&self) -> bool {
         match self.origin.rates[..] {
             [.., (_, before), (_, last)] => {
@@ -113,7 +113,7 @@ impl Verdict {
         self.writes(f, disk, help)
     }
 
-    /// Whether the disk can take what streams past.
+    /// Writes whether the disk can take the bytes that stream past.
     fn writes(&self, f: &mut fmt::Formatter<'_>, disk: &Disk, help: Help) -> fmt::Result {
         let (Disk { write, .. }, best) = (disk, self.origin.best());
         let room = write.over(best);
@@ -134,7 +134,7 @@ impl Verdict {
     }
 }
 
-/// How many times, as precisely as it means something.
+/// A factor, printed with as many digits as are meaningful.
 struct Factor(f64);
 
 impl fmt::Display for Factor {

@@ -124,7 +124,7 @@ fn the_order_of_13_2_2() {
         "Sat, 05 Nov 1994 08:49:37 GMT",
         "Mon, 07 Nov 1994 08:49:37 GMT",
     );
-    // If-Match silences If-Unmodified-Since, If-None-Match silences If-Modified-Since.
+    // If-Match overrides If-Unmodified-Since, If-None-Match overrides If-Modified-Since.
     let match_wins = [(IF_MATCH, "\"a,b\""), (IF_UNMODIFIED_SINCE, old)];
     assert_eq!(decided(&match_wins), Decision::Whole);
     let none_match_wins = [(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, new)];
@@ -151,7 +151,7 @@ fn lists_spread_over_lines_and_doubled_headers() {
     assert_eq!(decided(&range_twice), Decision::Whole);
 }
 
-/// Tags as the model sees them: weak or not, and a number.
+/// A tag in the model: whether it is weak, and a number.
 type Tag = (bool, u8);
 
 fn text(tags: &[Tag]) -> String {
@@ -164,7 +164,7 @@ fn tags() -> impl Strategy<Value = Option<Vec<Tag>>> {
 }
 
 proptest! {
-    /// Against RFC 9110, 13.2.2 written down as a table over numbers.
+    /// Compares with RFC 9110, 13.2.2 written as a table over numbers.
     #[test]
     fn agrees_with_the_model(
         current in (any::<bool>(), 0u8..3),

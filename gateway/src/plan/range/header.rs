@@ -1,23 +1,22 @@
 //! The `Range` header: from its text to the bytes to send (RFC 9110, 14.1.1 to 14.2).
 //!
-//! What is malformed, of another unit or unreasonably long is ignored, which RFC 9110, 14.2 allows
-//! and which costs a client nothing but bytes it did not want: the answer is the whole object.
+//! A header that is malformed, of another unit or unreasonably long is ignored, as RFC 9110, 14.2
+//! allows. The client then gets the whole object.
 
 use super::{ByteRange, RangeSpec};
 
-/// The most ranges that one request may ask for; a header with more is ignored. Players and PDF
-/// viewers send one or two; long lists are how servers are made to work for nothing (RFC 9110,
-/// 17.15).
+/// The most ranges of one request; a header with more is ignored. Players and PDF viewers send one
+/// or two. Long lists are an attack that makes servers work for nothing (RFC 9110, 17.15).
 pub const MAX_RANGES: usize = 32;
 
-/// A `Range` header that counts: at least one range, in the order asked for.
+/// A valid `Range` header: at least one range, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranges(Vec<RangeSpec>);
 
-/// What an object of a known size has of the [`Ranges`] asked for.
+/// The bytes of the requested [`Ranges`] in an object of a known size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Nothing: 416.
+    /// No byte: 416.
     Unsatisfiable,
     /// One piece: 206 with `Content-Range`.
     Single(ByteRange),
@@ -26,7 +25,7 @@ pub enum Selection {
 }
 
 impl Ranges {
-    /// Reads the value of a `Range` header; `None` where it is to be ignored.
+    /// Reads the value of a `Range` header; `None` if it must be ignored.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let (unit, set) = value.split_once('=')?;
@@ -34,7 +33,7 @@ impl Ranges {
             return None;
         }
         let mut specs = Vec::with_capacity(1);
-        // Empty list elements are allowed for, RFC 9110, 5.6.1.2.
+        // RFC 9110, 5.6.1.2 allows empty list elements.
         for text in set.split(',').map(trim).filter(|text| !text.is_empty()) {
             if specs.len() == MAX_RANGES {
                 return None;
@@ -44,16 +43,16 @@ impl Ranges {
         (!specs.is_empty()).then_some(Self(specs))
     }
 
-    /// The range that the answer will begin with, before the size is known.
+    /// Returns the range that the answer will begin with, before the size is known.
     #[must_use]
     pub fn first(&self) -> RangeSpec {
         self.0[0]
     }
 
-    /// What to send of an object of `size` bytes.
+    /// Returns the bytes to send of an object of `size` bytes.
     ///
-    /// Ranges that overlap or touch become one (RFC 9110, 15.3.7.2); the rest keeps the order in
-    /// which it was asked for, a merged piece the place of its first part.
+    /// Ranges that overlap or touch become one (RFC 9110, 15.3.7.2). Pieces keep the requested
+    /// order; a merged piece takes the place of its first part.
     #[must_use]
     pub fn select(&self, size: u64) -> Selection {
         let found: Vec<_> = self.0.iter().filter_map(|s| s.resolve(size)).collect();
@@ -85,7 +84,7 @@ fn coalesce(found: Vec<ByteRange>) -> Selection {
     }
 }
 
-/// One `int-range` or `suffix-range`. A last byte before the first makes the header invalid.
+/// Parses one `int-range` or `suffix-range`. A last byte before the first makes the header invalid.
 fn spec(text: &str) -> Option<RangeSpec> {
     let (first, last) = text.split_once('-')?;
     match (first, last) {
@@ -98,7 +97,7 @@ fn spec(text: &str) -> Option<RangeSpec> {
     }
 }
 
-/// `1*DIGIT`; numbers beyond any object's size count as the largest.
+/// Parses `1*DIGIT`; numbers beyond any object's size count as the largest.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
@@ -219,7 +218,8 @@ mod tests {
         );
     }
 
-    /// The bytes that a header names, one flag each, worked out without any of the code above.
+    /// Returns the bytes that a header names, one flag each, computed independently of the code
+    /// above.
     fn named(specs: &[(u8, u8, u8)], size: u64) -> Vec<bool> {
         let names = |at: u64| {
             specs.iter().any(|&(kind, a, b)| {

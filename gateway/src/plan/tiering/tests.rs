@@ -1,4 +1,4 @@
-//! The rule in a simulated world of one reader, one disk and one origin, in steps of a millisecond.
+//! The rule in a simulation of one reader, one disk and one origin, in steps of a millisecond.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ const STREAMS: usize = 16;
 const OBJECT: u64 = 864_000_000 / CHUNK * CHUNK;
 const TICK: f64 = 0.001;
 
-/// Bytes a second: what the disk yields, what the origin's connection and all of them do, and what
-/// the reader wants.
+/// Rates in bytes a second: of the disk, of one connection to the origin, of all of them, and of
+/// the reader.
 #[derive(Debug, Clone, Copy)]
 struct World {
     disk: f64,
@@ -21,7 +21,7 @@ struct World {
     pace: f64,
 }
 
-/// One request: chunks from `next` on, so many bytes to come, and time to the first of them.
+/// One request: its next chunk, the bytes still to come, and the time to the first of them.
 #[derive(Debug)]
 struct Request {
     next: usize,
@@ -61,7 +61,7 @@ impl Simulation {
         }
     }
 
-    /// Seconds, and the share that the origin brought.
+    /// Returns the seconds, and the share of bytes from the origin.
     fn run(mut self) -> (f64, f64) {
         let mut clock = 0.0;
         while self.position < OBJECT as f64 {
@@ -169,7 +169,7 @@ impl Simulation {
         while self.done >= CHUNK as f64 {
             match self.disk.pop_front() {
                 Some(at) => self.landed[at] = true,
-                // Nothing to do: the time is lost.
+                // The disk is idle: the time is lost.
                 None => self.done = CHUNK as f64,
             }
             self.done -= CHUNK as f64;
@@ -180,7 +180,7 @@ impl Simulation {
         self.read();
     }
 
-    /// Takes what lies ready in order, as fast as it wants.
+    /// Takes the ready bytes in order, as fast as the reader wants.
     fn read(&mut self) {
         let wanted = (self.position + self.world.pace * TICK).min(OBJECT as f64);
         let first = (self.position / CHUNK as f64) as usize;
@@ -278,7 +278,7 @@ fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
     };
     assert_eq!(ask(1, 100e6, CHUNK), Choice::Disk);
     assert_eq!(ask(200, 100e6, CHUNK), Choice::Origin { most: u64::MAX });
-    // A chunk comes sooner from a slow disk, and what follows does not.
+    // A chunk comes sooner from a slow disk, and the following chunks do not.
     assert_eq!(ask(52, 5e6, CHUNK), Choice::Disk);
     assert_eq!(ask(52, 5e6, 32 * CHUNK), Choice::Origin { most: u64::MAX });
     assert_eq!(ask(26, 80e6, 32 * CHUNK), Choice::Disk);
@@ -306,7 +306,7 @@ fn a_disk_that_does_not_help_is_asked_for_one_chunk_at_a_time_where_that_is_earl
     assert_eq!(outlook(64 << 20, true, 0).choose(CHUNK), Choice::Disk);
     assert_eq!(outlook(64 << 20, false, 0).choose(CHUNK), origin);
     assert_eq!(outlook(64 << 20, true, 300).choose(CHUNK), origin);
-    // Near as it is, neither is in time: what follows does not wait for that disk either.
+    // The chunk is too near for either: the following chunks must not wait for that disk either.
     assert_eq!(outlook(1 << 20, true, 0).choose(CHUNK), origin);
 }
 
@@ -316,7 +316,7 @@ fn late_is_three_times_what_was_expected_but_never_a_hiccup() {
     assert_eq!(late(Duration::from_millis(50)), Duration::from_millis(150));
 }
 
-/// What is put off to a slow disk is waited for, once the reader turns out to be fast.
+/// A reader that turns out to be fast has to wait for chunks that were left to a slow disk.
 #[test]
 fn little_is_put_off_before_a_readers_speed_is_known() {
     let outlook = |millis, speed| Outlook {

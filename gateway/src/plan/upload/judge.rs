@@ -1,4 +1,4 @@
-//! What a part is, and what may be done with it.
+//! The state of a part, and the operations that it permits.
 
 use super::{Draft, LEFT_BEHIND, Part, Sent, When};
 use crate::plan::ByteRange;
@@ -30,9 +30,9 @@ impl Draft {
         }
     }
 
-    /// Who turns back from the end of what there is has put a table there, as images of disks have them every
-    /// half a gigabyte: its place in the head is noted, and it is filled in later. Its part is written again, and
-    /// waits for that.
+    /// Notes that the writer turned back from the object's end. It has put a table there, as disk images have them
+    /// every half a gigabyte: the writer notes the table's place in the head and fills the table in later. So the part
+    /// waits until it is written again.
     pub(super) fn note_turn(&mut self, range: ByteRange) {
         let is_back = range.start < self.frontier;
         if is_back {
@@ -64,7 +64,7 @@ impl Draft {
         self.part(index).is_some_and(|part| part.evicted)
     }
 
-    /// What was sent of a part, if that is what it is now.
+    /// Returns the sent part, if the part is unchanged since.
     pub(super) fn sent_as_it_is<'a>(&self, index: u32, part: &'a Part) -> Option<&'a Sent> {
         let sent = part.sent.as_ref()?;
         let same = sent.revision == part.revision && sent.length == self.range(index).len();
@@ -78,13 +78,14 @@ impl Draft {
         }
     }
 
-    /// All of it is the base's.
+    /// Returns whether all of it is the base's.
     pub(super) fn is_clean(&self, index: u32) -> bool {
         let changed = self.part(index).is_some_and(|part| part.changed);
         !changed && self.range(index).end <= self.base
     }
 
-    /// At the end: neither copied nor sent, nor just being sent. Not of bytes that are gone: those are lost.
+    /// Returns whether the part must be sent at the end: it is neither clean, sent nor being sent. Gone bytes are lost
+    /// and cannot be sent.
     pub(super) fn must_be_sent(&self, index: u32) -> bool {
         if self.is_clean(index) {
             return false;
@@ -95,7 +96,7 @@ impl Draft {
         })
     }
 
-    /// Before the end: whether it looks finished, or must do.
+    /// Returns whether the part looks finished before the end, or must be sent for space.
     pub(super) fn is_ripe(&self, index: u32, when: When) -> bool {
         let Some(part) = self.part(index) else {
             return false;
@@ -107,8 +108,8 @@ impl Draft {
         if when == When::Pressed {
             return self.sent_as_it_is(index, part).is_none();
         }
-        // An object of one part goes up in one request, at the end; and what was sent and changed
-        // since will change again: it waits for the end too.
+        // An object of one part is sent in one request at the end. A sent part that changed since will change again, so
+        // it waits for the end too.
         if self.is_one_part() {
             return false;
         }

@@ -1,36 +1,35 @@
-//! A draft taken apart: where the bytes of a range are, and of which pieces the object is put
-//! together in the end.
+//! The sources of a draft's bytes, and the pieces of the final object.
 
 use super::{Draft, Gone};
 use crate::plan::{ByteRange, ETag};
 
-/// Where bytes of a draft are.
+/// The source of a draft's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// In the spool.
+    /// The spool.
     Spool,
-    /// In the base, at the same place.
+    /// The base, at the same offset.
     Base,
-    /// Nowhere: they are zero.
+    /// No source: the bytes are zero.
     Zero,
-    /// In a part that was sent, and nowhere to be read.
+    /// A part that was sent; the bytes cannot be read.
     Gone,
 }
 
-/// A part of the object to be: with its number, from 1 to 10,000.
+/// A part of the final object with its number, from 1 to 10,000.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// It was sent.
+    /// The part was sent.
     Sent(u32, ETag),
-    /// These bytes of the base, to be copied on the server.
+    /// The part is this range of the base, to be copied on the server.
     Copy(u32, ByteRange),
 }
 
-/// The object to be, in order.
+/// The pieces of the final object, in order.
 pub type Pieces = Vec<Piece>;
 
 impl Draft {
-    /// Where the bytes of a range are, in order, as far as the object goes.
+    /// Returns the sources of a range's bytes, in order, up to the object's end.
     #[must_use]
     pub fn sources(&self, range: ByteRange) -> Vec<(ByteRange, From)> {
         let Some(range) = range.intersect(ByteRange::new(0, self.size)) else {
@@ -64,14 +63,14 @@ impl Draft {
         found.extend(pieces.into_iter().filter(|(range, _)| !range.is_empty()));
     }
 
-    /// Whether anything of it may be copied in the end. If not, an object of several parts is all of them,
-    /// each sent, and will be whatever becomes of it.
+    /// Returns whether any part may be copied at the end. If not, every part of an object of several parts is sent,
+    /// whatever happens to it later.
     #[must_use]
     pub fn may_copy(&self) -> bool {
         self.base >= self.sizes.first()
     }
 
-    /// The runs of parts that are the base's, once all is sent that must be.
+    /// Returns the runs of parts that are the base's, once all other parts are sent.
     #[must_use]
     pub fn copied(&self) -> Vec<ByteRange> {
         let copied = |piece| match piece {
@@ -82,11 +81,11 @@ impl Draft {
         pieces.into_iter().filter_map(copied).collect()
     }
 
-    /// Of which pieces the object is put together, once all is sent that must be. Clean parts side by
-    /// side are copied as one, of at most `most` bytes.
+    /// Returns the pieces of the final object, once all parts are sent that must be. Adjacent clean parts are copied as
+    /// one, of at most `most` bytes.
     ///
     /// # Errors
-    /// A part that still has to be sent.
+    /// A part still has to be sent.
     pub fn pieces(&self, most: u64) -> Result<Pieces, Gone> {
         let mut pieces: Pieces = Vec::new();
         for index in 0..self.sizes.count(self.size) {
@@ -109,7 +108,7 @@ impl Draft {
     }
 }
 
-/// Makes neighbours of one source one.
+/// Merges neighbours of one source.
 fn join(found: Vec<(ByteRange, From)>) -> Vec<(ByteRange, From)> {
     let mut joined: Vec<(ByteRange, From)> = Vec::new();
     for (range, from) in found {

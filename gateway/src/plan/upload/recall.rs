@@ -1,22 +1,22 @@
-//! What was sent: to be told, and to be taken up again from a journal.
+//! The sent parts: their list, and their recovery from a journal.
 
 use super::{Draft, Sent};
 use crate::plan::{ByteRange, ETag};
 
 impl Draft {
-    /// The parts that were sent and still count, with their tags.
+    /// Returns the parts that were sent and still count, with their tags.
     pub fn sent(&self) -> impl Iterator<Item = (u32, &Sent)> {
         let parts = self.parts.iter();
         parts.filter_map(|(index, part)| Some((*index, self.sent_as_it_is(*index, part)?)))
     }
 
-    /// The parts whose bytes are gone.
+    /// Returns the parts whose bytes are gone.
     pub fn gone(&self) -> impl Iterator<Item = (u32, ByteRange)> {
         let gone = self.parts.iter().filter(|(_, part)| part.evicted);
         gone.map(|(index, _)| (*index, self.range(*index)))
     }
 
-    /// Takes up what a journal tells: a part was sent as it was then.
+    /// Recovers from the journal that a part was sent in its state at that point.
     pub fn recall_sent(&mut self, index: u32, length: u64, etag: ETag) {
         let order = self.tick();
         let part = self.parts.entry(index).or_default();
@@ -30,14 +30,14 @@ impl Draft {
         self.unsent.remove(&index);
     }
 
-    /// The bytes of a part that was sent, still counts, and is in the spool.
+    /// Returns the range of a part that was sent, still counts, and is in the spool.
     #[must_use]
     pub fn sent_from(&self, index: u32) -> Option<ByteRange> {
         let part = self.part(index).filter(|part| !part.evicted)?;
         self.sent_as_it_is(index, part).map(|_| self.range(index))
     }
 
-    /// What was sent of a part is something else: it must be sent again.
+    /// Marks a part as unsent because its sent bytes are not the right ones.
     pub fn unsend(&mut self, index: u32) {
         if let Some(part) = self.parts.get_mut(&index) {
             part.sent = None;
@@ -45,7 +45,7 @@ impl Draft {
         }
     }
 
-    /// The same of all that are in the spool.
+    /// Does the same for all sent parts that are in the spool.
     pub fn unsend_local(&mut self) {
         let sent = Vec::from_iter(self.parts.keys().copied());
         for index in sent {
@@ -55,12 +55,12 @@ impl Draft {
         }
     }
 
-    /// Takes up what a journal tells: it was not written in order.
+    /// Recovers from the journal that the draft was not written in order.
     pub fn recall_scattered(&mut self) {
         self.in_order = false;
     }
 
-    /// Everything was taken up. Parts were sent of what was not made durable: they do not count.
+    /// Ends the recovery. Sent parts whose bytes were not durable do not count.
     pub fn recalled(&mut self) {
         let count = self.sizes.count(self.size);
         self.parts.split_off(&count);
@@ -78,7 +78,7 @@ impl Draft {
         }
     }
 
-    /// Takes up what a journal tells: the bytes of a part are gone.
+    /// Recovers from the journal that the bytes of a part are gone.
     pub fn recall_evicted(&mut self, index: u32) {
         let range = self.sizes.range(index, u64::MAX);
         if let Some(part) = self.parts.get_mut(&index) {

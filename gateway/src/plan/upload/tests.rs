@@ -1,5 +1,5 @@
-//! A draft against a vector of bytes: whatever is written, sent, evicted and cut, what can be read and
-//! what is put together in the end are the bytes that were written.
+//! A draft compared with a vector of bytes. After any writes, sends, evictions and truncations, the readable bytes and
+//! the final object are the bytes that were written.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ const MOST: u64 = 40;
 enum Step {
     Write(u64, u64),
     Truncate(u64),
-    /// Begins to send what wants to be.
+    /// Begins to send the next part.
     Send(When),
-    /// Ends what is being sent, well or not.
+    /// Ends a send under way, with success or failure.
     Sent(bool),
     Evict,
     /// Completes under another key, and goes on from there.
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A draft, the bytes it stands for, and everything around it that keeps bytes.
+/// A draft, its expected bytes, and the stores around it.
 struct World {
     draft: Draft,
     truth: Vec<u8>,
@@ -94,7 +94,7 @@ impl World {
         let Some(job) = self.draft.next(when) else {
             return;
         };
-        // The store keeps whichever of two comes last.
+        // Of two sends of a part, the store keeps the later.
         let twice = self.under_way.iter().any(|(it, _)| it.index == job.index);
         assert!(!twice, "a part is on its way once at a time");
         self.draft.begin_send(&job);
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Sends what must be, and puts the object together.
+    /// Sends the remaining parts and assembles the object.
     fn finish(&mut self) -> Vec<u8> {
         while !self.under_way.is_empty() {
             self.end_send(true);
@@ -276,8 +276,8 @@ fn a_part_with_holes_goes_out_once_it_is_left_behind() {
     assert_eq!(sent(&mut draft, When::Writing), Some(0));
 }
 
-/// As an image of a disk is written: a table at the end, its place in the head, what the table tells, and the
-/// table once more when the next one begins.
+/// Writes like the writer of a disk image: a table at the end, its place in the head, the table's data, and the table
+/// again when the next one begins.
 #[test]
 fn where_a_writer_turned_back_a_part_waits_for_being_written_again() {
     let mut draft = draft();
@@ -312,7 +312,7 @@ fn no_more_waits_for_being_written_again_than_is_kept_of_an_end() {
         written(&mut draft, ByteRange::new(10 * n + 5, 10 * n + 15));
         written(&mut draft, ByteRange::new(0, 1));
     }
-    // In the first part it was written again all the time; the second is one too many.
+    // The first part was written again all the time; the second is one too many.
     let sent = std::iter::from_fn(|| sent(&mut draft, When::Writing));
     assert_eq!(Vec::from_iter(sent), [0, 1]);
 }
@@ -337,7 +337,7 @@ fn what_goes_is_the_oldest_that_was_sent_and_never_an_end() {
         (ByteRange::new(20, 25), From::Gone),
     ];
     assert_eq!(sources, found);
-    // Who writes all of it needs nothing back.
+    // A writer of the whole part needs no gone bytes.
     written(
         &mut draft,
         ByteRange::new(38, 52)
@@ -365,7 +365,7 @@ fn a_changed_object_copies_what_is_untouched_in_few_requests() {
         pieces,
         [copy(1, 0, 40), copy(5, 40, 50), sent, copy(7, 60, 100)]
     );
-    // An appended byte makes the last part another one.
+    // An appended byte changes the last part.
     written(&mut draft, ByteRange::new(100, 101));
     assert_eq!(draft.next(When::Closing).map(|job| job.index), Some(10));
 }
