@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::engine::{Engine, Writers};
-use crate::plan::Token;
+use tidegate_plan::Token;
 
 mod ask;
 pub mod auth;

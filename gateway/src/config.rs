@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::Profile;
+use tidegate_plan::Profile;
 
 mod address;
 mod admin;
@@ -40,7 +40,6 @@ mod secret;
 mod shape;
 mod spool;
 mod state;
-mod value;
 
 pub use address::Listeners;
 pub use admin::Admin;

@@ -1,6 +1,6 @@
 //! `tidegate doctor`: measures memory, cache disks and origins, and says what that means.
 //!
-//! It measures what [`plan::diagnosis`](crate::plan::diagnosis) judges, each for a bounded time and
+//! It measures what [`plan::diagnosis`](tidegate_plan::diagnosis) judges, each for a bounded time and
 //! with a bounded number of bytes, and says as it goes what it does. What cannot be measured is
 //! named with the reason, and the rest goes on.
 //!
@@ -25,9 +25,9 @@ use anyhow::Context as _;
 
 use crate::config::{self, Config};
 use crate::origin::Origin;
-use crate::plan::diagnosis::{Cache, Measurements, judge};
-use crate::plan::route::{RouteTable, Rule};
-use crate::plan::{ByteSize, ObjectKey};
+use tidegate_plan::diagnosis::{Cache, Measurements, judge};
+use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
 pub use report::Report;

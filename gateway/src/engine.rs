@@ -24,10 +24,10 @@ use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
 use crate::origin::Origin;
-use crate::plan::freshness::{Judgement, Policy};
-use crate::plan::readahead::Limits;
-use crate::plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
+use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::readahead::Limits;
+use tidegate_plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};
 
 mod board;
 pub mod budget;

@@ -2,7 +2,7 @@
 //!
 //! The life of a request. `serve` accepts a connection and `connection` runs hyper on it, with
 //! a watchdog (`pulse`) beside it. `handler` finds the route, opens the object through the
-//! engine, decides by the rules in [`crate::plan`] what of it is sent, and waits for the first
+//! engine, decides by the rules in [`tidegate_plan`] what of it is sent, and waits for the first
 //! bytes. Its headers are mostly ready-made (`block`); `delivery` carries the engine's bytes to the
 //! client uncopied, unless the client is so slow that they would pin memory (`pace`). What goes
 //! wrong before the first byte is looked up in one table (`rescue`); what goes wrong after it cuts
@@ -21,8 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Error, Source};
-use crate::plan::route::{RouteTable, Rule};
 use crate::socket::Listener;
+use tidegate_plan::route::{RouteTable, Rule};
 
 mod ask;
 mod block;

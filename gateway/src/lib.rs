@@ -25,6 +25,5 @@ pub mod engine;
 pub mod fuse;
 pub mod http;
 pub mod origin;
-pub mod plan;
 pub mod socket;
 pub mod store;

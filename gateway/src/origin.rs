@@ -57,7 +57,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use crate::plan::{Bucket, ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
+use tidegate_plan::{Bucket, ByteRange, ETag, ObjectKey, OriginId, RangeSpec, Timestamp, Version};
 
 /// Connects to the bucket that `settings` describe, with every decorator around it.
 ///

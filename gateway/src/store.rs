@@ -35,8 +35,8 @@ pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
 
-use crate::plan::meter::Estimate;
-use crate::plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
+use tidegate_plan::meter::Estimate;
+use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 
 /// Both stores.
 #[derive(Debug, Clone)]

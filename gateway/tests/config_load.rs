@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate::config::{self, Config, Environment, LoadError, Loaded, Secret};
-use tidegate::plan::profile::DiskUse;
-use tidegate::plan::{ByteSize, Profile};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteSize, Profile};
 
 fn parsed(text: &str, variables: &[(&str, &str)]) -> Loaded {
     let env = variables.iter().copied().collect::<Environment>();

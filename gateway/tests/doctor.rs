@@ -13,7 +13,7 @@ use tidegate::doctor::{Options, Origins, Progress, Report, run};
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::fake::FakeOrigin;
 use tidegate::origin::{self, Metrics};
-use tidegate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 const KEY: &str = "audio/a b.bin";
 

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use support::*;
 use tidegate::engine::Reader;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, Profile, RangeSpec};
+use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;
 
 /// The profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each connection.

@@ -11,7 +11,7 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, RangeSpec};
 
 #[tokio::test(start_paused = true)]
 async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {

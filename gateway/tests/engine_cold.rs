@@ -9,8 +9,8 @@ use support::*;
 use tidegate::engine::{Error, Forward, Found, Open};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, Profile, RangeSpec};
 use tidegate::store::Tier;
+use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::task::JoinSet;
 
 #[tokio::test(start_paused = true)]

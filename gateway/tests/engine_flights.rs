@@ -12,9 +12,9 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::profile::DiskUse;
-use tidegate::plan::{ByteRange, RangeSpec};
 use tidegate::store::fake::Faults;
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, RangeSpec};
 
 /// The grace of a cursor, and a little more.
 const GRACE: Duration = Duration::from_secs(11);

@@ -7,7 +7,7 @@ use tidegate::engine::names::{Answer, Entry};
 use tidegate::engine::{Error, Open};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::{Profile, RangeSpec};
+use tidegate_plan::{Profile, RangeSpec};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

@@ -12,7 +12,7 @@ use support::*;
 use tidegate::engine::{Error, Forward, Found, Open};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::RangeSpec;
+use tidegate_plan::RangeSpec;
 
 /// `web` without its background confirmations: after a minute the origin is asked first.
 fn strict() -> World {

@@ -11,7 +11,7 @@ use tidegate::engine::names::{Answer, Entry};
 use tidegate::engine::{Error, Open};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::RangeSpec;
+use tidegate_plan::RangeSpec;
 
 const DEEP: &str = "1/2/3/4/5/6/7/8/9/10";
 

@@ -11,7 +11,7 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{Profile, RangeSpec};
+use tidegate_plan::{Profile, RangeSpec};
 use tokio::time::Instant;
 
 const SIZE: u64 = 8000;

@@ -15,8 +15,8 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, ETag, RangeSpec};
 use tidegate::store::fake::Faults;
+use tidegate_plan::{ByteRange, ETag, RangeSpec};
 use tokio::time::timeout;
 
 const KEYS: u64 = 6;

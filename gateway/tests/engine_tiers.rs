@@ -10,8 +10,8 @@ use bytes::Bytes;
 use support::*;
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, Profile};
 use tidegate::store::fake::Faults;
+use tidegate_plan::{ByteRange, Profile};
 use tokio::time::Instant;
 
 const LATENCY: Duration = Duration::from_millis(20);

@@ -12,8 +12,8 @@ use prometheus_client::registry::Registry;
 use tidegate::engine::{Error, Known, Object, Variant, VariantReader};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{ByteRange, Coding};
 use tidegate::store::fake::Faults;
+use tidegate_plan::{ByteRange, Coding};
 use tokio::time::Instant;
 
 #[expect(dead_code, reason = "other suites ask more of it")]

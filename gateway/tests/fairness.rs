@@ -12,7 +12,7 @@ use support::*;
 use tidegate::engine::{Error, Open};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::{Client, RangeSpec};
+use tidegate_plan::{Client, RangeSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -8,7 +8,7 @@ use http::Method;
 use tidegate::engine::names::Entry;
 use tidegate::engine::{Error, Open, Scope, Source, Watch};
 use tidegate::origin::FakeOrigin;
-use tidegate::plan::{OriginId, RangeSpec};
+use tidegate_plan::{OriginId, RangeSpec};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]

@@ -11,7 +11,7 @@ use tidegate::origin::{
     self, After, Answer, Condition, Content, FakeOrigin, Get, List, Listed, Metrics, Origin,
     OriginError, Priority, Settings,
 };
-use tidegate::plan::{ByteRange, ETag, ObjectKey, RangeSpec};
+use tidegate_plan::{ByteRange, ETag, ObjectKey, RangeSpec};
 
 #[cfg(feature = "real-parts")]
 use tidegate::origin::settings::Credentials;

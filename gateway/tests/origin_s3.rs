@@ -12,7 +12,7 @@ use tidegate::origin::{
     self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Payload,
     Phase, Priority, Settings,
 };
-use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp};
+use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 
 #[path = "support/fake_s3.rs"]
 mod fake_s3;

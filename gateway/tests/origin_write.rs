@@ -13,7 +13,7 @@ use tidegate::origin::{
     self, Answer, CompletedPart, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin,
     OriginError, PartSums, Payload, Phase, Priority, Settings, Sums, Upload,
 };
-use tidegate::plan::{ByteRange, ETag, ObjectKey, Version};
+use tidegate_plan::{ByteRange, ETag, ObjectKey, Version};
 use tokio::time::Instant;
 
 #[cfg(feature = "real-parts")]

@@ -23,9 +23,9 @@ use support::*;
 use tidegate::engine::{Clock, Error, Open, Outcome, Reader};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::profile::DiskUse;
-use tidegate::plan::{ByteRange, ETag, Profile, RangeSpec};
 use tidegate::store::fake::Faults;
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, ETag, Profile, RangeSpec};
 use tokio::time::Instant;
 
 /// The smallest chunk, so that a few kilobytes are many chunks.

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate::plan::{Geometry, VersionId};
 use tidegate::store::fake::{FakeStore, Faults};
 use tidegate::store::{
     Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, TieringError,
     Tiers,
 };
+use tidegate_plan::{Geometry, VersionId};
 
 const CHUNK: usize = 16 << 10;
 

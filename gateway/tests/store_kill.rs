@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use tidegate::plan::{Geometry, VersionId};
 use tidegate::store::{Admit, ChunkKey, ChunkStore, DiskSettings, Settings, Tiers};
+use tidegate_plan::{Geometry, VersionId};
 
 const CHUNK: usize = 16 << 10;
 

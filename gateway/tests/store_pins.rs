@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate::plan::{ObjectId, ObjectKey, OriginId};
 use tidegate::store::{Meta, MetaStore, PinId, Pinning, Settings, pins::PinError};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 const ORIGIN: OriginId = OriginId(7);
 

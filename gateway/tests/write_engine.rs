@@ -7,8 +7,8 @@ use tidegate::engine::upload::{Commit, How, Settings, Stage, left_in_spool};
 use tidegate::engine::{Error, WriteError, Writer, Writers};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::ByteRange;
-use tidegate::plan::upload::kept_in;
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::kept_in;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

@@ -16,7 +16,7 @@ use tidegate::engine::{Open, WriteError};
 use tidegate::origin;
 use tidegate::origin::embedded::Embedded;
 use tidegate::origin::settings::Credentials;
-use tidegate::plan::{ByteRange, ObjectKey};
+use tidegate_plan::{ByteRange, ObjectKey};
 
 #[path = "support/writers.rs"]
 mod writers;
@@ -143,7 +143,7 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
     writers.settled().await;
     for number in closed {
         let first = Open {
-            first: Some(tidegate::plan::RangeSpec::From(0)),
+            first: Some(tidegate_plan::RangeSpec::From(0)),
             ..Open::default()
         };
         let object = engine.open(&source, &key(number), first).await;

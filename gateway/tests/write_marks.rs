@@ -5,7 +5,7 @@ use futures_util::stream;
 use tidegate::engine::upload::receive::{Incoming, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, WriteError};
-use tidegate::plan::digest::Digests;
+use tidegate_plan::digest::Digests;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

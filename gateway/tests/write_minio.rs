@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Engine, Open, Source, Writer, Writers};
 use tidegate::origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
-use tidegate::plan::{ByteRange, ObjectKey, RangeSpec};
+use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]
 #[path = "support/bucket.rs"]

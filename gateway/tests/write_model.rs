@@ -8,7 +8,7 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{WriteError, Writer};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 #[path = "support/draw.rs"]
 mod draw;

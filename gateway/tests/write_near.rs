@@ -7,8 +7,8 @@ use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, Open, WriteError, Writer};
 use tidegate::origin::fake::Fault;
-use tidegate::plan::digest::Digests;
-use tidegate::plan::{ETag, RangeSpec, Timestamp};
+use tidegate_plan::digest::Digests;
+use tidegate_plan::{ETag, RangeSpec, Timestamp};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

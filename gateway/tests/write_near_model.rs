@@ -15,8 +15,8 @@ use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::{Error, Writer};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::digest::Digests;
-use tidegate::plan::{ByteRange, RangeSpec};
+use tidegate_plan::digest::Digests;
+use tidegate_plan::{ByteRange, RangeSpec};
 use tokio::time::Instant;
 
 #[path = "support/draw.rs"]

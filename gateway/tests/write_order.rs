@@ -10,7 +10,7 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, WriteError};
 use tidegate::origin::FakeOrigin;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::digest::Digests;
+use tidegate_plan::digest::Digests;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

@@ -8,7 +8,7 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Source, Writers};
 use tidegate::origin;
 use tidegate::origin::embedded::Embedded;
-use tidegate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]

@@ -11,9 +11,9 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, Open, WriteError};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::ETag;
-use tidegate::plan::digest::Digests;
 use tidegate::store::{Entry, MetaStore as _};
+use tidegate_plan::ETag;
+use tidegate_plan::digest::Digests;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

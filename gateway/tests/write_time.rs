@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate::engine::names::{Entry, Facts};
 use tidegate::engine::upload::How;
 use tidegate::engine::{Clock, Open, Writer};
-use tidegate::plan::Timestamp;
+use tidegate_plan::Timestamp;
 use tokio::time::Instant;
 
 #[path = "support/draw.rs"]

@@ -8,8 +8,8 @@ use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{WriteError, Writer};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::ByteRange;
-use tidegate::plan::profile::DiskUse;
+use tidegate_plan::ByteRange;
+use tidegate_plan::profile::DiskUse;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

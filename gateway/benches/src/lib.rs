@@ -13,8 +13,8 @@ use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate::origin::FakeOrigin;
-use tidegate::plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate::store::{self, Stores, Tier};
+use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;

@@ -7,16 +7,16 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
 use http::header::{HeaderValue, IF_NONE_MATCH, RANGE};
 use prometheus_client::registry::Registry;
-use tidegate::plan::freshness::Policy;
-use tidegate::plan::precondition::{self, Validators};
-use tidegate::plan::range::Ranges;
-use tidegate::plan::readahead::{Limits, ReadAhead};
-use tidegate::plan::route::{RouteTable, Rule};
-use tidegate::plan::{
-    ByteRange, ETag, ObjectId, ObjectKey, OriginId, Profile, Timestamp, Version, VersionId,
-};
 use tidegate::store::{self, Admit, ChunkKey, ChunkStore as _, Tiers};
 use tidegate_benches::{Hot, KEY, SIZE};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::precondition::{self, Validators};
+use tidegate_plan::range::Ranges;
+use tidegate_plan::readahead::{Limits, ReadAhead};
+use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::{
+    ByteRange, ETag, ObjectId, ObjectKey, OriginId, Profile, Timestamp, Version, VersionId,
+};
 
 const MIB: u64 = 1 << 20;
 

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
-use crate::plan::Client;
-use crate::plan::wrong_tokens::WrongTokens;
+use tidegate_plan::Client;
+use tidegate_plan::wrong_tokens::WrongTokens;
 
 /// The listener's token, and the wrong ones that were shown lately. All callers count as one client: they come
 /// from this machine, or through a proxy.

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Admin;
 use super::ask::{self, Refusal};
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// The tiers, as far as the operator is concerned.
 pub trait Tiers: Send + Sync + 'static {

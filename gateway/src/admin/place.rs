@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ask;
 use crate::engine::Source;
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 /// A path of the public listener, as it stands in a URL, and perhaps the host that it was asked of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub trait Locate: Send + Sync + 'static {
     fn path(&self, below: &Below, key: &str) -> Option<String>;
 
     /// The name of an origin.
-    fn origin(&self, id: crate::plan::OriginId) -> Option<String>;
+    fn origin(&self, id: tidegate_plan::OriginId) -> Option<String>;
 }
 
 impl PlaceError {

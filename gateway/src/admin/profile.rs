@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::Admin;
 use super::ask::{self, Refusal};
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteSize, Period, Profile};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteSize, Period, Profile};
 
 /// The routes, as far as their profiles are concerned.
 pub trait Routes: Send + Sync + 'static {

@@ -12,7 +12,7 @@ use tower::ServiceExt as _;
 
 use super::place::PlaceError;
 use super::*;
-use crate::plan::Listen;
+use tidegate_plan::Listen;
 
 pub(super) mod bucket;
 use crate::socket::Listener;

@@ -3,8 +3,8 @@
 use super::{Gateway, Sockets};
 use crate::config::{self, Config, Environment, Secret};
 use crate::demo;
-use crate::plan::ByteSize;
 use crate::socket::Listener;
+use tidegate_plan::ByteSize;
 
 /// Starts a gateway with everything as by default, and a small disk tier.
 ///

@@ -21,11 +21,11 @@ use crate::admin::{self, Admin, EngineControl};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
-use crate::plan::{ByteSize, Listen, Timestamp, Token};
 use crate::socket::{Inherited, Listener};
 use crate::store::Stores;
-use tidegate_telemetry::exposition::{self, Exposition};
 use crate::{origin, store};
+use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
+use tidegate_telemetry::exposition::{self, Exposition};
 
 /// Permissions of public Unix sockets: for the owner, and the process's group, which a proxy is put into.
 const PUBLIC_SOCKET_MODE: u32 = 0o660;

@@ -8,9 +8,9 @@ use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::config::Config;
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
-use crate::plan::key::encoded;
-use crate::plan::route::{RouteTable, Rule};
-use crate::plan::{KeyError, ObjectKey, OriginId};
+use tidegate_plan::key::encoded;
+use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::{KeyError, ObjectKey, OriginId};
 
 /// The routes by their paths.
 #[derive(Debug)]

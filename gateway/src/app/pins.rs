@@ -6,8 +6,8 @@ use futures_core::future::BoxFuture;
 
 use crate::admin::pins::{Pin, PinError, Pins};
 use crate::admin::place::{Below, Locate};
-use crate::plan::ByteSize;
 use crate::store::{Pinning, Tiering, pins};
+use tidegate_plan::ByteSize;
 
 /// See the module's head.
 #[derive(Debug)]

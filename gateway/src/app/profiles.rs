@@ -6,7 +6,7 @@ use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
 use crate::config::{self, Config};
 use crate::engine::Source;
 use crate::http::Route;
-use crate::plan::Profile;
+use tidegate_plan::Profile;
 
 /// Every route, and what is needed to read a profile for it.
 pub(super) struct Profiles {

@@ -12,8 +12,8 @@ use crate::config::{self, Config, Environment};
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
 use crate::origin::{self, Origin};
-use crate::plan::media_type::GuessTypes;
-use crate::plan::{Coding, Token};
+use tidegate_plan::media_type::GuessTypes;
+use tidegate_plan::{Coding, Token};
 
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;

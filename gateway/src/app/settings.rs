@@ -6,9 +6,9 @@ use anyhow::Context as _;
 
 use crate::config::{Config, Environment, Http, Origin};
 use crate::origin::settings::Credentials;
-use crate::plan::retry::Retry;
-use crate::plan::{ByteSize, Geometry};
 use crate::{http, origin, store};
+use tidegate_plan::retry::Retry;
+use tidegate_plan::{ByteSize, Geometry};
 
 /// Bytes of `cache.budget` for each HTTP/2 stream: what one costs with a copy on its way.
 const STREAM_SHARE: u64 = 16 << 10;

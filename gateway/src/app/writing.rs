@@ -10,7 +10,7 @@ use crate::config::{self, Config, Environment};
 use crate::engine::upload::{Settings, left_in_spool};
 use crate::engine::{Engine, Writers};
 use crate::http::Route;
-use crate::plan::upload::kept_in;
+use tidegate_plan::upload::kept_in;
 
 /// Opens the spool and takes up what an earlier process left in it; `None` where no mount is writable.
 /// `routes` are those of the configuration, in its order.

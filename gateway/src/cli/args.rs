@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::plan::{ByteSize, Period};
+use tidegate_plan::{ByteSize, Period};
 
 /// What to mount, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, Place, Problem, Problems, Secret,
 };
-use crate::plan::Token;
+use tidegate_plan::Token;
 
 /// The summary of a configuration that is right.
 ///

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::config::{Admin, Environment};
-use crate::plan::Listen;
+use tidegate_plan::Listen;
 
 /// How long one answer may take: a few writes to disk, or one question to an origin.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use super::PinArgs;
 use super::client::{Ask, Client, check_path, in_query, run};
 use super::stat::plain;
 use crate::config::{Admin, Environment};
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// Pins, unpins or lists, and says what came of it.
 pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::Result<String> {

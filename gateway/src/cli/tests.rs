@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
 use super::*;
-use crate::plan::Listen;
+use tidegate_plan::Listen;
 
 /// Remembers what it was asked for.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! How addresses stand in a configuration: as text, and where several are allowed also as a list.
+//! Addresses where several are allowed: one as text, or a list.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,64 +7,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
-use super::value::FromText;
-use crate::plan::{Listen, Network};
+use tidegate_plan::Listen;
 
 /// One place or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners(pub Vec<Listen>);
-
-impl<'de> Deserialize<'de> for Network {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        FromText::read(input, "an IP address or a network")
-    }
-}
-
-impl Serialize for Network {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Network {
-    fn schema_name() -> Cow<'static, str> {
-        "Network".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "x-kind": "network" })
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        FromText::read(input, "an address")
-    }
-}
-
-impl Serialize for Listen {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(self)
-    }
-}
-
-impl JsonSchema for Listen {
-    fn schema_name() -> Cow<'static, str> {
-        "Listen".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "x-kind": "address" })
-    }
-}
 
 impl<'de> Deserialize<'de> for Listeners {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Secret;
-use crate::plan::Listen;
+use tidegate_plan::Listen;
 
 /// The private listener: health, metrics, purge. Never on the public listener.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

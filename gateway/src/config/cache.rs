@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// How much is kept, and where.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::document::Document;
 use super::problem::{KeyPath, Problem, suggestion};
 use super::{Config, Secret};
-use crate::plan::{ByteSize, Period, Token};
+use tidegate_plan::{ByteSize, Period, Token};
 
 mod cache;
 mod mounts;

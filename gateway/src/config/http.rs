@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Listeners;
-use crate::plan::{ByteSize, Listen, Network, Period};
+use tidegate_plan::{ByteSize, Listen, Network, Period};
 
 /// The public listener: where it listens, and what a client may cost.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::problem::{Step, suggestion};
 use super::profile::Overlay;
 use super::{Config, Environment, KeyPath, Place, Problem, Problems, check, read, sorted};
-use crate::plan::Profile;
+use tidegate_plan::Profile;
 
 /// What the profile is called while it is checked: nothing, so that it is none of the others.
 const NAME: &str = "";
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((laid.read_ahead, laid.streams), (100 << 20, now.streams));
         assert_eq!(
             (laid.ttl, laid.disk),
-            (now.ttl, crate::plan::profile::DiskUse::Off)
+            (now.ttl, tidegate_plan::profile::DiskUse::Off)
         );
         let keys = json!({ "extends": "web" });
         assert!(config.read_profile(&keys, Some(&now)).is_err());

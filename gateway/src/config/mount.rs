@@ -8,9 +8,9 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::value::FromText;
 use super::{Config, Route};
-use crate::plan::Period;
+use tidegate_plan::Period;
+use tidegate_plan::serial::FromText;
 
 /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Secret;
-use crate::plan::Period;
+use tidegate_plan::Period;
 
 /// A bucket behind the gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

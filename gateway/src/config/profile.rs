@@ -6,8 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteSize, Period, Profile};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteSize, Period, Profile};
 
 /// How the objects of a route are treated. What is left out comes from the profile that it extends.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]

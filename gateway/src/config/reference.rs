@@ -7,8 +7,8 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::schema::{self, present};
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteSize, Period, Profile};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteSize, Period, Profile};
 
 const TOML_HEAD: &str = "\
 # Every key of tidegate.toml with its default. Copy what you want to change.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Secret;
-use crate::plan::Period;
+use tidegate_plan::Period;
 
 /// Which URLs are which objects, and how they are answered. The longest matching path wins; a
 /// route with a host goes before one without. Without any, a single origin is served below `/`.

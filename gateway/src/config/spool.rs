@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// Where files lie that are written through mounts, until they are in the bucket.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// Metadata: which version each key has, and what was purged.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -11,9 +11,9 @@ use super::scratch::Order::{Scattered, Sequence};
 use super::scratch::{Access, Order, Pass, Passed, Scratch};
 use super::{Options, Progress};
 use crate::config;
-use crate::plan::ByteSize;
-use crate::plan::diagnosis::Disk;
 use crate::store::space::Space;
+use tidegate_plan::ByteSize;
+use tidegate_plan::diagnosis::Disk;
 
 /// Blocks in sequence.
 const BLOCK: u64 = 1 << 20;

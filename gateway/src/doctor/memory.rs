@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::Progress;
-use crate::plan::diagnosis::Rate;
+use tidegate_plan::diagnosis::Rate;
 
 /// Larger than the caches of most processors.
 const SIZE: usize = 64 << 20;

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Progress;
 use crate::origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
-use crate::plan::diagnosis::{self, Rate};
-use crate::plan::{ETag, ObjectKey, RangeSpec};
+use tidegate_plan::diagnosis::{self, Rate};
+use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 
 /// Objects from this size on are large enough to measure rates with.
 const LARGE: u64 = 64 << 20;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::plan::diagnosis::{Diagnosis, Disk, Measurements, Origin};
+use tidegate_plan::diagnosis::{Diagnosis, Disk, Measurements, Origin};
 
 /// What was measured, and what it means.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 
-use crate::plan::diagnosis::Rate;
 use crate::store::direct;
+use tidegate_plan::diagnosis::Rate;
 
 /// What buffers, offsets and lengths of direct I/O are multiples of: no disk has larger sectors.
 const ALIGN: usize = direct::PAGE as usize;

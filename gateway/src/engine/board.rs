@@ -12,10 +12,10 @@ use super::fetch::Fetch;
 use super::fill::{Fill, Flights, Terms};
 use super::flight::{Bringer, Flight, Lease, Part};
 use crate::origin::Priority;
-use crate::plan::meter::Estimate;
-use crate::plan::readahead::ReadAhead;
-use crate::plan::tiering::{self, Choice, Disk, Outlook};
 use crate::store::Tier;
+use tidegate_plan::meter::Estimate;
+use tidegate_plan::readahead::ReadAhead;
+use tidegate_plan::tiering::{self, Choice, Disk, Outlook};
 
 /// The largest part that demand asks for in one request. Measured against MinIO, the SDK is as fast as a bare client
 /// with 8 MiB, and 1 MiB cost a quarter of the rate.

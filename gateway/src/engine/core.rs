@@ -30,10 +30,10 @@ use super::variant::Variants;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
 use crate::origin::Origin;
-use crate::plan::admission::SecondUse;
-use crate::plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::direct::Pool;
 use crate::store::{ChunkStore, MetaStore};
+use tidegate_plan::admission::SecondUse;
+use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 
 /// The maximum bytes of chunk buffers kept for reuse.
 const SPARE: u64 = 4 << 20;

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 use super::board::{Ahead, Wish};
 use super::fill::{Fill, Terms};
 use super::flight::{Bringer, Lease, Part};
-use crate::plan::ByteRange;
-use crate::plan::readahead::{LATE, Limits, ReadAhead};
-use crate::plan::tiering;
+use tidegate_plan::ByteRange;
+use tidegate_plan::readahead::{LATE, Limits, ReadAhead};
+use tidegate_plan::tiering;
 
 /// The time that a cursor outlives its last reader: the pause of players between two requests.
 const GRACE: Duration = Duration::from_secs(10);

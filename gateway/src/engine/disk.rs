@@ -15,8 +15,8 @@ use super::budget::Charge;
 use super::fetch::{End, Fetch, unwanted};
 use super::pins;
 use crate::origin::Priority;
-use crate::plan::tiering;
 use crate::store::{Planned, Tier};
+use tidegate_plan::tiering;
 
 /// At most one of this many chunks read from disk may be raced against the origin.
 const SHARE: u64 = 20;

@@ -16,7 +16,7 @@ use super::fill::{Fill, Terms};
 use super::flight::{Flight, Part};
 use super::resolve;
 use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
-use crate::plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, RangeSpec};
 
 /// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the
 /// connection, and these bytes are most likely under way already.

@@ -17,9 +17,9 @@ use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
 use crate::origin::client::on_behalf_of;
 use crate::origin::{Content, Origin};
-use crate::plan::profile::DiskUse;
-use crate::plan::{Client, ObjectId, Profile, Version, VersionId};
 use crate::store::{Admit, ChunkKey, PinId, Tier};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{Client, ObjectId, Profile, Version, VersionId};
 
 /// The fetches under way of one version. See the module's head.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ pub(super) fn admission(
     }
 }
 
-/// Spreads chunk numbers over the table of [`SecondUse`](crate::plan::admission::SecondUse): the
+/// Spreads chunk numbers over the table of [`SecondUse`](tidegate_plan::admission::SecondUse): the
 /// odd number nearest to 2^64 divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::fetch::Fetch;
 use crate::origin::{Answer, Body, Get, OriginError, Priority};
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// The factor on the usual time from which an answer counts as late.
 const LATE: u32 = 3;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::plan::ObjectId;
+use tidegate_plan::ObjectId;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
@@ -76,10 +76,15 @@ impl Drop for Place {
 mod tests {
     use futures_util::FutureExt as _;
 
+    use tidegate_plan::{ObjectKey, OriginId};
+
     use super::*;
 
     fn id(key: &str) -> ObjectId {
-        ObjectId::in_bucket(1, key)
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a valid key"),
+        }
     }
 
     #[tokio::test]

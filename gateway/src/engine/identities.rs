@@ -10,7 +10,7 @@ use super::core::Core;
 use super::holds::Hold;
 use super::{Scope, resolve};
 use crate::origin::Origin;
-use crate::plan::{ObjectId, OriginId};
+use tidegate_plan::{ObjectId, OriginId};
 
 /// The identities of the configured origins, by bucket.
 #[derive(Debug)]

@@ -20,9 +20,9 @@ use futures_util::future::{Either, select};
 
 use super::{Engine, Error, Object, Open, Source};
 use crate::origin::{List, Listing, OriginError};
-use crate::plan::folder;
-use crate::plan::{ETag, ObjectKey, Timestamp, Version};
 use crate::store::Entry as Known;
+use tidegate_plan::folder;
+use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
 mod confirm;
 mod listing;

@@ -9,9 +9,9 @@ use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::reader::Reader;
 use crate::origin::Origin;
-use crate::plan::readahead::Limits;
-use crate::plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 use crate::store::{ChunkKey, Record, Tier};
+use tidegate_plan::readahead::Limits;
+use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
 /// An object at one version. Every byte read through it belongs to that version.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::plan::tiering::Connection;
+use tidegate_plan::tiering::Connection;
 
 /// The weight of the newest measurement in an average.
 const WEIGHT: f64 = 0.2;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use crate::plan::ObjectId;
 use crate::store::{ChunkKey, Entry, PinId, Record};
+use tidegate_plan::ObjectId;
 
 /// The number of chunks to unpin before the task yields.
 const TURN: u32 = 4096;

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::origin::{Origin, OriginError, Phase};
-use crate::plan::OriginId;
+use tidegate_plan::OriginId;
 
 /// The time for which a probe's result is used again. Several load balancers ask about every second; an origin need not
 /// see all of it.

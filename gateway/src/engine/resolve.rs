@@ -19,9 +19,9 @@ use super::pins;
 use super::{Error, Forward, Source};
 use crate::origin::client::on_behalf_of;
 use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};
-use crate::plan::freshness::Policy;
-use crate::plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
 use crate::store::{Entry, Record};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
 
 /// The bytes that an open GET requests before the size is known: pictures and documents come whole in this one request,
 /// and a reader that goes on in a large object needs these bytes anyway. ADR 0005 has the figures.

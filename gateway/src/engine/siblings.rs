@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 
 use super::object::{Found, Object};
 use super::{Engine, Open, Source};
-use crate::plan::readahead::Limits;
-use crate::plan::siblings::{File, Run};
-use crate::plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
+use tidegate_plan::readahead::Limits;
+use tidegate_plan::siblings::{File, Run};
+use tidegate_plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
 
 /// The maximum number of remembered readers; one more displaces the one that read longest ago.
 const READERS: usize = 32;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::origin::Origin;
-use crate::plan::{ObjectId, ObjectKey, Profile};
+use tidegate_plan::{ObjectId, ObjectKey, Profile};
 
 /// An origin, and the rules for its objects here. Routes with the same origin share its cache
 /// whatever their profiles.

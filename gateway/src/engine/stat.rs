@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Source};
-use crate::plan::freshness::Policy;
-use crate::plan::standing::Standing;
-use crate::plan::{ByteRange, ObjectKey, Version};
 use crate::store::{ChunkKey, Entry, Held, Record};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::standing::Standing;
+use tidegate_plan::{ByteRange, ObjectKey, Version};
 
 /// The maximum number of listed runs: an object of which every other chunk is cached has as many runs as chunks.
 const LISTED: usize = 10_000;

@@ -18,8 +18,8 @@ use self::log::Log;
 use super::core::Core;
 use super::names::Facts;
 use super::{Engine, Object};
-use crate::plan::{ETag, ObjectId, OriginId, Timestamp, Version};
 use crate::store::Entry;
+use tidegate_plan::{ETag, ObjectId, OriginId, Timestamp, Version};
 
 mod log;
 
@@ -350,10 +350,15 @@ impl Object {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_plan::ObjectKey;
+
     use super::*;
 
     fn id(key: &str) -> ObjectId {
-        ObjectId::in_bucket(1, key)
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a valid key"),
+        }
     }
 
     fn etag(text: &str) -> ETag {

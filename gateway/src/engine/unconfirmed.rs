@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::plan::{ETag, Timestamp, Version, VersionId};
 use crate::store::Record;
+use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a
 /// forgotten version costs a HEAD.

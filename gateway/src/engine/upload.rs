@@ -46,8 +46,8 @@ use super::spool::blocks::Memory;
 use super::spool::{Spool, SpoolError};
 use super::{Engine, Source};
 use crate::origin::write::Headers;
-use crate::plan::upload::KEPT;
-use crate::plan::{ObjectId, ObjectKey, PartSizes};
+use tidegate_plan::upload::KEPT;
+use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 
 mod assemble;
 mod begin;

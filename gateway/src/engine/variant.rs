@@ -27,9 +27,9 @@ use super::budget::Charge;
 use super::core::Core;
 use super::fill::Terms;
 use super::object::Object;
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteRange, Coding, VersionId};
 use crate::store::{Admit, ChunkKey, Tier};
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, Coding, VersionId};
 
 mod encoder;
 mod reader;

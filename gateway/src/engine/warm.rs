@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep};
 use super::object::Pinned;
 use super::reader::Reader;
 use super::{Engine, Error, Object, Open, Source, pins};
-use crate::plan::pacer::Pacer;
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 use crate::store::{Admit, ChunkKey};
+use tidegate_plan::pacer::Pacer;
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};
 
 /// The largest piece: half of the largest part, so that several fit a disk's queue.
 const PIECE: u64 = 4 << 20;

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::Engine;
 use super::core::Core;
-use crate::plan::{ObjectKey, OriginId};
+use tidegate_plan::{ObjectKey, OriginId};
 
 /// The keys that a purge covers.
 #[derive(Debug, Clone, PartialEq, Eq)]

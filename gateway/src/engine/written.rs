@@ -15,10 +15,10 @@ use super::core::Core;
 use super::fill::{Terms, admission};
 use super::unconfirmed::WriteSpan;
 use super::{pins, resolve};
-use crate::plan::freshness::Policy;
-use crate::plan::profile::DiskUse;
-use crate::plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};
 use crate::store::{ChunkKey, Entry, PinId, Record};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};
 
 mod cutter;
 mod parts;

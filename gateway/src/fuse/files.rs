@@ -19,8 +19,8 @@ use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::{Engine, Object, Open, Scope, Source, Watch};
-use crate::plan::folder::{MAX_NAME, is_name};
-use crate::plan::{ObjectKey, OriginId};
+use tidegate_plan::folder::{MAX_NAME, is_name};
+use tidegate_plan::{ObjectKey, OriginId};
 
 mod change;
 mod draft;

@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::pages::Pages;
 use super::slot::Slot;
 use crate::engine::Writer;
-use crate::plan::OriginId;
+use tidegate_plan::OriginId;
 
 /// The number of the folder that is mounted (`FUSE_ROOT_ID`).
 pub(super) const ROOT: u64 = 1;

@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use crate::engine::names::Facts;
-use crate::plan::{ETag, Timestamp, VersionId};
+use tidegate_plan::{ETag, Timestamp, VersionId};
 
 /// What the kernel holds of one file. See the module's head.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Object, Writer};
-use crate::plan::VersionId;
+use tidegate_plan::VersionId;
 
 /// See the module's head.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! What the gateway knows of a file, as extended attributes.
 
 use crate::engine::{Found, Object, Tier};
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// Every name. They are not listed: programs that copy what is listed would ask for the version of each
 /// file, and not all files have all of them.

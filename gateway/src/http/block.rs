@@ -17,8 +17,8 @@ use super::compress::OWN;
 use super::settings::RouteSettings;
 use super::status::CACHE_STATUS;
 use crate::engine::variant;
-use crate::plan::media_type::{self, GuessTypes};
-use crate::plan::{Coding, ObjectKey, Version};
+use tidegate_plan::media_type::{self, GuessTypes};
+use tidegate_plan::{Coding, ObjectKey, Version};
 
 /// Blocks kept of one route: what is asked for at the same time, not all there is. About 1 KiB
 /// each.

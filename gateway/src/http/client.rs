@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 
-use crate::plan::Network;
+use tidegate_plan::Network;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 

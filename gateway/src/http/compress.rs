@@ -17,8 +17,8 @@ use super::handler::{Asked, Opened};
 use super::reply::Reply;
 use super::status::Held;
 use crate::engine::{Known, Open, Variant};
-use crate::plan::precondition;
-use crate::plan::{Accepted, ByteRange, Coding, ETag};
+use tidegate_plan::precondition;
+use tidegate_plan::{Accepted, ByteRange, Coding, ETag};
 
 /// What the engine encodes, best first.
 pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];

@@ -18,7 +18,7 @@ use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
 use crate::engine::{
     ClosedDraft, ClosedDraftReader, Error, Found, Object, Reader, Variant, VariantReader,
 };
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// What a body needs of an open object; the engine's is one.
 pub(super) trait Readable: Send + Unpin + 'static {

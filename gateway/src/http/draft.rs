@@ -15,7 +15,7 @@ use super::reply::Reply;
 use super::rescue::Cause;
 use super::status::CACHE_STATUS;
 use crate::engine::{ClosedDraft, Error};
-use crate::plan::{ByteRange, ETag, Version};
+use tidegate_plan::{ByteRange, ETag, Version};
 
 /// How the cache handled it: not at all (RFC 9211 wants neither `hit` nor `fwd`).
 const DRAFT: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");

@@ -24,9 +24,9 @@ use super::rescue::Cause;
 use super::status::{CACHE_STATUS, CacheResult, Held, cache_status};
 use super::{Frontend, RouteState};
 use crate::engine::{Error, Object, Open, Reader};
-use crate::plan::precondition::{self, Decision, Validators};
-use crate::plan::range::Ranges;
-use crate::plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
+use tidegate_plan::precondition::{self, Decision, Validators};
+use tidegate_plan::range::Ranges;
+use tidegate_plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
 
 /// How often an object may change just as its answer is about to begin.
 const ATTEMPTS: u32 = 3;

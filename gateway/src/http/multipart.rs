@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::HeaderValue;
 
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// The parts still to be sent, each with its heading.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::engine::{Error, WriteError};
-use crate::plan::KeyError;
-use crate::plan::wrong_tokens::MAX_DELAY;
+use tidegate_plan::KeyError;
+use tidegate_plan::wrong_tokens::MAX_DELAY;
 
 /// The methods that a route answers.
 pub(super) fn methods(writable: bool) -> HeaderValue {

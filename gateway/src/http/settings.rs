@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::plan::media_type::GuessTypes;
-use crate::plan::{Coding, KeyError, Network, ObjectKey, Token};
+use tidegate_plan::media_type::GuessTypes;
+use tidegate_plan::{Coding, KeyError, Network, ObjectKey, Token};
 
 /// The section `[http]`, but for where it listens.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ impl Default for Settings {
 pub struct RouteSettings {
     /// Only requests to this host; `None`: to any.
     pub host: Option<String>,
-    /// The prefix of paths that belong to the route, see [`crate::plan::route`].
+    /// The prefix of paths that belong to the route, see [`tidegate_plan::route`].
     pub path: String,
     /// Put before what lies below `path` to make the object's key.
     pub key_prefix: String,

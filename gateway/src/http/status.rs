@@ -5,7 +5,7 @@ use std::fmt::Write;
 use http::{HeaderName, HeaderValue};
 
 use crate::engine::{Forward, Found, Object, Outcome};
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// RFC 9211.
 pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");

@@ -31,9 +31,9 @@ use super::rescue::Cause;
 use super::{Frontend, RouteState};
 use crate::engine::upload::receive::{Incoming, Wanted};
 use crate::engine::{Error, Open, WriteError};
-use crate::plan::ObjectKey;
-use crate::plan::digest::Digests;
-use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
+use tidegate_plan::ObjectKey;
+use tidegate_plan::digest::Digests;
+use tidegate_plan::precondition::{self, ForWrite, Validators, Verdict};
 
 /// Whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use super::rescue::Cause;
-use crate::plan::Client;
-use crate::plan::wrong_tokens::WrongTokens;
+use tidegate_plan::Client;
+use tidegate_plan::wrong_tokens::WrongTokens;
 
 /// The clients of this frontend that have shown wrong tokens.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
 use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
-use crate::plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
 pub const OPEN: OriginError = OriginError::Unavailable("known to be down");

@@ -15,7 +15,7 @@ use super::{
     After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
     OriginWrite, Write, Wrote,
 };
-use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers match their requests.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! The client changes neither the request nor its answer: it only decides which request waits. So the task carries it
 //! past every decorator to the place where requests queue ([`super::limit`]).
 
-use crate::plan::Client;
+use tidegate_plan::Client;
 
 tokio::task_local! {
     static CLIENT: Client;

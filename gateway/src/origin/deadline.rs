@@ -20,7 +20,7 @@ use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write,
     Wrote,
 };
-use crate::plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The HTTP client has the deadline for connections (`s3`).
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub use self::fault::Fault;
 use super::{
     Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
-use crate::plan::{self, ByteRange, ObjectKey, OriginId, Timestamp, Version};
+use tidegate_plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
 #[derive(Debug, Clone, Default)]
@@ -308,10 +308,10 @@ impl Origin for FakeOrigin {
         self.bucket().seen_by(self.1)
     }
 
-    fn bucket(&self) -> plan::Bucket {
+    fn bucket(&self) -> tidegate_plan::Bucket {
         // Computed once, as for a configured origin, because every hit needs it.
-        static PLACE: LazyLock<plan::Bucket> =
-            LazyLock::new(|| plan::Bucket::new(Some("fake"), "fake"));
+        static PLACE: LazyLock<tidegate_plan::Bucket> =
+            LazyLock::new(|| tidegate_plan::Bucket::new(Some("fake"), "fake"));
         *PLACE
     }
 

@@ -23,8 +23,8 @@ use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, Wrote,
 };
-use crate::plan::lanes::{AHEAD, DEMAND, Lanes};
-use crate::plan::{Bucket, Client, ObjectKey, OriginId, Version};
+use tidegate_plan::lanes::{AHEAD, DEMAND, Lanes};
+use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of concurrent requests.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A page of a bucket's keys: the request and its answer (S3 API reference, `ListObjectsV2`).
 
-use crate::plan::{ETag, Timestamp};
+use tidegate_plan::{ETag, Timestamp};
 
 /// The most entries that S3 puts on one page.
 pub const PAGE: u16 = 1000;
@@ -42,7 +42,7 @@ pub struct Listing {
 /// A listing's entry for an object. It is not a version: headers are missing, and the ETag may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The key as it is, even if it is no valid [`ObjectKey`](crate::plan::ObjectKey), as with dot
+    /// The key as it is, even if it is no valid [`ObjectKey`](tidegate_plan::ObjectKey), as with dot
     /// segments.
     pub key: String,
     /// Length in bytes.

@@ -13,7 +13,7 @@ use super::metrics::{Meter, word};
 use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
-use crate::plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]

@@ -20,8 +20,8 @@ use super::{
     Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
     Priority, Write, Wrote, breaker,
 };
-use crate::plan::retry::Retry;
-use crate::plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
+use tidegate_plan::retry::Retry;
+use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// The bytes that a body must bring since it last broke for its retries to count anew. A mebibyte
 /// costs several round trips at any distance, so retries stay the smaller part of the work.

@@ -30,7 +30,7 @@ use super::{
     After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
     Write, Wrote,
 };
-use crate::plan::{Bucket, ObjectKey, OriginId, RangeSpec, Version};
+use tidegate_plan::{Bucket, ObjectKey, OriginId, RangeSpec, Version};
 
 pub use self::client::SetupError;
 

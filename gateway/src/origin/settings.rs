@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::plan::retry::{Backoff, Retry};
-use crate::plan::{Bucket, OriginId};
+use tidegate_plan::retry::{Backoff, Retry};
+use tidegate_plan::{Bucket, OriginId};
 
 /// All settings of an origin. Each field but `name` and `bucket` has a default.
 #[derive(Debug, Clone)]

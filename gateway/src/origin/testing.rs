@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 
 use super::{Answer, Body, Condition, Content, Get, Origin, OriginError, Priority};
-use crate::plan::{ETag, ObjectKey, RangeSpec};
+use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 
 pub(super) fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a valid key")

@@ -15,7 +15,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::{OriginError, Payload, Priority, Sums};
-use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp};
+use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp};
 
 mod ask;
 
@@ -25,7 +25,7 @@ pub const MIN_PART: u64 = 5 << 20;
 /// The most bytes that one request copies.
 pub const MAX_COPY: u64 = 5 << 30;
 
-/// The headers that an object is stored with: those of [`crate::plan::Version::headers`].
+/// The headers that an object is stored with: those of [`tidegate_plan::Version::headers`].
 pub type Headers = Vec<(HeaderName, HeaderValue)>;
 
 /// A bucket whose objects can be changed.

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use listenfd::ListenFd;
 
 use super::{Kind, Listener};
-use crate::plan::Listen;
+use tidegate_plan::Listen;
 
 /// The first descriptor that is handed over.
 const FIRST: usize = 3;

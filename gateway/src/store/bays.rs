@@ -16,8 +16,8 @@ use super::metrics::{DiskMetrics, StoreMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskReport, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
-use crate::plan::Geometry;
-use crate::plan::placement::{Place, place};
+use tidegate_plan::Geometry;
+use tidegate_plan::placement::{Place, place};
 
 /// The time that a disk which is taken out gets for its last reads: a read that takes longer hangs.
 const LAST_READS: Duration = Duration::from_secs(2);

@@ -62,8 +62,8 @@ use super::metrics::DiskMetrics;
 use super::pins::{PinId, SharedPins};
 use super::tiering::DiskContent;
 use super::{ChunkKey, DiskSettings, Planned, StoreError};
-use crate::plan::Geometry;
-use crate::plan::meter::Estimate;
+use tidegate_plan::Geometry;
+use tidegate_plan::meter::Estimate;
 
 pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};

@@ -9,7 +9,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
-use crate::plan::meter::Estimate;
+use tidegate_plan::meter::Estimate;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -62,7 +62,7 @@ impl Hasher for Folded {
     }
 }
 
-/// A hasher for keys that clients choose ([`crate::plan::ObjectId`]): xxh3 with a seed of this
+/// A hasher for keys that clients choose ([`tidegate_plan::ObjectId`]): xxh3 with a seed of this
 /// process, so that no client can prepare keys that collide.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeded(u64);
@@ -106,8 +106,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::plan::VersionId;
     use crate::store::ChunkKey;
+    use tidegate_plan::VersionId;
 
     /// The value is part of the disk layout: changing it needs a new layout version.
     #[test]

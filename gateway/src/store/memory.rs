@@ -239,7 +239,7 @@ impl EventListener for Leaving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::VersionId;
+    use tidegate_plan::VersionId;
 
     fn key(index: u32) -> ChunkKey {
         ChunkKey {

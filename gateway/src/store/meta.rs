@@ -40,7 +40,7 @@ use self::record::{decode, row_key, unseal};
 use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
 use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
-use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
+use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// The shortest time between two writes of confirmations of an unchanged version. To write each 304
 /// through would wear the disk; a restart costs at most this much freshness.

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_core::future::BoxFuture;
 
-use crate::plan::{ObjectId, OriginId};
+use tidegate_plan::{ObjectId, OriginId};
 
 /// The most pins: each is compared with the keys of written objects.
 const MOST: usize = 256;
@@ -337,7 +337,7 @@ pub(super) type SharedPins = Arc<Pins>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ObjectKey;
+    use tidegate_plan::ObjectKey;
 
     const ORIGIN: OriginId = OriginId(7);
 

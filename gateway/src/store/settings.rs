@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::plan::Geometry;
+use tidegate_plan::Geometry;
 
 /// The settings of both stores. The default keeps everything in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
 use super::{Admit, ChunkKey, ChunkStore, Held, Planned, Settings, StoreError, Tier};
-use crate::plan::meter::Estimate;
+use tidegate_plan::meter::Estimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///

@@ -7,8 +7,8 @@ use futures_util::stream;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate::engine::upload::receive::{Incoming, Wanted};
-use tidegate::plan::Timestamp;
-use tidegate::plan::digest::Digests;
+use tidegate_plan::Timestamp;
+use tidegate_plan::digest::Digests;
 
 use super::engine::{clock, first, valid};
 use super::*;

@@ -10,8 +10,8 @@ use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{Writer, Writers};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::digest::Digests;
-use tidegate::plan::{ByteRange, ObjectKey};
+use tidegate_plan::digest::Digests;
+use tidegate_plan::{ByteRange, ObjectKey};
 
 use crate::gateway::{Gateway, LONG, sample, status};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Method, Request};
 use tidegate::http::{RouteSettings, Settings};
-use tidegate::plan::Coding;
+use tidegate_plan::Coding;
 use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Got, LONG, sample, status};

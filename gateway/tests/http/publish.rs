@@ -7,7 +7,7 @@ use tidegate::engine::WriteError;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::{FakeOrigin, Fault};
-use tidegate::plan::digest::Digests;
+use tidegate_plan::digest::Digests;
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 

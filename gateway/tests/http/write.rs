@@ -12,7 +12,7 @@ use http_body_util::{Full, StreamBody};
 use tidegate::http::{RouteSettings, Settings};
 use tidegate::origin::OriginError;
 use tidegate::origin::fake::Fault;
-use tidegate::plan::Token;
+use tidegate_plan::Token;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 

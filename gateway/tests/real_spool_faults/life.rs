@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{Writer, Writers};
 use tidegate::origin::FakeOrigin;
-use tidegate::plan::PartSizes;
+use tidegate_plan::PartSizes;
 
 use super::engine::{Setup, World, sample, secs, valid};
 use super::spool::{FILES, down, patched, until};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidegate::plan::{ObjectId, OriginId, Timestamp};
 use tidegate::store::{Entry, MetaStore};
+use tidegate_plan::{ObjectId, OriginId, Timestamp};
 
 use crate::fixture::{ORIGIN, id, open, put, record, settings};
 

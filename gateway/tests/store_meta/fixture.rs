@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate::plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
 use tidegate::store::{Entry, Meta, MetaStore, Record, Settings};
+use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
 
 pub(crate) const ORIGIN: OriginId = OriginId(7);
 

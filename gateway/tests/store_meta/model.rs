@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tidegate::plan::Timestamp;
 use tidegate::store::{Entry, MetaStore};
+use tidegate_plan::Timestamp;
 
 use crate::fixture::{ORIGIN, flush, id, open, put, record, settings};
 

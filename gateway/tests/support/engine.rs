@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::engine::{Budget, Clock, Engine, Error, Object, Open, Parts, Reader, Source};
 use tidegate::origin::{FakeOrigin, Metrics, Origin, Settings, stack};
-use tidegate::plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate::store::fake::FakeStore;
+use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
 
 #[path = "meta.rs"]

@@ -17,7 +17,7 @@ use tidegate::origin::{
     After, Answer, Condition, Content, FakeOrigin, Get, List, Listing, Origin, OriginError,
     Priority, Settings,
 };
-use tidegate::plan::{ETag, ObjectKey, RangeSpec, Timestamp, Version};
+use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp, Version};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
-use tidegate::plan::{ObjectId, OriginId};
 use tidegate::store::{Entry, MetaError, MetaStore};
+use tidegate_plan::{ObjectId, OriginId};
 
 /// Entries and purges in memory. Survives a restart of the engine by being handed on.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{WriteError, Writer, Writers};
 use tidegate::origin::fake::Fault;
 use tidegate::origin::{FakeOrigin, OriginError};
-use tidegate::plan::{ByteRange, PartSizes};
+use tidegate_plan::{ByteRange, PartSizes};
 
 use super::engine::{self, Setup, World, valid};
 

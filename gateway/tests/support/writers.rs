@@ -8,8 +8,8 @@ use prometheus_client::registry::Registry;
 use tidegate::engine::upload::Settings;
 use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
 use tidegate::origin::{self, Metrics};
-use tidegate::plan::{PartSizes, Profile, Timestamp};
 use tidegate::store;
+use tidegate_plan::{PartSizes, Profile, Timestamp};
 
 /// The least that S3 takes for a part that is not the last.
 pub(crate) const PART: u64 = 5 << 20;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::tests::bucket::CHUNK;
 use super::super::tests::{Parts, asked, running};
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 async fn stat(t: &Parts, query: &str) -> Value {
     let (status, body) = asked(&t.admin, &format!("GET /stat?{query}"), None, "").await;
@@ -58,7 +58,7 @@ async fn says_which_bytes_are_where() {
 #[tokio::test]
 async fn says_that_there_is_none_for_as_long_as_that_is_believed() {
     let t = running(None);
-    let key = crate::plan::ObjectKey::new("gone").expect("a key");
+    let key = tidegate_plan::ObjectKey::new("gone").expect("a key");
     let engine = t.bucket.engine();
     let opened = engine.open(&t.bucket.source, &key, Default::default());
     opened.await.expect_err("it is not there");

@@ -8,11 +8,11 @@ use prometheus_client::registry::Registry;
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::engine::{Budget, Engine, Open, Parts, Source};
 use crate::origin::FakeOrigin;
-use crate::plan::{
+use crate::store::{self, ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
+use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
     VersionId,
 };
-use crate::store::{self, ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
 
 /// The size of a chunk.
 pub(crate) const CHUNK: u64 = 4096;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::tests::bucket::CHUNK;
 use super::super::tests::{Parts, asked, running};
-use crate::plan::{ByteRange, Profile, profile::DiskUse};
+use tidegate_plan::{ByteRange, Profile, profile::DiskUse};
 
 const TOKEN: Option<&str> = Some("s3cret");
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::{SHOWN, complaint};
-use crate::plan::standing::Words;
+use tidegate_plan::standing::Words;
 
 /// How often it is said on a terminal, and in a file.
 const OFTEN: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 use super::super::problem::KeyPath;
 use super::super::{Cache, Disk};
 use super::Check;
-use crate::plan::{ByteSize, Geometry};
+use tidegate_plan::{ByteSize, Geometry};
 
 /// Fewer chunks than this and readers would wait for each other's memory.
 const LEAST_CHUNKS: u64 = 16;

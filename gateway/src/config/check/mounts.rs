@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Mount};
 use super::Check;
-use crate::plan::ByteSize;
+use tidegate_plan::ByteSize;
 
 /// The gateway holds the names of a folder that it renames in memory, and its writers wait meanwhile.
 const MOST_RENAMED: u32 = 100_000;

@@ -7,7 +7,7 @@ use http::Uri;
 use super::super::Origin;
 use super::super::problem::KeyPath;
 use super::Check;
-use crate::plan::{Bucket, Period};
+use tidegate_plan::{Bucket, Period};
 
 impl Check<'_, '_> {
     pub(super) fn origins(&mut self, origins: &[Origin]) {

@@ -4,7 +4,7 @@ use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
 use super::super::profile::{Unresolved, resolve};
 use super::Check;
-use crate::plan::{ByteSize, Profile};
+use tidegate_plan::{ByteSize, Profile};
 
 /// The names that a route can choose from.
 pub(super) fn names(config: &Config) -> impl Iterator<Item = &str> {

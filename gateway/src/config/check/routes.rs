@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use super::super::problem::{KeyPath, suggestion};
 use super::super::{Config, Cors, Origin, Route};
 use super::{Check, profiles};
-use crate::plan::{Listen, ObjectKey};
+use tidegate_plan::{Listen, ObjectKey};
 
 /// Headers that say what an answer is; one that is added by a route would make it wrong.
 const OF_THE_ANSWER: [&str; 17] = [

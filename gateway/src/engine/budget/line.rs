@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::origin::client;
-use crate::plan::Client;
-use crate::plan::lanes::{DEMAND, Lanes};
+use tidegate_plan::Client;
+use tidegate_plan::lanes::{DEMAND, Lanes};
 
 /// The line of requests for memory.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Answer, Engine, Entry, lasting};
 use crate::engine::{Source, resolve};
-use crate::plan::freshness::{Judgement, Policy};
-use crate::plan::{ObjectId, ObjectKey, Timestamp};
 use crate::store::{Entry as Known, Record};
+use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 
 impl Engine {
     /// Returns a fresh object that a reader opened at `since` or later.

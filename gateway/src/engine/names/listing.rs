@@ -15,8 +15,8 @@ use crate::engine::core::Core;
 use crate::engine::{Error, Source, resolve};
 use crate::origin::list::PAGE;
 use crate::origin::{After, List, Listed, Listing};
-use crate::plan::folder::{self, Child, is_name, is_told};
-use crate::plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::folder::{self, Child, is_name, is_told};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 /// The number of pages for which a reader waits for names in order before it reads past the table.
 const BLIND: u32 = 4;

@@ -4,7 +4,7 @@ use super::table::Meaning;
 use super::{Cause, Engine, Facts, List};
 use crate::engine::core::Core;
 use crate::engine::{Error, Source};
-use crate::plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
     /// Records an object that was just written.

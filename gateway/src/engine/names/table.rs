@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::{Entry, Facts};
-use crate::plan::{OriginId, Timestamp};
+use tidegate_plan::{OriginId, Timestamp};
 
 mod folders;
 

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// The maximum number of waiting blocks. A slow disk must slow its writers, not the caller that
 /// closes the file.

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use super::tail::BLOCK;
 use crate::engine::budget::{Budget, Charge};
 use crate::origin::Sums;
-use crate::plan::ByteRange;
 use crate::store::direct::Pool;
+use tidegate_plan::ByteRange;
 
 /// Memory reserved from both budgets, released on drop.
 pub(super) type Charged = [Charge; 2];

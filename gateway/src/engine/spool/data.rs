@@ -28,8 +28,8 @@ use super::journal;
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
 use crate::origin::Sums;
-use crate::plan::{ByteRange, Extents};
 use crate::store::direct::{self, PAGE};
+use tidegate_plan::{ByteRange, Extents};
 
 mod cached;
 mod read;

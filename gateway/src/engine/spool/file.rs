@@ -21,7 +21,7 @@ use super::log::Log;
 use super::replay::Replayed;
 use super::slots::Slots;
 use crate::origin::{Body, OriginError, Sums};
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// See the module documentation.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::origin::PartSums;
-use crate::plan::Extents;
+use tidegate_plan::Extents;
 
 /// The format's name and version.
 const MAGIC: &[u8; 17] = b"tidegate-spool-4 ";
@@ -45,7 +45,7 @@ const EXTENTS: usize = 100_000;
 /// The beginning of a draft, or its new beginning after a publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) struct Begin {
-    /// The bucket ([`crate::plan::OriginId`]).
+    /// The bucket ([`tidegate_plan::OriginId`]).
     pub(in crate::engine) origin: u64,
     /// The object to be.
     pub(in crate::engine) key: String,
@@ -320,7 +320,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::ByteRange;
+    use tidegate_plan::ByteRange;
 
     fn records() -> Vec<Record> {
         vec![

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::journal::{Base, Begin, Record};
 use crate::origin::{CompletedPart, PartSums, Sums};
-use crate::plan::upload::Draft;
-use crate::plan::{ByteRange, ETag, PartSizes};
+use tidegate_plan::upload::Draft;
+use tidegate_plan::{ByteRange, ETag, PartSizes};
 
 /// A draft as its journal describes it.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ fn listed(parts: &[(u32, String)], crc32c: &[u32]) -> Option<Vec<CompletedPart>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::upload::When;
+    use tidegate_plan::upload::When;
 
     fn beginning() -> Box<Begin> {
         let first_part = 10;

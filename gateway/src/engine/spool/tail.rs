@@ -6,8 +6,8 @@
 use bytes::Bytes;
 
 use super::blocks::{Charged, Memory};
-use crate::plan::ByteRange;
 use crate::store::direct::{Block, PAGE};
+use tidegate_plan::ByteRange;
 
 /// The maximum size of a single write.
 pub(super) const BLOCK: u64 = 1 << 20;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Address, GENERATION, Kept, Times};
-use crate::plan::Timestamp;
+use tidegate_plan::Timestamp;
 
 /// The file's name. Its number is the version of the format.
 pub(super) const NAME: &str = "times-1";

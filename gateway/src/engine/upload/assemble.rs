@@ -8,8 +8,8 @@ use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::journal::Record;
 use crate::origin::{CompletedPart, OriginError, Sums, Upload};
-use crate::plan::upload::{Piece, Pieces, When};
-use crate::plan::{ByteRange, ETag};
+use tidegate_plan::upload::{Piece, Pieces, When};
+use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
 /// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.

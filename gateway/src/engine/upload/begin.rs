@@ -7,7 +7,7 @@ use super::{How, Inner, WriteError, Writer};
 use crate::engine::{Error, Open, Source};
 use crate::origin::Guard;
 use crate::origin::write::Headers;
-use crate::plan::{ObjectId, ObjectKey};
+use tidegate_plan::{ObjectId, ObjectKey};
 
 /// See [`super::Writers::open`].
 pub(super) async fn open(

@@ -14,8 +14,8 @@ use crate::engine::written::{self, Answered, Cause, Known};
 use crate::engine::{Error, Source, resolve};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
-use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
 use crate::store::Entry as Record;
+use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.
 const COPY: u64 = 1 << 30;

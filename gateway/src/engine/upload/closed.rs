@@ -20,7 +20,7 @@ use super::edition::ClosedEdition;
 use super::writing::{State, Writing};
 use crate::engine::{Engine, Error, Source};
 use crate::origin::write::Headers;
-use crate::plan::{ByteRange, ObjectKey};
+use tidegate_plan::{ByteRange, ObjectKey};
 
 /// Bytes that are read from a draft at once.
 const PIECE: u64 = 256 << 10;

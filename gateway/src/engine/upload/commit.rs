@@ -15,8 +15,8 @@ use crate::engine::core::caught;
 use crate::engine::names::Facts;
 use crate::engine::{Error, resolve};
 use crate::origin::Guard;
-use crate::plan::ObjectId;
-use crate::plan::upload::When;
+use tidegate_plan::ObjectId;
+use tidegate_plan::upload::When;
 
 /// Tries to publish within one commit, if the upload is lost.
 pub(super) const ATTEMPTS: u32 = 3;

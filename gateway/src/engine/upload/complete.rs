@@ -11,8 +11,8 @@ use crate::engine::written::{Answered, Known};
 use crate::engine::{Error, Source};
 use crate::origin::write::{Headers, MAX_COPY};
 use crate::origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
-use crate::plan::upload::From;
-use crate::plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
+use tidegate_plan::upload::From;
+use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 
 impl Writing {
     /// Completes the object from its parts, and checks that it has the intended length.

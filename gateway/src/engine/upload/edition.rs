@@ -14,8 +14,8 @@ use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::Upload;
 use crate::origin::write::Headers;
-use crate::plan::upload::Draft;
-use crate::plan::{ByteRange, Extents};
+use tidegate_plan::upload::Draft;
+use tidegate_plan::{ByteRange, Extents};
 
 /// The state of a replaced edition, beside its files, which the next edition's files hold
 /// (`SpoolFile`).

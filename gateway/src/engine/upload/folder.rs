@@ -20,8 +20,8 @@ use crate::engine::{Error, Source, resolve};
 use crate::origin::list::PAGE;
 use crate::origin::write::MAX_COPY;
 use crate::origin::{List, Listed, OriginError, Written};
-use crate::plan::{ETag, ObjectId, ObjectKey, Version, folder};
 use crate::store::Entry as Known;
+use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.
 #[derive(Debug)]

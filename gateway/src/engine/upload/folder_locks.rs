@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::Writers;
 use crate::engine::Source;
-use crate::plan::OriginId;
+use tidegate_plan::OriginId;
 
 /// See the module documentation. Clones share one table.
 #[derive(Debug, Default, Clone)]

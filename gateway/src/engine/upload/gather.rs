@@ -9,10 +9,10 @@ use super::WriteError;
 use super::edition::ClosedEdition;
 use super::writing::{Pinned, Writing};
 use crate::engine::{Error, Object};
-use crate::plan::upload::{From, Gone};
-use crate::plan::{ByteRange, VersionId};
-use crate::plan::{Client, freshness::Policy};
 use crate::store::Record;
+use tidegate_plan::upload::{From, Gone};
+use tidegate_plan::{ByteRange, VersionId};
+use tidegate_plan::{Client, freshness::Policy};
 
 impl Writing {
     /// Reads a range, as far as the object goes.

@@ -7,7 +7,7 @@ use super::WriteError;
 use super::writing::{Pinned, Writing};
 use crate::engine::core::caught;
 use crate::origin::{Guard, Upload};
-use crate::plan::{Extents, ObjectKey, Version};
+use tidegate_plan::{Extents, ObjectKey, Version};
 
 impl Writing {
     /// Completes the upload under the staging key, and makes it the base. The caller holds the

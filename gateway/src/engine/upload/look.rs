@@ -9,7 +9,7 @@ use super::writing::State;
 use super::{Stage, Writer, Writers};
 use crate::engine::{Object, Source};
 use crate::origin::write::Headers;
-use crate::plan::{ObjectKey, Timestamp};
+use tidegate_plan::{ObjectKey, Timestamp};
 
 /// A snapshot of a draft.
 #[derive(Debug, Clone)]

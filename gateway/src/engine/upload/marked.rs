@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use crate::engine::core::Core;
 use crate::engine::resolve;
 use crate::origin::{OriginError, UNMARKED};
-use crate::plan::ObjectId;
+use tidegate_plan::ObjectId;
 
 impl Core {
     /// Sends a request that changes a key in the bucket, once the key is marked under every

@@ -5,7 +5,7 @@ use super::writing::{Pinned, State};
 use crate::engine::spool::journal::{Base, Begin, Record};
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, Sums, Upload};
-use crate::plan::ETag;
+use tidegate_plan::ETag;
 
 /// Converts headers to their form in a journal.
 pub(super) fn noted(headers: &Headers) -> Vec<(String, String)> {

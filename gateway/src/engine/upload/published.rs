@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::writing::Writing;
 use crate::engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
 use crate::origin::CompletedPart;
-use crate::plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
+use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
 /// A version that was published.
 pub(super) struct Published {

@@ -13,8 +13,8 @@ use super::writing::Writing;
 use crate::engine::spool::FILES;
 use crate::engine::spool::journal::Record;
 use crate::engine::spool::space::Space;
-use crate::plan::ByteRange;
-use crate::plan::upload::When;
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::When;
 
 /// Room reserved for a write. Released if the write does not begin.
 pub(super) struct Room<'a> {

@@ -14,8 +14,8 @@ use super::writing::{State, Writing};
 use super::{WriteError, Writers};
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
-use crate::plan::ObjectId;
-use crate::plan::retry::Backoff;
+use tidegate_plan::ObjectId;
+use tidegate_plan::retry::Backoff;
 
 /// Pauses between background tries to commit an object or abort an upload.
 pub(super) const PAUSE: Backoff = Backoff {

@@ -28,9 +28,9 @@ use crate::engine::written::PartChunks;
 use crate::engine::{Engine, Scope, Source};
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, Guard, OriginError, PartSums, Payload, Upload};
-use crate::plan::digest::Digests;
-use crate::plan::parts::MAX_PARTS;
-use crate::plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
+use tidegate_plan::digest::Digests;
+use tidegate_plan::parts::MAX_PARTS;
+use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, PartSizes};
 
 /// Bytes of the first part. Smaller than the spool's, because parts are held in memory.
 const PART: u64 = 8 << 20;

@@ -16,7 +16,7 @@ use crate::engine::spool::{FILES, SpoolError};
 use crate::engine::times::Times;
 use crate::origin::write::Headers;
 use crate::origin::{Guard, Upload};
-use crate::plan::{ETag, ObjectKey, OriginId, Version};
+use tidegate_plan::{ETag, ObjectKey, OriginId, Version};
 
 impl Writers {
     /// Resumes every draft in the spool. Blocks.

@@ -17,9 +17,9 @@ use crate::engine::written::Passing;
 use crate::origin::payload::Frames;
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
-use crate::plan::retry::Backoff;
-use crate::plan::upload::{Job, When};
-use crate::plan::{ByteRange, ETag, ObjectKey};
+use tidegate_plan::retry::Backoff;
+use tidegate_plan::upload::{Job, When};
+use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
 /// A part that was sent to the store.
 struct SentPart {

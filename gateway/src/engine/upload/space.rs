@@ -12,8 +12,8 @@ use crate::engine::Error;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
 use crate::origin::{OriginError, Upload};
-use crate::plan::ByteRange;
-use crate::plan::upload::When;
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::When;
 
 /// The interval at which a waiting writer checks again whether a part can be evicted.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::writing::Writing;
 use super::{Inner, WriteError};
-use crate::plan::ObjectId;
+use tidegate_plan::ObjectId;
 
 /// A draft that is neither published nor written to as long as this is held.
 pub(in crate::engine) struct Still {

@@ -10,7 +10,7 @@ use super::WriteError;
 use super::writing::{Pinned, State, Writing};
 use crate::engine::spool::journal::Record;
 use crate::origin::{Guard, OriginError};
-use crate::plan::ETag;
+use tidegate_plan::ETag;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use super::{Commit, Inner, WriteError};
 use crate::engine::spool::journal::Record;
 use crate::origin::Guard;
 use crate::origin::write::Headers;
-use crate::plan::parts::MAX_OBJECT;
-use crate::plan::{ByteRange, ObjectKey, Version};
+use tidegate_plan::parts::MAX_OBJECT;
+use tidegate_plan::{ByteRange, ObjectKey, Version};
 
 /// A handle. All handles on one key share one draft: each reads at once the bytes that another has
 /// written.

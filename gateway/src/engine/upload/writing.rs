@@ -27,8 +27,8 @@ use crate::engine::times::{Times, following};
 use crate::engine::written::PartChunks;
 use crate::origin::write::Headers;
 use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
-use crate::plan::upload::{Draft, Gone};
-use crate::plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
+use tidegate_plan::upload::{Draft, Gone};
+use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
 /// See the module documentation.
 pub(super) struct Writing {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::plan::Coding;
+use tidegate_plan::Coding;
 
 /// The block size of an encoder's input. Only the last block may be shorter, because the output must not depend on how
 /// the bytes arrived.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{DEADLINE, Departure, Fare, Inner, Variant};
 use crate::engine::Error;
-use crate::plan::ByteRange;
+use tidegate_plan::ByteRange;
 
 /// The bytes of a range of a variant, in order. It only holds memory for a piece from a disk or an encoder that its
 /// client has not taken yet.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::plan::{ByteRange, Geometry};
+use tidegate_plan::{ByteRange, Geometry};
 
 /// Cuts sequential bytes into chunks that own their memory. Omits a chunk that began before the
 /// first byte.

@@ -17,8 +17,8 @@ use super::{Cause, Filing, is_kept};
 use crate::engine::budget::Charge;
 use crate::engine::core::Core;
 use crate::origin::{CompletedPart, RunningSum, Sums};
-use crate::plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 use crate::store::{Admit, ChunkKey};
+use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 
 /// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,
 /// because they are read first, and the rest need not be copied.

@@ -13,7 +13,7 @@ use super::{Files, Shown, path_of};
 use crate::engine::names::Entry;
 use crate::engine::upload::PathLock;
 use crate::engine::{Object, Open, Scope, Writers};
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 impl Files {
     pub(super) fn writers(&self) -> Result<Writers, Errno> {

@@ -19,7 +19,7 @@ use super::{Files, PINNED, Shown, key_of};
 use crate::engine::names::{Answer, Entry, Facts};
 use crate::engine::upload::{Drafted, How, Stage};
 use crate::engine::{Error, Object, WriteError, Writer};
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 /// A file with so much in it, or less, is opened to be filled.
 const LITTLE: u64 = 1 << 20;

@@ -12,7 +12,7 @@ use super::{Files, key_of};
 use crate::engine::names::Entry;
 use crate::engine::upload::{CopiedFolder, FolderLock, FolderRename, PathLock};
 use crate::engine::{Object, Scope, Watch as _};
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 /// A name in a folder.
 pub(super) type Name = (u64, OsString);

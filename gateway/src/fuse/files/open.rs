@@ -17,7 +17,7 @@ use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
 use crate::engine::{Error, Object, Open, Writer};
-use crate::plan::{ByteRange, RangeSpec};
+use tidegate_plan::{ByteRange, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one a chunk
 /// does. What only looks at beginnings, as a library's scan does, costs a chunk a file.

@@ -14,8 +14,8 @@ use crate::engine::upload::{self, Commit};
 use crate::engine::{Budget, Parts, Writers};
 use crate::origin::fake::Fault;
 use crate::origin::{FakeOrigin, OriginError};
-use crate::plan::{Geometry, Profile, Timestamp};
 use crate::store;
+use tidegate_plan::{Geometry, Profile, Timestamp};
 
 mod folders;
 mod names;

@@ -1,7 +1,7 @@
 use super::super::RouteSettings;
 use super::*;
-use crate::plan::{KeyError, ObjectKey};
 use http::Request;
+use tidegate_plan::{KeyError, ObjectKey};
 
 fn parts(version: Version, uri: &str, rows: &[(&'static str, &str)]) -> Parts {
     let mut request = Request::builder().version(version).uri(uri);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{ETag, Timestamp};
+use tidegate_plan::{ETag, Timestamp};
 
 fn version(size: u64, rows: &[(&'static str, &'static str)]) -> Arc<Version> {
     let header = |&(name, value): &(&'static str, &'static str)| {

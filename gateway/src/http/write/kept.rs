@@ -6,7 +6,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, EXPIRES};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::rescue::Cause;
-use crate::plan::version::is_kept;
+use tidegate_plan::version::is_kept;
 
 /// Those that are no lists: of several lines at most one can be meant.
 const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];

@@ -9,7 +9,7 @@ use super::*;
 use crate::origin::fake::{FakeOrigin, Fault};
 use crate::origin::metrics::Metrics;
 use crate::origin::testing::{get, key};
-use crate::plan::retry::Backoff;
+use tidegate_plan::retry::Backoff;
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 const GONE: OriginError = OriginError::Unavailable("not reached");

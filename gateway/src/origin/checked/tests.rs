@@ -3,7 +3,7 @@
 use super::*;
 use crate::origin::fake::{FakeOrigin, Fault};
 use crate::origin::testing::{bounded, content, drain, get, matching, sample};
-use crate::plan::ETag;
+use tidegate_plan::ETag;
 
 const SIZE: usize = 1000;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::origin::OriginError;
-use crate::plan::{ByteRange, ETag, Version};
+use tidegate_plan::{ByteRange, ETag, Version};
 
 /// One fault of a request. A request can have several.
 #[derive(Debug, Clone, PartialEq, Eq)]

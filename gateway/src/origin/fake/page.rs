@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::Stored;
 use crate::origin::{After, List, Listed, Listing};
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 /// Returns the requested page.
 pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<Stored>>, request: &List) -> Listing {

@@ -18,7 +18,7 @@ use crate::origin::{
     CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write, Written,
     Wrote,
 };
-use crate::plan::{ByteRange, ETag, ObjectKey, Version};
+use tidegate_plan::{ByteRange, ETag, ObjectKey, Version};
 
 /// An upload under way.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
 use super::{FakeOrigin, Stored};
-use crate::plan::{ETag, ObjectKey, Timestamp, Version};
+use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 
 /// The methods that write.
 impl FakeOrigin {

@@ -15,8 +15,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::origin::OriginError;
-use crate::plan::version::is_kept;
-use crate::plan::{ByteRange, ETag, Timestamp, Version};
+use tidegate_plan::version::is_kept;
+use tidegate_plan::{ByteRange, ETag, Timestamp, Version};
 
 /// A copy of the raw head of one request's answer.
 #[derive(Debug, Clone, Default)]

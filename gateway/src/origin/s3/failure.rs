@@ -10,7 +10,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use super::answer::Head;
 use crate::origin::{OriginError, Phase};
-use crate::plan::Timestamp;
+use tidegate_plan::Timestamp;
 
 /// A reader of failures with this origin's settings.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,7 +5,7 @@ use aws_sdk_s3::types::{EncodingType, Object};
 use percent_encoding::percent_decode_str;
 
 use crate::origin::{After, Listed, Listing, OriginError};
-use crate::plan::{ETag, Timestamp};
+use tidegate_plan::{ETag, Timestamp};
 
 /// Reads a page.
 pub(super) fn read(output: ListObjectsV2Output) -> Result<Listing, OriginError> {

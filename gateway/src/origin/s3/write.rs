@@ -35,7 +35,7 @@ use crate::origin::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
     Wrote,
 };
-use crate::plan::{ByteRange, ETag, ObjectKey};
+use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
 /// The characters to escape in the header of a copy's source: all but those of a path.
 const IN_SOURCE: &AsciiSet = &NON_ALPHANUMERIC

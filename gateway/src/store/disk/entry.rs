@@ -15,9 +15,9 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::files::PAGE;
-use crate::plan::VersionId;
 use crate::store::ChunkKey;
 use crate::store::pins::PinId;
+use tidegate_plan::VersionId;
 
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 48;

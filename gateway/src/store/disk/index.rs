@@ -12,10 +12,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::entry::{Place, pages};
 use super::files::PAGE;
 use super::ledger::Ledger;
-use crate::plan::VersionId;
 use crate::store::ChunkKey;
 use crate::store::hash::Folded;
 use crate::store::pins::PinId;
+use tidegate_plan::VersionId;
 
 /// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
 /// a small part of the whole.

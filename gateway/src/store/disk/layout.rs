@@ -22,8 +22,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
 use super::files::{Files, PAGE, Space};
-use crate::plan::Geometry;
 use crate::store::{DiskSettings, StoreError, private};
+use tidegate_plan::Geometry;
 
 /// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
 /// file, and a new one costs a sync of the directory.

@@ -248,7 +248,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::VersionId;
+    use tidegate_plan::VersionId;
 
     fn key(index: u32) -> ChunkKey {
         ChunkKey {

@@ -17,8 +17,8 @@ use super::Patience;
 use super::entry::Place;
 use super::log::Log;
 use super::refusal::Fault;
-use crate::plan::meter::{Estimate, Meter};
 use crate::store::{ChunkKey, DiskSettings, Planned, StoreError};
+use tidegate_plan::meter::{Estimate, Meter};
 
 /// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
 /// reads after a start must not count as late on a slow disk.

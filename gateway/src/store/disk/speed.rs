@@ -8,8 +8,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::plan::meter::Meter;
 use crate::store::private;
+use tidegate_plan::meter::Meter;
 
 /// The file's name, beside the lock.
 const NAME: &str = "speed";

@@ -22,10 +22,10 @@ use super::queue::Phase;
 use super::refusal::{Fault, Refusal};
 use super::watch::Watch;
 use super::writer::{Wake, Writer};
-use crate::plan::{Geometry, VersionId};
 use crate::store::metrics::{DiskMetrics, StoreMetrics};
 use crate::store::pins::{PinId, SharedPins};
 use crate::store::{ChunkKey, DiskSettings};
+use tidegate_plan::{Geometry, VersionId};
 
 const CHUNK: usize = 4096;
 

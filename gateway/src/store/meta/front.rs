@@ -9,9 +9,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use foyer::{Cache, CacheBuilder, S3FifoConfig};
 
 use super::purges::{Edit, Purges};
-use crate::plan::{ObjectId, OriginId, Timestamp, VersionId};
 use crate::store::hash::Seeded;
 use crate::store::{Entry, Record};
+use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// Shards of the map: enough that cores rarely meet at one.
 const SHARDS: usize = 16;

@@ -24,9 +24,9 @@ use super::purges::Edit;
 use super::queue::{Change, End, Queue, Taken, Urgency};
 use super::reads::{PROBE_PAUSE, Reads, Row};
 use super::record::{encode, row_key, seal};
-use crate::plan::ObjectId;
 use crate::store::MetaError;
 use crate::store::pins::SharedPins;
+use tidegate_plan::ObjectId;
 
 /// The time that news wait for others to be written with them: at most one durable commit a second.
 const GATHER: Duration = Duration::from_secs(1);

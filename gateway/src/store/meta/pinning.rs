@@ -3,8 +3,8 @@
 use futures_core::future::BoxFuture;
 
 use super::{Meta, durable};
-use crate::plan::OriginId;
 use crate::store::pins::{Pin, PinError, Pinning, Pins, Row};
+use tidegate_plan::OriginId;
 
 impl Meta {
     /// Changes the pins, and writes the change down.

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::level::Level;
 use self::prefixes::Prefixes;
-use crate::plan::{ObjectId, OriginId};
+use tidegate_plan::{ObjectId, OriginId};
 
 /// The number of purges of single keys in each level, and the bits of a key's hash that it compares.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use super::db::{Batch, Failure};
 use super::marks::Token;
 use super::purges::Edit;
-use crate::plan::ObjectId;
 use crate::store::pins::Row;
 use crate::store::{MetaError, Record};
+use tidegate_plan::ObjectId;
 
 /// A change of one record.
 #[derive(Debug, Clone)]

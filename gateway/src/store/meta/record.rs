@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::plan::{ETag, ObjectId, Timestamp, Version, VersionId};
 use crate::store::Record;
+use tidegate_plan::{ETag, ObjectId, Timestamp, Version, VersionId};
 
 /// The first byte of every sealed row; changes with the layout of any of them.
 const FORMAT: u8 = 1;

@@ -104,10 +104,10 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::plan::{ObjectId, ObjectKey, OriginId};
     use crate::store::meta::tests::put_version;
     use crate::store::meta::{FILE, Meta};
     use crate::store::{MetaStore as _, Settings};
+    use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
     const LIMIT: u64 = 4 << 20;
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::journal::MAX_CHANGES;
 use super::sick::{Call, SickDisk};
 use super::*;
-use crate::plan::{ETag, ObjectKey, Version};
+use tidegate_plan::{ETag, ObjectKey, Version};
 
 fn id(key: &str) -> ObjectId {
     ObjectId {

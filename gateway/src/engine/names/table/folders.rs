@@ -11,8 +11,8 @@ use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
 use crate::engine::names::listing::Had;
 use crate::engine::names::{Entry, Facts};
 use crate::origin::After;
-use crate::plan::folder::{self, is_name};
-use crate::plan::{OriginId, Timestamp};
+use tidegate_plan::folder::{self, is_name};
+use tidegate_plan::{OriginId, Timestamp};
 
 /// The number of a folder's names that are requested singly; for the next one the folder is listed.
 const BY_NAME: u32 = 2;

@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Data;
-use crate::plan::{ByteRange, Extents};
+use tidegate_plan::{ByteRange, Extents};
 
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]

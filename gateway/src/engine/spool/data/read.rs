@@ -10,8 +10,8 @@ use super::super::log::lost;
 use super::super::tail::Tail;
 use super::{Data, FRAME};
 use crate::origin::Sums;
-use crate::plan::ByteRange;
 use crate::store::direct;
+use tidegate_plan::ByteRange;
 
 impl Data {
     /// Reads a range. Bytes that were never written are zero.

@@ -14,7 +14,7 @@ use crate::engine::upload::published::{Published, Sent};
 use crate::engine::written::{self, Answered, Chunks, Known};
 use crate::origin::write::Headers;
 use crate::origin::{Guard, OriginError, Payload, Written};
-use crate::plan::{ETag, Version};
+use tidegate_plan::{ETag, Version};
 
 /// The longest duration of an abort when the process ends.
 const LAST: Duration = Duration::from_millis(500);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 const ORIGIN: OriginId = OriginId(1);
 const CAPACITY: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 
 use super::{Edit, prefix_row};
-use crate::plan::OriginId;
+use tidegate_plan::OriginId;
 
 /// The purges of prefixes of each origin. A prefix in here is always newer than every shorter one that
 /// covers it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::ObjectKey;
+use tidegate_plan::ObjectKey;
 
 fn id(origin: u64, key: &str) -> ObjectId {
     ObjectId {

@@ -180,7 +180,7 @@ pub enum Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ETag;
+    use crate::ETag;
     use http::{HeaderName, HeaderValue, header};
     use proptest::prelude::*;
 
@@ -198,7 +198,7 @@ mod tests {
             stale_if_error: secs(86_400),
             negative_ttl: secs(5),
             list_pages: 10,
-            disk: crate::plan::profile::DiskUse::First,
+            disk: crate::profile::DiskUse::First,
             bulk: false,
         }
     }

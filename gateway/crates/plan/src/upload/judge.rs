@@ -1,7 +1,7 @@
 //! The state of a part, and the operations that it permits.
 
 use super::{Draft, LEFT_BEHIND, Part, Sent, When};
-use crate::plan::ByteRange;
+use crate::ByteRange;
 
 impl Draft {
     pub(super) fn tick(&mut self) -> u64 {

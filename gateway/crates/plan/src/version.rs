@@ -51,17 +51,6 @@ pub struct ObjectId {
     pub key: ObjectKey,
 }
 
-#[cfg(test)]
-impl ObjectId {
-    /// Creates an object of a bucket without another name.
-    pub(crate) fn in_bucket(number: u64, key: &str) -> Self {
-        Self {
-            origin: OriginId(number),
-            key: ObjectKey::new(key).expect("a valid key"),
-        }
-    }
-}
-
 impl fmt::Debug for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}/{:?}", self.origin.0, self.key)

@@ -1,7 +1,7 @@
 //! The sent parts: their list, and their recovery from a journal.
 
 use super::{Draft, Sent};
-use crate::plan::{ByteRange, ETag};
+use crate::{ByteRange, ETag};
 
 impl Draft {
     /// Returns the parts that were sent and still count, with their tags.

@@ -1,7 +1,7 @@
 //! The sources of a draft's bytes, and the pieces of the final object.
 
 use super::{Draft, Gone};
-use crate::plan::{ByteRange, ETag};
+use crate::{ByteRange, ETag};
 
 /// The source of a draft's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,6 +30,8 @@ pub mod range;
 pub mod readahead;
 pub mod retry;
 pub mod route;
+#[cfg(feature = "serde")]
+pub mod serial;
 pub mod siblings;
 pub mod size;
 pub mod standing;

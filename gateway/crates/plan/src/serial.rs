@@ -1,5 +1,5 @@
-//! How sizes and lengths of time stand in a configuration: a number or text for a size, text for a
-//! length of time.
+//! How sizes, lengths of time and addresses stand in a configuration or an answer: as text, a size also
+//! as a number. The only file that knows serde and schemars, behind the feature `serde`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,18 +10,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
-use crate::plan::{ByteSize, Period};
+use crate::{ByteSize, Listen, Network, Period};
 
 /// Reads a value from text in the visitor rather than after it, for there the error is given the
 /// place of the text, also within a list.
-pub(super) struct FromText<T> {
+#[derive(Debug)]
+pub struct FromText<T> {
     expecting: &'static str,
     value: PhantomData<T>,
 }
 
 impl<T: FromStr<Err = String>> FromText<T> {
-    /// Reads a `T`; `expecting` says what it is, for whoever wrote something that is no text.
-    pub(super) fn read<'de, D>(input: D, expecting: &'static str) -> Result<T, D::Error>
+    /// Reads a `T`; `expecting` says what it is, in case the value is no text.
+    ///
+    /// # Errors
+    /// The value is no text, or the text is no `T`.
+    pub fn read<'de, D>(input: D, expecting: &'static str) -> Result<T, D::Error>
     where
         D: Deserializer<'de>,
     {
@@ -148,5 +152,57 @@ impl JsonSchema for Period {
             "maximum": 0,
             "x-kind": "duration",
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        FromText::read(input, "an IP address or a network")
+    }
+}
+
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
+    }
+}
+
+impl JsonSchema for Network {
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "x-kind": "network" })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        FromText::read(input, "an address")
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
+    }
+}
+
+impl JsonSchema for Listen {
+    fn schema_name() -> Cow<'static, str> {
+        "Listen".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "x-kind": "address" })
     }
 }
