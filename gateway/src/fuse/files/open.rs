@@ -1,5 +1,5 @@
-//! Open files: which version each is on, or whether it follows what is being written, whose pages the
-//! kernel may use for it, and its bytes.
+//! Open files: the version that each is on, or the draft that it follows; whether the kernel may use its pages for it;
+//! and its bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,30 +20,30 @@ use super::{Files, key_of};
 use crate::engine::{Error, Object, Open, Writer};
 use crate::plan::{ByteRange, RangeSpec};
 
-/// Objects up to this size come whole with the request that opens them; of a larger one a chunk
-/// does. What only looks at beginnings, as a library's scan does, costs a chunk a file.
+/// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
+/// that reads only beginnings, as a library's scan does, costs a chunk a file.
 const WHOLE: u64 = 1 << 20;
 
-/// For so long what came with an open waits to be read.
+/// How long bytes that came with an open wait to be read.
 const UNREAD: Duration = Duration::from_secs(5);
 
-/// A file, held open: on one version, or on what is being written.
+/// A file, held open: on one version, or on a draft.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) share: Share,
     /// `None`: it follows the draft to its end.
     object: Option<Object>,
-    /// What it writes with, if it may.
+    /// Its way to write, if it may.
     pub(super) pen: Option<Pen>,
-    /// What the kernel reads by itself.
+    /// The plain file that the kernel reads by itself.
     lent: Option<Arc<Lent>>,
-    /// What the kernel could read by itself, and how much it did not.
+    /// The object that the kernel could read by itself, and the bytes that were read here instead.
     reread: Option<Reread>,
     _paged: Paged,
 }
 
 impl Handle {
-    /// A handle that follows a draft, and may write; and what the kernel is told of it.
+    /// Returns a handle that follows a draft, and may write; and the flags for the kernel.
     pub(super) fn following(
         share: Share,
         object: Option<Object>,
@@ -80,20 +80,20 @@ impl Handle {
         }
     }
 
-    /// The draft that it reads, if it does.
+    /// The draft that it reads, if any.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
         let held = self.share.node.slot().followed(self.share.entered.born);
         held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
     }
 }
 
-/// The right to read a node's pages, until it is dropped. Who goes past them has it as well: what the
-/// kernel copies or maps goes through them all the same.
+/// The right to read a node's pages, until it is dropped. A handle that bypasses them has it as well: the kernel copies
+/// and maps through them all the same.
 #[derive(Debug)]
 struct Paged(Arc<Node>);
 
 impl Paged {
-    /// Of a handle that follows the draft.
+    /// Returns the right of a handle that follows the draft.
     fn following(node: &Arc<Node>) -> Self {
         node.pages().follow();
         Self(node.clone())
@@ -112,7 +112,7 @@ impl Drop for Paged {
 pub(in crate::fuse) enum Data {
     /// As the cache has them.
     Shared(Bytes),
-    /// Put together from several chunks.
+    /// Joined from several chunks.
     Joined(Vec<u8>),
 }
 
@@ -126,10 +126,10 @@ impl AsRef<[u8]> for Data {
 }
 
 impl Files {
-    /// Opens a file on the version that it has now, or on what is being written; `thread` is who asks.
+    /// Opens a file on the version that it has now, or on its draft; `thread` is the calling thread.
     ///
-    /// The kernel opens what it believes is there. Where it is not, it is told to look again, and then
-    /// finds nothing, or creates it if that was asked for.
+    /// The kernel opens a file that it believes is there. If it is not, the answer `ESTALE` makes the kernel look
+    /// again; it then finds nothing, or creates the file if the program asked for that.
     pub(in crate::fuse) async fn open(
         &self,
         ino: u64,
@@ -160,7 +160,7 @@ impl Files {
             }
         };
         let (handle, reply) = self.bounded(opened).await?;
-        // Who cannot write has nothing to publish, and closes without asking.
+        // A handle that cannot write has nothing to publish, and closes without a flush.
         Ok((handle, reply | FopenFlags::FOPEN_NOFLUSH))
     }
 
@@ -194,7 +194,7 @@ impl Files {
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);
         let (mut handle, reply) = if follows {
-            // Somebody began to write since.
+            // A writer began meanwhile.
             Handle::following(share, Some(object), None, past)
         } else {
             let (paged, reply) = self.see_to_pages(node, &object).await?;
@@ -202,7 +202,7 @@ impl Files {
         };
         let reply = match (past, self.lend(&mut handle, past)) {
             (true, _) => FopenFlags::FOPEN_DIRECT_IO,
-            // It has no use for pages of ours, and drops them.
+            // The kernel has no use for its own pages of the file, and drops them.
             (false, true) => FopenFlags::empty(),
             (false, false) => reply,
         };
@@ -210,13 +210,13 @@ impl Files {
         Ok((self.open.open(handle), reply))
     }
 
-    /// Has the kernel read a file by itself, if it lies there for that; `past`: only where it does so for
-    /// the node's other handles, and asks us all the same for what is read through this one.
+    /// Lets the kernel read a file by itself, if it is stored for that. `past`: only if the kernel does so for the
+    /// node's other handles; reads through this one still come here.
     fn lend(&self, handle: &mut Handle, past: bool) -> bool {
         let (Some(passthrough), Some(object)) = (&self.passthrough, &handle.object) else {
             return false;
         };
-        // Also where it is not needed: that somebody opens it counts as a use.
+        // Also if it is not needed: the open counts as a use.
         let offered = passthrough.of(object).filter(|_| !past);
         handle.lent = handle.share.node.pages().lend(offered);
         if handle.lent.is_none() && !past {
@@ -225,13 +225,13 @@ impl Files {
         handle.lent.is_some()
     }
 
-    /// What the kernel reads by itself for a handle.
+    /// The plain file that the kernel reads by itself for a handle.
     pub(in crate::fuse) fn lent(&self, handle: u64) -> Option<Arc<Lent>> {
         self.passthrough.as_ref()?;
         self.open.get(handle)?.lent.clone()
     }
 
-    /// Opens a file on what is being written, if something is, or waits to be committed.
+    /// Opens a file on its draft, if there is one that is being written or waits to be committed.
     async fn open_to_follow(
         &self,
         node: &Arc<Node>,
@@ -258,7 +258,7 @@ impl Files {
         Ok(Some((self.open.open(handle), reply)))
     }
 
-    /// Sees to it that the kernel's pages are of this version. The turn is held.
+    /// Ensures that the kernel's pages are of this version. The turn is held.
     async fn see_to_pages(
         &self,
         node: &Arc<Node>,
@@ -270,7 +270,7 @@ impl Files {
             return Err(self.replaced(node));
         }
         let paged = Paged(node.clone());
-        // Told before the handle is there: the next one that finds it open keeps the pages.
+        // Counted before the handle is there: the next open that finds the file open keeps the pages.
         let right = opening == Opening::Keep || self.drop_pages(node.ino).await;
         let flags = match right {
             true => FopenFlags::FOPEN_KEEP_CACHE,
@@ -279,8 +279,8 @@ impl Files {
         Ok((paged, flags))
     }
 
-    /// The name has another version by now, and those who have the node open stay on theirs: the kernel
-    /// is told to look again, and finds another node. The turn is held.
+    /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error
+    /// that makes the kernel look again, and find another node. The turn is held.
     pub(super) fn replaced(&self, node: &Node) -> Errno {
         let left = node.slot().stay();
         drop(left);
@@ -288,14 +288,14 @@ impl Files {
         Errno::ESTALE
     }
 
-    /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
+    /// Drops pages in the background: while the kernel waits for an answer it may hold them.
     pub(super) fn drop_pages_later(&self, ino: u64) {
         if let Some(kernel) = self.kernel.get().cloned() {
             tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
         }
     }
 
-    /// Says whether that was done within half the deadline; what was not is done later.
+    /// Drops pages. Returns whether that was done within half the deadline; if not, it is done later.
     pub(super) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
@@ -307,8 +307,7 @@ impl Files {
         matches!(self.until_stopped(told).await, Ok(Ok(true)))
     }
 
-    /// The last descriptor of a handle is closed. What was written and not committed is committed
-    /// in the background.
+    /// Closes a handle whose last descriptor is closed. Uncommitted bytes are committed in the background.
     pub(in crate::fuse) async fn close(&self, handle: u64) {
         let Some(handle) = self.open.close(handle) else {
             return;
@@ -327,7 +326,7 @@ impl Files {
         }
     }
 
-    /// Up to `size` bytes from `offset` on; fewer only where the file ends.
+    /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
     pub(in crate::fuse) async fn read(
         &self,
         handle: u64,
@@ -337,7 +336,7 @@ impl Files {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {
-            // What has left the spool may have to be read back first.
+            // Bytes that have left the spool may have to be read back first.
             let read = writer.read_at(ByteRange::new(offset, end));
             return Ok(Data::Shared(self.progressing(&writer, read).await?));
         }
@@ -358,7 +357,7 @@ impl Files {
         let told = |error| errno::logged(&error, &node.key());
         match self.read_version(&object, offset, end).await {
             Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
-                // It may be on its way to another name, where its bytes are.
+                // It may be in the middle of a rename; its bytes are under the other name.
                 let _named = node.naming.read().await;
                 let moved = now()?;
                 if moved.id() == object.id() {
