@@ -1,4 +1,4 @@
-//! What a request asks for, as far as its head tells.
+//! The request, as its head describes it.
 
 use http::header::{CACHE_CONTROL, HOST, PRAGMA};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use http::{HeaderMap, Version};
 
 use super::rescue::Cause;
 
-/// The host asked for: of the target where it names one (RFC 9112, 3.2.2), else of `Host`, which
+/// The requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`, which
 /// HTTP/1.1 demands exactly once.
 pub(super) fn host(parts: &Parts) -> Result<&str, Cause> {
     let mut lines = parts.headers.get_all(HOST).iter();

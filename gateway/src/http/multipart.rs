@@ -18,8 +18,8 @@ pub(super) struct Multipart {
 }
 
 impl Multipart {
-    /// The parts for `pieces` of an object of `size` bytes and of type `content_type`. `salt`
-    /// tells one answer's boundary from another's.
+    /// The parts for `pieces` of an object of `size` bytes and of type `content_type`. `salt` makes
+    /// the boundary differ from answer to answer.
     pub(super) fn new(
         pieces: &[ByteRange],
         size: u64,
@@ -61,7 +61,7 @@ impl Multipart {
     }
 }
 
-/// Nobody who writes objects can foresee it, so none can contain it but by chance.
+/// A boundary that a writer of objects cannot foresee, so that objects contain it only by chance.
 fn boundary(salt: u64) -> String {
     static SECRET: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     let [a, b] = &*SECRET;

@@ -96,7 +96,7 @@ async fn a_rate_is_kept() {
     let said = warm(&t, &body).await;
     assert!(said.iter().all(|line| line["left_out"] == 0), "{said:?}");
     let took = began.elapsed().as_secs();
-    // 1,024 chunks at 64 a second, but for the last piece.
+    // 1,024 chunks at 64 a second, except the last piece.
     assert!((15..=17).contains(&took), "{took}");
 }
 
