@@ -1,4 +1,4 @@
-//! How addresses stand in a configuration: as text, and where several are allowed also as a list.
+//! Addresses in a configuration: text, or a list if several are allowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::value::FromText;
 use crate::plan::{Listen, Network};
 
-/// One place or several.
+/// One address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners(pub Vec<Listen>);
 

@@ -1,4 +1,4 @@
-//! `[passthrough]`: what the kernel reads by itself.
+//! `[passthrough]`: files that the kernel reads by itself.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use crate::plan::ByteSize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Passthrough {
-    /// How much these files may take, at least 1 MiB; 0: there are none. At most 1024 files.
+    /// The space that these files may take, at least 1 MiB; 0: there are none. At most 1024 files.
     ///
-    /// What a program has closed and has mapped still takes its space beside that.
+    /// A file that a program has closed but still maps takes its space beside that.
     pub size: ByteSize,
-    /// A folder for them, where they have no names; left out: the first disk's.
+    /// A folder for them, in which they have no names; left out: the first disk's.
     ///
-    /// Not on an overlay. On a tmpfs, which has a `min_free` of 0 and a size of its own, they take memory, and
-    /// no disk can fail under them.
+    /// Not on an overlay. On a tmpfs, which has a `min_free` of 0 and a size of its own, they take memory, and no disk
+    /// can fail under them.
     #[schemars(extend("examples" = ["/var/cache/tidegate"]))]
     pub path: Option<PathBuf>,
-    /// How much of the file system stays free, whoever fills it.
+    /// The space of the file system that stays free, whichever program fills it.
     ///
-    /// On a cache disk half as much again as that is to have free, if that is more: the cache goes first.
+    /// On a cache disk it is at least one and a half times the disk's own `min_free`: the cache goes first.
     pub min_free: ByteSize,
 }
 
@@ -39,8 +39,8 @@ impl Default for Passthrough {
 }
 
 impl Config {
-    /// Where plain files lie that the kernel reads by itself: `passthrough.path`, else the first disk's
-    /// folder. `None`: there are none, or there is no such place.
+    /// The folder of plain files that the kernel reads by itself: `passthrough.path`, else the first disk's folder.
+    /// `None`: there are none, or there is no such folder.
     #[must_use]
     pub fn passthrough_path(&self) -> Option<PathBuf> {
         let of_disk = || Some(self.cache.disk.first()?.path.clone());

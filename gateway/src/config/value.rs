@@ -1,5 +1,5 @@
-//! How sizes and lengths of time stand in a configuration: a number or text for a size, text for a
-//! length of time.
+//! Sizes and lengths of time in a configuration: a number or text for a size, text for a length of
+//! time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,7 +20,7 @@ pub(super) struct FromText<T> {
 }
 
 impl<T: FromStr<Err = String>> FromText<T> {
-    /// Reads a `T`; `expecting` says what it is, for whoever wrote something that is no text.
+    /// Reads a `T`; `expecting` describes it in the error for a value that is not text.
     pub(super) fn read<'de, D>(input: D, expecting: &'static str) -> Result<T, D::Error>
     where
         D: Deserializer<'de>,
