@@ -14,7 +14,7 @@ use crate::plan::admission::LEAST_PLAIN;
 use crate::store::space::Space;
 use crate::store::{Tiering, private};
 
-/// What mounts lend to the kernel; `None` where none is wanted, or no mount can.
+/// Starts the plain files of mounts; `None` if none are configured, or no mount can use them.
 pub(super) async fn start(
     config: &Config,
     mounts: &[config::Mount],
@@ -51,7 +51,7 @@ pub(super) async fn start(
     Ok(Some(backings))
 }
 
-/// The cache disks that lie on the same file system as the folder, or that it lies in.
+/// The cache disks that lie on the same file system as the folder, or that contain it.
 fn beside(mut disks: Vec<Disk>, folder: &Path) -> Vec<Disk> {
     let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
     let own = device(folder);
@@ -61,7 +61,7 @@ fn beside(mut disks: Vec<Disk>, folder: &Path) -> Vec<Disk> {
     disks
 }
 
-/// What stays free; beside a cache so much more than that leaves that plain files give way to it.
+/// The space that stays free; beside a cache so much that plain files give way to it.
 fn min_free(own: &config::Passthrough, beside: &[Disk]) -> u64 {
     let of_cache = beside.iter().map(|disk| disk.min_free.0).max();
     own.min_free
@@ -69,7 +69,7 @@ fn min_free(own: &config::Passthrough, beside: &[Disk]) -> u64 {
         .max(of_cache.unwrap_or(0).saturating_mul(3) / 2)
 }
 
-/// How the cache disks are that lie there; a folder elsewhere is nobody's to judge.
+/// The state of the cache disks that lie there; without any, the folder counts as sound.
 fn under(paths: Vec<PathBuf>, tiering: Arc<dyn Tiering>) -> Ask {
     Box::new(move || {
         let disks = tiering.report().disks;
@@ -86,7 +86,7 @@ fn under(paths: Vec<PathBuf>, tiering: Arc<dyn Tiering>) -> Ask {
     })
 }
 
-/// Says where the file system can never have what it is to hold.
+/// Warns if the file system can never hold the configured sizes.
 fn tell_of_room(settings: &Settings, beside: &[Disk]) {
     let Ok(Space { total, .. }) = Space::of(&settings.folder) else {
         return;

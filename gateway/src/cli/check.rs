@@ -1,4 +1,4 @@
-//! `tidegate check`: what the configuration comes to, in a few lines.
+//! `tidegate check`: a summary of the configuration, in a few lines.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::plan::Token;
 /// The summary of a configuration that is right.
 ///
 /// # Errors
-/// There is nothing to serve.
+/// If there is no origin, or a token is too short.
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
@@ -91,7 +91,7 @@ fn beneath(_: &Config) -> Vec<String> {
     vec![]
 }
 
-/// The mounts, and where lies what is written through them.
+/// The mounts, and the folders of their spool and plain files.
 fn mounts(config: &Config, env: &Environment) -> Vec<String> {
     let mount = |mount: &Mount| {
         let host = mount.host.as_deref().unwrap_or_default();
@@ -155,7 +155,7 @@ fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     secrets
 }
 
-/// Tokens from files and variables that are too short: `serve` would end over them.
+/// Tokens from files and variables that are too short: `serve` would refuse them.
 fn short_tokens(
     config: &Config,
     env: &Environment,
@@ -181,7 +181,7 @@ fn short_tokens(
     secrets.iter().filter_map(short).collect()
 }
 
-/// Secrets that are not there now, over which `serve` would end on the machine that serves, and those whose
+/// Warns of secrets that are missing now, over which `serve` would end on the machine that serves, and of those whose
 /// file others can read.
 fn odd_secrets(secrets: &[(KeyPath, &Secret)], env: &Environment) -> Vec<String> {
     let odd = |(key, secret): &(KeyPath, &Secret)| match secret.resolve(env) {

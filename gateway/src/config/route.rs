@@ -88,7 +88,7 @@ impl Default for Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuessTypes {
-    /// Types whose content browsers do not run as scripts.
+    /// Types in which browsers run no scripts.
     #[default]
     Passive,
     /// Every type that is known.

@@ -1,5 +1,5 @@
-//! The large sample: lines of 16 bytes, each of which says in hexadecimal where it stands. Whatever
-//! range is asked for, whoever looks at the answer sees whether it is the right one.
+//! The large sample: lines of 16 bytes, each of which holds its own offset in hexadecimal. So a
+//! reader can check any range of it by eye.
 
 use std::io;
 

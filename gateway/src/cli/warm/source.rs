@@ -1,4 +1,4 @@
-//! Where the paths come from: the bucket's own listing below a route's path, a list, or access logs.
+//! The sources of paths: the bucket's own listing below a route's path, a list, or access logs.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -15,13 +15,13 @@ use super::super::WarmArgs;
 use super::super::client::{Ask, Client, check_path, in_query};
 use crate::plan::access_log::Tally;
 
-/// Paths in a batch: what a bucket lists at once.
+/// Paths in a batch: as many as a bucket lists at once.
 const BATCH: usize = 1000;
 
-/// The longest line that is read; a longer one is no path.
+/// The longest line that is read; a longer one is not a path.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Some paths, and where to go on behind them; `None` at the end.
+/// Some paths, and the position behind them; `None` at the end.
 pub(super) struct Batch {
     pub(super) paths: Vec<String>,
     pub(super) end: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Batch {
 pub(super) enum Paths {
     Below {
         path: String,
-        /// Where the next page begins; `None` at the end.
+        /// The beginning of the next page; `None` at the end.
         after: Option<Option<String>>,
         unreachable: u64,
     },
@@ -43,10 +43,10 @@ pub(super) enum Paths {
 }
 
 impl Paths {
-    /// Those that the command line names.
+    /// The paths that the command line names.
     ///
     /// # Errors
-    /// They cannot be read, or are none.
+    /// If they cannot be read, or are not paths.
     pub(super) fn of(args: &WarmArgs) -> anyhow::Result<Self> {
         match (&args.path, &args.from_list, &args.from_access_log) {
             (Some(path), None, None) => {
@@ -63,7 +63,7 @@ impl Paths {
         }
     }
 
-    /// What tells them from others, for the state file.
+    /// An identity of these paths, for the state file.
     pub(super) fn identity(&self) -> String {
         match self {
             Self::Below { path, .. } => format!("below {path}"),
@@ -78,7 +78,7 @@ impl Paths {
         }
     }
 
-    /// How many there are, where that is known beforehand.
+    /// The number of paths left, if it is known beforehand.
     pub(super) fn known(&self) -> Option<u64> {
         match self {
             Self::Below { .. } => None,
@@ -86,10 +86,10 @@ impl Paths {
         }
     }
 
-    /// Goes on where a state says.
+    /// Goes on at the position of a state.
     ///
     /// # Errors
-    /// It says nothing that makes sense.
+    /// If the position makes no sense.
     pub(super) fn resume(&mut self, at: &str) -> anyhow::Result<()> {
         match self {
             Self::Below { after, .. } => *after = Some(Some(at.to_owned())),
@@ -104,7 +104,7 @@ impl Paths {
     /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// The gateway does not list them.
+    /// If the gateway does not list them.
     pub(super) async fn next(
         &mut self,
         client: &Client<'_>,
@@ -141,7 +141,7 @@ impl Paths {
         }
     }
 
-    /// What was left out of them, in words.
+    /// Notes on paths that were left out.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Below { unreachable: 0, .. } => Vec::new(),
@@ -179,7 +179,7 @@ async fn page(
     serde_json::from_str(&body).context("the gateway answers no JSON")
 }
 
-/// The file, or standard input for `-`.
+/// Opens the file, or standard input for `-`.
 fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
@@ -188,8 +188,7 @@ fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// Calls `each` for every line, as text; one that is too long is cut, and one that is no text is
-/// mended.
+/// Calls `each` for every line, as text; a line that is too long is cut, and bytes that are not text are replaced.
 fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -209,7 +208,7 @@ fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Resu
     }
 }
 
-/// A path a line, as it stands in the URL; empty lines and those that begin with `#` are none.
+/// Reads a path a line, as it stands in the URL; empty lines and those that begin with `#` are skipped.
 fn list(from: Box<dyn BufRead>) -> anyhow::Result<Paths> {
     let (mut paths, mut unread) = (Vec::new(), 0);
     lines(from, |line| {

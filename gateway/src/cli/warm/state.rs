@@ -1,4 +1,5 @@
-//! The file that remembers how far warming got. It is replaced whole, and goes when all is done.
+//! The file that records the progress of warming. It is replaced whole, and removed when all is
+//! done.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-/// How far it got.
+/// The recorded progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reached {
-    /// What is being warmed; anything else has another state.
+    /// The identity of the paths that are warmed; other paths have another state.
     of: String,
-    /// Where to go on, as the source understands it.
+    /// The position to go on from, as the source understands it.
     next: String,
     /// Objects done.
     done: u64,
@@ -27,10 +28,10 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What the file says, if there is one; without a file nothing is remembered.
+    /// Reads the file, if there is one; without a file nothing is recorded.
     ///
     /// # Errors
-    /// It cannot be read, or is about something else.
+    /// If it cannot be read, or belongs to other paths.
     pub(super) fn open(file: Option<&Path>, of: &str) -> anyhow::Result<Self> {
         let new = Reached {
             of: of.to_owned(),
@@ -62,17 +63,17 @@ impl State {
         Ok(state)
     }
 
-    /// Where to go on, if it began before.
+    /// The position to go on from, if an earlier run began.
     pub(super) fn resumed(&self) -> Option<&str> {
         self.resumes.then_some(self.reached.next.as_str())
     }
 
-    /// Objects done before.
+    /// Objects that earlier runs have done.
     pub(super) fn done(&self) -> u64 {
         self.reached.done
     }
 
-    /// Remembers that `objects` more are done, and where to go on; `None` at the end.
+    /// Records that `objects` more are done, and the position to go on from; `None` at the end.
     pub(super) fn reached(&mut self, next: Option<String>, objects: u64) -> anyhow::Result<()> {
         self.reached.done += objects;
         let (Some(file), Some(next)) = (&self.file, next) else {
@@ -87,7 +88,7 @@ impl State {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// All is done: the next run begins anew.
+    /// Removes the file: all is done, and the next run begins anew.
     pub(super) fn finish(&self) -> anyhow::Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
