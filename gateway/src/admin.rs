@@ -17,13 +17,14 @@
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
 //!
-//! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is configured. Other paths
-//! are 404, other methods 405. All but the first three accept only requests that name one of the listener's hosts
-//! ([`hosts`]).
+//! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
+//! configured. Other paths are 404, other methods 405. All but the first three accept only requests
+//! that name one of the listener's hosts ([`hosts`]).
 //!
-//! This layer does not know origins or stores, and routes only by their names. It sees the gateway only as the engine
-//! and the traits [`Control`], [`profile::Routes`], [`cache::Tiers`], [`pins::Pins`] and [`place::Locate`].
-//! [`EngineControl`] is the only implementation of the first outside tests.
+//! This layer does not know origins or stores, and routes only by their names. It sees the gateway
+//! only as the engine and the traits [`Control`], [`profile::Routes`], [`cache::Tiers`],
+//! [`pins::Pins`] and [`place::Locate`]. [`EngineControl`] is the only implementation of the first
+//! outside tests.
 
 use std::fmt;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ mod write;
 use open::Handle;
 pub(super) use write::SetAttr;
 
-/// How long the kernel may keep the attributes of a file that an open handle pins.
+/// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED: Duration = Duration::from_secs(1);
 
 /// Notifications that are sent to the kernel unasked.

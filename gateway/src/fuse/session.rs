@@ -30,7 +30,7 @@ const READ_AHEAD_KIB: u32 = 1024;
 /// The name that `mount` and `df` show.
 const NAME: &str = "tidegate";
 
-/// How long programs that were just told of an error may take to close their files.
+/// The time for programs that were just told of an error to close their files.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// The reason why a mount failed.

@@ -35,7 +35,7 @@ pub(super) fn value(name: &str, object: &Object) -> Option<String> {
     }
 }
 
-/// How much of the file is cached, and in which tier the slowest part lies.
+/// The cached part of a file, and the tier in which the slowest part of it lies.
 fn cached(object: &Object) -> &'static str {
     match object.locate(ByteRange::new(0, object.version().size)) {
         Found::All(Tier::Memory) => "memory",

@@ -23,7 +23,7 @@ use crate::plan::{Accepted, ByteRange, Coding, ETag};
 /// The codings of the engine, best first.
 pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
 
-/// How long an answer that is ready waits for the look-up of its siblings.
+/// The time that a ready answer waits for the look-up of its siblings.
 const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Asked<'_> {

@@ -24,7 +24,7 @@ use crate::plan::{ByteRange, RangeSpec};
 /// that reads only beginnings, as a library's scan does, costs a chunk a file.
 const WHOLE: u64 = 1 << 20;
 
-/// How long bytes that came with an open wait to be read.
+/// The time that bytes that came with an open wait to be read.
 const UNREAD: Duration = Duration::from_secs(5);
 
 /// A file, held open: on one version, or on a draft.
