@@ -70,7 +70,7 @@ const MAX_BODY: usize = 16 << 10;
 
 /// The admin listener's view of the gateway.
 pub trait Control: Send + Sync + 'static {
-    /// Whether origins and cache index are ready; else one line for each that is not.
+    /// Returns whether origins and cache index are ready; else one line for each that is not.
     fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>>;
 
     /// Problems that do not prevent answers, one line each.
@@ -117,7 +117,7 @@ impl fmt::Debug for Admin {
 }
 
 impl Admin {
-    /// The endpoints in the head of this module.
+    /// Returns the endpoints in the head of this module.
     pub fn router(self) -> Router {
         let changes =
             middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);

@@ -58,13 +58,14 @@ pub enum Command {
     Demo(DemoArgs),
 
     /// Serve the configured origins
+    ///
     /// Runs until SIGTERM or Ctrl-C; answers in flight may then take `http.drain` to end. An origin that is down does
     /// not keep it from starting: /readyz on the admin listener says which parts are missing.
-    /// missing.
     #[command(after_long_help = EXIT_CODES)]
     Serve,
 
     /// Show a route's objects as files in a folder, without serving HTTP
+    ///
     /// Mounts through FUSE (Linux; needs root, or fusermount3), read-only unless told otherwise, and answers until
     /// SIGTERM, Ctrl-C, or an unmount. A `[[mount]]` of this folder in the configuration has the settings; without one
     /// the defaults hold. To serve HTTP and mount on one cache, write a `[[mount]]` and run `serve`.

@@ -104,7 +104,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The routes; if none is written, a single origin's whole bucket below `/`.
+    /// Returns the routes; if none is written, a single origin's whole bucket below `/`.
     #[must_use]
     pub fn routes(&self) -> Vec<Route> {
         match (&self.route[..], &self.origin[..]) {
@@ -116,15 +116,15 @@ impl Config {
         }
     }
 
-    /// The profile of this name, its read-ahead cut to the budget. `None` if there is none; in a loaded configuration
-    /// no route names such a profile.
+    /// Returns the profile of this name, its read-ahead cut to the budget. `None` if there is none; in a loaded
+    /// configuration no route names such a profile.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Profile> {
         let profile = profile::resolve(&self.profile, name).ok()?;
         Some(self.cut(profile))
     }
 
-    /// The profile with its read-ahead cut to the budget.
+    /// Returns the profile with its read-ahead cut to the budget.
     fn cut(&self, profile: Profile) -> Profile {
         Profile {
             read_ahead: profile.read_ahead.min(self.cache.budget.0),
@@ -132,15 +132,15 @@ impl Config {
         }
     }
 
-    /// The path of the metadata: `state.path`, else beside the first disk, else in memory only.
+    /// Returns the path of the metadata: `state.path`, else beside the first disk, else in memory only.
     #[must_use]
     pub fn state_path(&self) -> Option<PathBuf> {
         let beside = || Some(self.cache.disk.first()?.path.join("state"));
         self.state.path.clone().or_else(beside)
     }
 
-    /// The folder of files that are being written: `spool.path`, else beside the metadata, else in the state folder of
-    /// this user's programs. `None`: there is no such folder.
+    /// Returns the folder of files that are being written: `spool.path`, else beside the metadata, else in the state
+    /// folder of this user's programs. `None`: there is no such folder.
     #[must_use]
     pub fn spool_path(&self, env: &Environment) -> Option<PathBuf> {
         let beside = || Some(self.state_path()?.parent()?.join("spool"));

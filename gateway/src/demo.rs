@@ -157,7 +157,7 @@ impl Stage {
         })
     }
 
-    /// The parameters to start the gateway with.
+    /// Returns the parameters to start the gateway with.
     ///
     /// # Errors
     /// If the system has no more descriptors.
@@ -174,7 +174,7 @@ impl Stage {
         })
     }
 
-    /// The commands to try, once the gateway is up.
+    /// Returns the commands to try, once the gateway is up.
     #[must_use]
     pub fn guide(&self) -> Guide {
         let address = |listener: &TcpListener| {

@@ -111,7 +111,7 @@ pub async fn run(
     })
 }
 
-/// The disks of the configuration, then the named ones that are not among them.
+/// Returns the disks of the configuration, then the named ones that are not among them.
 fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
     let mut disks = config.cache.disk.clone();
     for path in &options.disks {
@@ -125,7 +125,7 @@ fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
     disks
 }
 
-/// The key that each path stands for, by origin.
+/// Returns the key that each path stands for, by origin.
 fn objects(config: &Config, options: &Options) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
     let routes = config.routes();
     let table = RouteTable::new(routes.iter().map(|route| Rule {

@@ -147,7 +147,7 @@ impl Frontend {
     }
 }
 
-/// The answer to a stream beyond the limit. It has no body, which would wait for the client as well.
+/// Returns the answer to a stream beyond the limit. It has no body, which would wait for the client as well.
 fn refused() -> Reply {
     let retry_after = Some(Duration::from_secs(1));
     let cause = Cause::Engine(Error::Overloaded { retry_after });

@@ -23,8 +23,8 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
         .map_err(|error: BytesRejection| (error.status(), error.body_text()))
 }
 
-/// The values of `names` in a query, as they stand there. Other names, and repeated ones, are
-/// errors.
+/// Returns the values of `names` in a query, as they stand there. Other names, and repeated ones,
+/// are errors.
 pub(super) fn values<'q, const N: usize>(
     query: &'q str,
     names: [&str; N],
@@ -43,7 +43,7 @@ pub(super) fn values<'q, const N: usize>(
     Ok(values)
 }
 
-/// A host, percent-decoded.
+/// Returns a host, percent-decoded.
 pub(super) fn host(value: &str) -> Result<String, String> {
     let text = percent_decode_str(value).decode_utf8();
     Ok(text.map_err(|_| "host is not text")?.into_owned())

@@ -24,7 +24,7 @@ use crate::plan::ByteSize;
 
 /// The tiers, as the operator sees them.
 pub trait Tiers: Send + Sync + 'static {
-    /// The state of the tiers. Never blocks.
+    /// Returns the state of the tiers. Never blocks.
     fn report(&self) -> Report;
 
     /// Changes a tier, and returns when that is done; evictions that follow go on in the background.
@@ -131,19 +131,19 @@ struct ToDisk {
     enabled: Option<bool>,
 }
 
-/// `GET /cache`.
+/// Answers `GET /cache`.
 pub(super) async fn show(State(admin): State<Admin>) -> Response {
     shown(&admin)
 }
 
-/// `PUT /cache/memory`.
+/// Answers `PUT /cache/memory`.
 pub(super) async fn memory(State(admin): State<Admin>, request: Request) -> Response {
     let asked = read::<ToMemory>(request).await;
     let change = asked.map(|to| Change::Memory(to.capacity));
     carry_out(&admin, change).await
 }
 
-/// `PUT /cache/disk`.
+/// Answers `PUT /cache/disk`.
 pub(super) async fn disk(State(admin): State<Admin>, request: Request) -> Response {
     let asked = read::<ToDisk>(request).await;
     let change = asked.and_then(|to| match (to.capacity, to.enabled) {

@@ -33,7 +33,7 @@ impl EngineControl {
         }
     }
 
-    /// The number of objects that only an operator can get into the bucket.
+    /// Returns the number of objects that only an operator can get into the bucket.
     fn refused(&self) -> usize {
         let pending = self.writers.iter().flat_map(Writers::pending);
         pending.filter(|one| one.stage == Stage::Refused).count()
@@ -70,7 +70,7 @@ impl EngineControl {
     }
 }
 
-/// The names of all purges, or the error of the first that is not durable.
+/// Returns the names of all purges, or the error of the first that is not durable.
 fn all_durable(done: Vec<Result<String, impl fmt::Display>>) -> Result<Vec<String>, PurgeError> {
     done.into_iter()
         .map(|one| one.map_err(not_durable))

@@ -31,7 +31,7 @@ enum Foreign {
 }
 
 impl Hosts {
-    /// `machine`: the name of this machine; `listed`: further names from the operator.
+    /// Takes the name of this machine, and further names from the operator (`listed`).
     #[must_use]
     pub fn new(machine: Option<&str>, listed: &[String]) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Hosts {
     }
 }
 
-/// The host and port in a header, behind `mark`; an error if there are several, or none that can be read.
+/// Returns the host and port in a header, behind `mark`; an error if there are several, or none that can be read.
 fn read(headers: &HeaderMap, name: &HeaderName, mark: &str) -> Result<Option<Authority>, ()> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
@@ -89,7 +89,7 @@ fn host_of(authority: &Authority) -> String {
     plain(authority.host())
 }
 
-/// A name in the form that is compared.
+/// Returns a name in the form that is compared.
 fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }

@@ -12,7 +12,7 @@ use super::ask;
 use super::place::Located;
 use crate::engine::upload::Pending;
 
-/// The endpoint.
+/// Answers `GET /pending`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     let Some(writers) = &admin.writers else {
         return ask::json(&json!({ "spool": null, "pending": [] }));
@@ -35,7 +35,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
     }))
 }
 
-/// The pending state of one object; `null` if nothing of it is pending.
+/// Returns the pending state of one object; `null` if nothing of it is pending.
 pub(super) fn of(admin: &Admin, object: &Located) -> Value {
     let id = object.source.object(&object.key);
     let pending = admin.writers.iter().flat_map(|writers| writers.pending());

@@ -21,7 +21,7 @@ use super::place::{self, Below, Place};
 
 /// The pins, as the operator sees them. Changes are durable when they return.
 pub trait Pins: Send + Sync + 'static {
-    /// All pins, by origin and prefix.
+    /// Returns all pins, by origin and prefix.
     fn list(&self) -> Vec<Pin>;
 
     /// Keeps the objects there, up to `limit` bytes; returns a note for the operator, if there is one.
@@ -77,12 +77,12 @@ struct Wanted {
     limit: u64,
 }
 
-/// `GET /pins`.
+/// Answers `GET /pins`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     ask::json(&json!({ "pins": admin.pins.list() }))
 }
 
-/// `PUT /pins`.
+/// Answers `PUT /pins`.
 pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Response {
     let wanted = match read(request).await {
         Ok(wanted) => wanted,
@@ -108,7 +108,7 @@ pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Respons
     }
 }
 
-/// `DELETE /pins`.
+/// Answers `DELETE /pins`.
 pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
     let place = match asked.and_then(|[path, host]| place::read(path, host)) {

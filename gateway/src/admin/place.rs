@@ -62,31 +62,31 @@ pub enum PlaceError {
 
 /// The routes, as a map from paths to objects.
 pub trait Locate: Send + Sync + 'static {
-    /// The objects that a request for this path would get: one if the host is named, else one for each host for which
-    /// it leads to another object.
+    /// Returns the objects that a request for this path would get: one if the host is named, else one for each host for
+    /// which it leads to another object.
     ///
     /// # Errors
     /// If it leads nowhere.
     fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError>;
 
-    /// The one prefix in one bucket that lies below this path. Routes further below are not in it.
+    /// Returns the one prefix in one bucket that lies below this path. Routes further below are not in it.
     ///
     /// # Errors
     /// If it leads nowhere, or to several prefixes.
     fn below(&self, place: &Place) -> Result<Below, PlaceError>;
 
-    /// All prefixes that requests can reach whose paths begin with this one, character by character: for the named
-    /// host, else for each.
+    /// Returns all prefixes that requests can reach whose paths begin with this one, character by character: for the
+    /// named host, else for each.
     ///
     /// # Errors
     /// If it leads nowhere.
     fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError>;
 
-    /// The path, percent-encoded, by which a request gets the object of this key through that route; `None` if no
-    /// request can, because it has no path or another route has it.
+    /// Returns the path, percent-encoded, by which a request gets the object of this key through that route; `None` if
+    /// no request can, because it has no path or another route has it.
     fn path(&self, below: &Below, key: &str) -> Option<String>;
 
-    /// The name of an origin.
+    /// Returns the name of an origin.
     fn origin(&self, id: crate::plan::OriginId) -> Option<String>;
 }
 

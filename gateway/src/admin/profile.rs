@@ -23,7 +23,7 @@ use crate::plan::{ByteSize, Period, Profile};
 
 /// The routes, as holders of profiles.
 pub trait Routes: Send + Sync + 'static {
-    /// The present profile of each route, in the order of the configuration.
+    /// Returns the present profile of each route, in the order of the configuration.
     fn list(&self) -> Vec<RouteProfile>;
 
     /// Gives one route another profile, and returns that.
@@ -84,13 +84,13 @@ pub enum ChangeError {
     Wrong(String),
 }
 
-/// `GET /routes`.
+/// Answers `GET /routes`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     let routes: Vec<Value> = admin.routes.list().iter().map(shown).collect();
     ask::json(&json!({ "routes": routes }))
 }
 
-/// `PUT` and `PATCH /routes/profile`.
+/// Answers `PUT` and `PATCH /routes/profile`.
 pub(super) async fn change(
     State(admin): State<Admin>,
     RawQuery(query): RawQuery,
@@ -145,7 +145,7 @@ fn asked(body: Value, over: bool) -> Result<To, String> {
     }
 }
 
-/// A route as JSON, its profile's values as they would stand in the file.
+/// Returns a route as JSON, its profile's values as they would stand in the file.
 fn shown(route: &RouteProfile) -> Value {
     let profile = &route.profile;
     let time = |time| Period(time).to_string();

@@ -42,7 +42,7 @@ pub enum PurgeError {
     NotDurable(String),
 }
 
-/// The endpoint.
+/// Answers `POST /purge`.
 pub(super) async fn purge(
     State(admin): State<Admin>,
     RawQuery(query): RawQuery,

@@ -16,7 +16,7 @@ use super::place::{self, Located};
 use crate::engine::Stat;
 use crate::engine::stat::Present;
 
-/// The endpoint.
+/// Answers `GET /stat`.
 pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
     let place = match asked.and_then(|[path, host]| place::read(path, host)) {

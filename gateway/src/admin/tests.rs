@@ -63,7 +63,7 @@ pub(super) struct Parts {
     pub(super) bucket: bucket::Bucket,
 }
 
-/// Those parts, and the token that they want.
+/// Returns those parts, and the token that they want.
 pub(super) fn running(token: Option<&str>) -> Parts {
     let tiers = Arc::new(cache::tests::OneDisk::default());
     let pins = Arc::new(pins::tests::ToldPins::default());

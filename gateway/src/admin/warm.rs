@@ -62,7 +62,7 @@ struct Wanted {
     concurrency: Option<usize>,
 }
 
-/// `GET /list`.
+/// Answers `GET /list`.
 pub(super) async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     match page(&admin, query.as_deref().unwrap_or_default()).await {
         Ok(answer) | Err(answer) => answer,
@@ -117,7 +117,7 @@ fn failed(error: &Error) -> Response {
     (status, format!("{error}\n")).into_response()
 }
 
-/// `POST /warm`.
+/// Answers `POST /warm`.
 pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Response {
     let wanted = match read(request).await {
         Ok(wanted) => wanted,

@@ -21,7 +21,7 @@ impl Background {
         )))
     }
 
-    /// The handle to spawn on.
+    /// Returns the handle to spawn on.
     pub(super) fn handle(&self) -> Option<Handle> {
         self.0.as_ref().map(|runtime| runtime.handle().clone())
     }

@@ -241,13 +241,13 @@ async fn connect(
     Ok(origins)
 }
 
-/// The hosts that the admin listener answers to.
+/// Returns the hosts that the admin listener answers to.
 fn hosts(listed: &[String]) -> admin::hosts::Hosts {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
 }
 
-/// The token that a change through the admin listener must show.
+/// Returns the token that a change through the admin listener must show.
 fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<Token>>> {
     let Some(token) = &config.admin.token else {
         return Ok(None);
@@ -286,7 +286,7 @@ async fn engine(
     Ok((engine, stores, registry))
 }
 
-/// All metrics: those of the components, which are in `registry`, and of the process.
+/// Returns all metrics: those of the components, which are in `registry`, and of the process.
 fn exposition(engine: &Engine, registry: Registry) -> Exposition {
     let (fetched, delivered) = (engine.clone(), engine.clone());
     let of_process =

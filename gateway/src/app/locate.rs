@@ -49,7 +49,8 @@ impl Locator {
         }
     }
 
-    /// The results of `look` for the named host, else for no host and for each host of a route.
+    /// Returns the results of `look` for the named host, else for no host and for each host of a
+    /// route.
     fn of_hosts<'p>(
         &self,
         place: &Place,
@@ -75,7 +76,7 @@ impl Locator {
         }
     }
 
-    /// The routes that have the path, each with the rest of it.
+    /// Returns the routes that have the path, each with the rest of it.
     fn find<'p>(&self, place: &'p Place) -> Result<Vec<(usize, &'p str)>, PlaceError> {
         self.of_hosts(place, |host| {
             let found = self.table.find(host, &place.path);
@@ -83,7 +84,7 @@ impl Locator {
         })
     }
 
-    /// The prefixes in buckets for paths below routes.
+    /// Returns the prefixes in buckets for paths below routes.
     fn places(&self, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
         let mut all: Vec<Below> = Vec::new();
         for (index, rest) in found {

@@ -105,7 +105,7 @@ fn settings(mount: &config::Mount, prefix: &str) -> fuse::Settings {
     }
 }
 
-/// The mount that a command line means: the configuration's of that folder, or a default one.
+/// Returns the mount that a command line means: the configuration's of that folder, or a default one.
 pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<config::Mount> {
     let same = |mount: &&config::Mount| same_folder(&mount.path, &args.path);
     let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();

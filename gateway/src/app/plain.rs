@@ -51,7 +51,7 @@ pub(super) async fn start(
     Ok(Some(backings))
 }
 
-/// The cache disks that lie on the same file system as the folder, or that contain it.
+/// Returns the cache disks that lie on the same file system as the folder, or that contain it.
 fn beside(mut disks: Vec<Disk>, folder: &Path) -> Vec<Disk> {
     let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
     let own = device(folder);
@@ -61,7 +61,7 @@ fn beside(mut disks: Vec<Disk>, folder: &Path) -> Vec<Disk> {
     disks
 }
 
-/// The space that stays free; beside a cache so much that plain files give way to it.
+/// Returns the space that stays free; beside a cache so much that plain files give way to it.
 fn min_free(own: &config::Passthrough, beside: &[Disk]) -> u64 {
     let of_cache = beside.iter().map(|disk| disk.min_free.0).max();
     own.min_free
@@ -69,7 +69,7 @@ fn min_free(own: &config::Passthrough, beside: &[Disk]) -> u64 {
         .max(of_cache.unwrap_or(0).saturating_mul(3) / 2)
 }
 
-/// The state of the cache disks that lie there; without any, the folder counts as sound.
+/// Returns the state of the cache disks that lie there; without any, the folder counts as sound.
 fn under(paths: Vec<PathBuf>, tiering: Arc<dyn Tiering>) -> Ask {
     Box::new(move || {
         let disks = tiering.report().disks;

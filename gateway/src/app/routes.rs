@@ -34,7 +34,7 @@ pub(super) async fn connect(
     Ok(origins)
 }
 
-/// The routes as the frontend needs them.
+/// Returns the routes as the frontend needs them.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
@@ -93,7 +93,7 @@ fn coding(stored: config::Precompressed) -> Coding {
     }
 }
 
-/// The token that a change through this route must show.
+/// Returns the token that a change through this route must show.
 fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Option<Token>> {
     let Some(token) = route.write_token.as_ref().filter(|_| route.writable) else {
         return Ok(None);

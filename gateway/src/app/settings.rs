@@ -17,7 +17,7 @@ const STREAM_SHARE: u64 = 16 << 10;
 /// the budget.
 const CONNECTION_SHARE: u64 = 32 << 10;
 
-/// The settings of the public listener, for a memory budget of `budget`.
+/// Returns the settings of the public listener, for a memory budget of `budget`.
 pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
     let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     let share = |of: u64| bytes(ByteSize(budget.0 / of));
@@ -37,7 +37,7 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
     }
 }
 
-/// The settings of an origin, with its secrets read.
+/// Returns the settings of an origin, with its secrets read.
 pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origin::Settings> {
     let context = || format!("origin `{}`", origin.name);
     let secret = |secret: &Option<crate::config::Secret>| {
@@ -77,7 +77,7 @@ pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origi
     })
 }
 
-/// The settings of the stores.
+/// Returns the settings of the stores.
 pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
     let disks = config.cache.disk.iter().map(|disk| store::DiskSettings {
         path: disk.path.clone(),
@@ -95,7 +95,7 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
     })
 }
 
-/// A route's sites and the maximum age of a preflight's answer.
+/// Returns a route's sites and the maximum age of a preflight's answer.
 pub(super) fn cors(cors: &crate::config::Cors) -> http::Cors {
     http::Cors {
         origins: cors.origins.clone(),

@@ -105,7 +105,7 @@ fn of_store(error: TieringError) -> ChangeError {
     }
 }
 
-/// The refusal for a panic, or the end of the runtime.
+/// Returns the refusal for a panic, or the end of the runtime.
 fn broken(error: impl ToString) -> ChangeError {
     ChangeError::Refused(error.to_string())
 }

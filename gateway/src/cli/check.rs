@@ -7,7 +7,7 @@ use crate::config::{
 };
 use crate::plan::Token;
 
-/// The summary of a configuration that is right.
+/// Returns the summary of a configuration that is right.
 ///
 /// # Errors
 /// If there is no origin, or a token is too short.
@@ -91,7 +91,7 @@ fn beneath(_: &Config) -> Vec<String> {
     vec![]
 }
 
-/// The mounts, and the folders of their spool and plain files.
+/// Returns the mounts, and the folders of their spool and plain files.
 fn mounts(config: &Config, env: &Environment) -> Vec<String> {
     let mount = |mount: &Mount| {
         let host = mount.host.as_deref().unwrap_or_default();
@@ -135,7 +135,7 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
-/// Every secret, with its key.
+/// Returns every secret, with its key.
 fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
     let admin = config.admin.token.iter();

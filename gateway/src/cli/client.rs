@@ -51,7 +51,7 @@ pub(super) struct Ask {
 }
 
 impl<'a> Client<'a> {
-    /// A client that only reads.
+    /// Returns a client that only reads.
     pub(super) fn new(admin: &'a Admin, verb: &'static str) -> Self {
         Self {
             listen: &admin.listen,
@@ -60,7 +60,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A client that may change things.
+    /// Returns a client that may change things.
     ///
     /// # Errors
     /// If there is no token, or it cannot be read.
@@ -183,7 +183,7 @@ pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     runtime.block_on(work)
 }
 
-/// A path for a query to the admin listener, in which `&` would end it.
+/// Returns a path for a query to the admin listener, in which `&` would end it.
 pub(super) fn in_query(path: &str) -> String {
     path.replace('&', "%26")
 }

@@ -79,7 +79,7 @@ fn list(body: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Origin and prefix, as text for people.
+/// Returns origin and prefix, as text for people.
 fn named(pin: &Value) -> String {
     let origin = pin["origin"].as_str().unwrap_or("(not configured)");
     let prefix = pin["prefix"].as_str().unwrap_or_default();

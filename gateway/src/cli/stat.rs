@@ -37,7 +37,7 @@ pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The path and host of a path or a URL.
+/// Returns the path and host of a path or a URL.
 fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<String>)> {
     let is_url = ["http://", "https://"]
         .iter()

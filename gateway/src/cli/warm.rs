@@ -138,7 +138,7 @@ impl Warming<'_> {
     }
 }
 
-/// The message for a path that could not be warmed.
+/// Returns the message for a path that could not be warmed.
 fn complaint(path: &str, error: &str) -> String {
     format!("{}: {}", plain(path), plain(error))
 }

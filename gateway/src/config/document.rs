@@ -50,12 +50,12 @@ impl<'t> Document<'t> {
         Ok((document, problems))
     }
 
-    /// A copy of the tree, to be taken apart.
+    /// Returns a copy of the tree, to be taken apart.
     pub(super) fn tree(&self) -> Spanned<DeTable<'t>> {
         self.root.clone()
     }
 
-    /// A problem with the value at `span`.
+    /// Returns a problem with the value at `span`.
     pub(super) fn problem(&self, span: &Span, path: KeyPath, message: String) -> Problem {
         Problem {
             place: self.place(span),
@@ -64,13 +64,14 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// A problem with the value of `path`, or with the innermost table around it that exists.
+    /// Returns a problem with the value of `path`, or with the innermost table around it that
+    /// exists.
     pub(super) fn problem_at(&self, path: &KeyPath, message: String) -> Problem {
         let span = self.innermost(path);
         self.problem(&span, path.clone(), message)
     }
 
-    /// Whether the key is written in the file or a variable.
+    /// Returns whether the key is written in the file or a variable.
     pub(super) fn has(&self, path: &KeyPath) -> bool {
         let mut node = None;
         path.steps().iter().all(|step| {
@@ -79,14 +80,14 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// The path of the smallest key or value that covers `span`.
+    /// Returns the path of the smallest key or value that covers `span`.
     pub(super) fn path_of(&self, span: &Span) -> KeyPath {
         let mut best = (usize::MAX, KeyPath::default());
         find(self.root.get_ref(), span, &KeyPath::default(), &mut best);
         best.1
     }
 
-    /// The place of a span, in words for a person.
+    /// Returns the place of a span, in words for a person.
     pub(super) fn place(&self, span: &Span) -> Place {
         if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
             let variable = self.variables.get(nth);

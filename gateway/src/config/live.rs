@@ -11,7 +11,7 @@ use crate::plan::Profile;
 const NAME: &str = "";
 
 impl Config {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     ///
     /// # Errors
     /// If there is none.
@@ -26,9 +26,9 @@ impl Config {
         })
     }
 
-    /// The profile of these keys, which are those of `[profile.NAME]` as JSON. It is laid over
-    /// `under`, or without that, as in the file, over the profile that it extends. Its read-ahead
-    /// is cut to the budget.
+    /// Returns the profile of these keys, which are those of `[profile.NAME]` as JSON. It is laid
+    /// over `under`, or without that, as in the file, over the profile that it extends. Its
+    /// read-ahead is cut to the budget.
     ///
     /// # Errors
     /// For everything that is wrong with it.
@@ -45,7 +45,7 @@ impl Config {
         Ok(config.cut(overlay.over(under.clone())))
     }
 
-    /// The overlay, and this configuration with it.
+    /// Returns the overlay, and this configuration with it.
     fn read_overlay(&self, keys: &Value) -> Result<(Overlay, Self), Problems> {
         let whole = || problem(KeyPath::default(), "expected an object of profile keys");
         let keys = keys.as_object().ok_or_else(whole)?;
@@ -76,7 +76,7 @@ fn problem(path: KeyPath, message: &str) -> Problems {
     }])
 }
 
-/// The problem, with its path relative to the profile.
+/// Returns the problem, with its path relative to the profile.
 fn shortened(problem: Problem) -> Problem {
     let inner = problem.path.steps().iter().skip(2).cloned();
     let path = inner.fold(KeyPath::default(), |path, step: Step| path.then(step));

@@ -162,8 +162,8 @@ impl JsonSchema for Umask {
 }
 
 impl Config {
-    /// The index in [`Config::routes`] of the route that a mount shows. Paths are compared without the slash at their
-    /// end, hosts without regard to case.
+    /// Returns the index in [`Config::routes`] of the route that a mount shows. Paths are compared without the slash at
+    /// their end, hosts without regard to case.
     #[must_use]
     pub fn route_of(&self, mount: &Mount) -> Option<usize> {
         let bare = |path: &str| path.trim_end_matches('/').to_owned();

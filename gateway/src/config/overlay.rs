@@ -46,7 +46,8 @@ fn path_named(variable: &str) -> KeyPath {
     })
 }
 
-/// Whether the key takes text: then a variable's value is that text, whatever it looks like.
+/// Returns whether the key takes text: then a variable's value is that text, whatever it looks
+/// like.
 fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
     let Some((first, rest)) = steps.split_first() else {
         return schema::allows(schema, "string");
@@ -58,7 +59,7 @@ fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
     inner.is_none_or(|inner| accepts_text(inner, rest))
 }
 
-/// The same value, with `span` as the place of it and of all values in it.
+/// Returns the same value, with `span` as the place of it and of all values in it.
 fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
     let node = |inner: Node<'t>| Spanned::new(span.clone(), moved(inner.into_inner(), span));
     match value {
@@ -103,7 +104,7 @@ fn named<'t>(key: &str, span: &Span) -> Spanned<Cow<'t, str>> {
     Spanned::new(span.clone(), Cow::Owned(key.to_owned()))
 }
 
-/// As [`put`], below an existing value.
+/// Does as [`put`], below an existing value.
 fn put_into<'t>(
     node: &mut Node<'t>,
     steps: &[Step],

@@ -16,12 +16,12 @@ pub(super) enum Step {
 }
 
 impl KeyPath {
-    /// The key of a section: `cache.memory`.
+    /// Returns the key of a section: `cache.memory`.
     pub(crate) fn of(section: &str, key: &str) -> Self {
         Self::default().key(section).key(key)
     }
 
-    /// A table in a list of tables: `route[1]`.
+    /// Returns a table in a list of tables: `route[1]`.
     pub(crate) fn nth(section: &str, index: usize) -> Self {
         Self::default().key(section).index(index)
     }
@@ -119,12 +119,12 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// `; did you mean …?` if one of the names is close to the written one, else nothing.
+/// Returns `; did you mean …?` if one of the names is close to the written one, else nothing.
 pub(super) fn suggestion<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     nearest(wrong, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// The name that is closest to the written one, if any is close enough to be meant.
+/// Returns the name that is closest to the written one, if any is close enough to be meant.
 pub(super) fn nearest<'n>(
     wrong: &str,
     names: impl IntoIterator<Item = &'n str>,
@@ -138,8 +138,8 @@ pub(super) fn nearest<'n>(
         .map(|(_, name)| name)
 }
 
-/// The likeness of two names, from 0 to 1. Two swapped letters make a short word too unlike itself
-/// for Jaro-Winkler, so a single slip always counts as close.
+/// Returns the likeness of two names, from 0 to 1. Two swapped letters make a short word too unlike
+/// itself for Jaro-Winkler, so a single slip always counts as close.
 fn likeness(a: &str, b: &str) -> f64 {
     let slip = a.len() > 2 && strsim::osa_distance(a, b) == 1;
     strsim::jaro_winkler(a, b).max(if slip { 0.9 } else { 0.0 })

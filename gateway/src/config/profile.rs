@@ -80,7 +80,7 @@ pub(super) enum Unresolved {
     Cycle(Vec<String>),
 }
 
-/// The profile of this name: overlays laid over each other, the built-in one at the bottom.
+/// Returns the profile of this name: overlays laid over each other, the built-in one at the bottom.
 pub(super) fn resolve(
     overlays: &BTreeMap<String, Overlay>,
     name: &str,
@@ -106,7 +106,7 @@ pub(super) fn resolve(
 }
 
 impl Overlay {
-    /// The overlay's values, and those of `under` for the rest.
+    /// Returns the overlay's values, and those of `under` for the rest.
     pub(super) fn over(&self, under: Profile) -> Profile {
         let time = |over: Option<Period>, under: Duration| over.map_or(under, Duration::from);
         Profile {

@@ -45,7 +45,7 @@ pub enum SecretError {
 }
 
 impl Secret {
-    /// The secret's file, if users other than the file's owner and group may read it.
+    /// Returns the secret's file, if users other than the file's owner and group may read it.
     #[must_use]
     pub fn readable_by_others(&self, env: &Environment) -> Option<PathBuf> {
         let Self::File(path) = self else { return None };
@@ -88,7 +88,7 @@ impl Secret {
 /// The variable in which systemd gives the folder of a unit's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// The path of a secret's file, with the variable for the folder of credentials replaced by its value.
+/// Returns the path of a secret's file, with the variable for the folder of credentials replaced by its value.
 fn place(path: &Path, env: &Environment) -> Result<PathBuf, SecretError> {
     let Ok(name) = path.strip_prefix(format!("${CREDENTIALS}")) else {
         return Ok(path.to_owned());

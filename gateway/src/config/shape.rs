@@ -140,7 +140,7 @@ impl<'t> Shape<'_, 't> {
     }
 }
 
-/// The schema of a list's tables, if it is a list of tables.
+/// Returns the schema of a list's tables, if it is a list of tables.
 fn tables(schema: &Value) -> Option<&Value> {
     schema
         .get("items")
@@ -162,7 +162,7 @@ fn listed(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// A kind with its article: `a string`, `an integer`.
+/// Returns a kind with its article: `a string`, `an integer`.
 fn a(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'i']) {
         "an"
@@ -172,7 +172,7 @@ fn a(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// An example of the key.
+/// Returns an example of the key.
 fn example(schema: &Value, key: &str) -> String {
     let examples = schema::property(schema, key).and_then(|s| s.get("examples")?.get(0));
     examples.map_or_else(String::new, |example| {

@@ -30,7 +30,7 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// A guide to a gateway on these addresses, with its files in `folder`.
+    /// Returns a guide to a gateway on these addresses, with its files in `folder`.
     #[must_use]
     pub fn new(http: SocketAddr, admin: SocketAddr, folder: &Path) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Guide {
         }
     }
 
-    /// Every URL that the text names, once.
+    /// Returns every URL that the text names, once.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let samples = ALL.iter().map(|sample| self.url(sample));

@@ -13,7 +13,7 @@ const BLOCK: u64 = 1 << 20;
 /// Bytes in a line.
 const LINE: u64 = 16;
 
-/// The file of `size` bytes, made as it is read.
+/// Returns the file of `size` bytes, made as it is read.
 pub(super) fn body(size: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + Sync + 'static {
     stream::iter((0..size.div_ceil(BLOCK)).map(move |index| {
         let start = index * BLOCK;

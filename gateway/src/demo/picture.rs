@@ -191,7 +191,7 @@ impl Scene {
     }
 }
 
-/// Light that fades with the distance from its source.
+/// Returns light that fades with the distance from its source.
 fn glow(dx: f32, dy: f32, steep: f32) -> f32 {
     (-steep * (dx * dx + dy * dy)).exp()
 }
@@ -208,7 +208,7 @@ fn to_byte(part: f32) -> u8 {
     (part.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// Smooth noise from 0 to 1, one hill or dale a unit.
+/// Returns smooth noise from 0 to 1, one hill or dale a unit.
 fn noise(x: f32, y: f32, seed: u32) -> f32 {
     let (left, top) = (x.floor(), y.floor());
     let ease = |t: f32| t * t * (3.0 - 2.0 * t);
@@ -219,7 +219,7 @@ fn noise(x: f32, y: f32, seed: u32) -> f32 {
     upper + (lower - upper) * down
 }
 
-/// A number from 0 to 1 that only looks random.
+/// Returns a number from 0 to 1 that only looks random.
 fn hash(x: u32, y: u32, seed: u32) -> f32 {
     let mut mixed =
         x.wrapping_mul(0x9E37_79B1) ^ y.wrapping_mul(0x85EB_CA77) ^ seed.wrapping_mul(0xC2B2_AE3D);

@@ -109,7 +109,7 @@ impl Passes<'_> {
     }
 }
 
-/// The folder, or the nearest existing one above it, in which the gateway would make it.
+/// Returns the folder, or the nearest existing one above it, in which the gateway would make it.
 fn existing(path: &Path) -> anyhow::Result<&Path> {
     let here = |path: &&Path| path.is_dir();
     let above = path
@@ -125,8 +125,8 @@ fn existing(path: &Path) -> anyhow::Result<&Path> {
 }
 
 impl Space {
-    /// The size of the file: as `wanted`, but at most half of the free space beyond the reserve, in
-    /// whole blocks.
+    /// Returns the size of the file: as `wanted`, but at most half of the free space beyond the
+    /// reserve, in whole blocks.
     fn scratch(self, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
         let kept = min_free.max((self.total / KEPT.0).min(KEPT.1));
         let room = self.free.saturating_sub(kept) / 2;
@@ -144,8 +144,8 @@ impl Space {
         Ok(wanted.max(block).min(room) / block * block)
     }
 
-    /// A capacity for a cache here: half of the free space beyond `min_free`, in whole GiB if there
-    /// are any.
+    /// Returns a capacity for a cache here: half of the free space beyond `min_free`, in whole GiB
+    /// if there are any.
     fn capacity(self, min_free: u64) -> ByteSize {
         let half = self.free.saturating_sub(min_free) / 2;
         ByteSize(match half >> 30 {

@@ -156,7 +156,7 @@ impl Object {
         }
     }
 
-    /// The median time to a first byte, at several places in the object.
+    /// Returns the median time to a first byte, at several places in the object.
     async fn first_byte(&self) -> Result<Duration, OriginError> {
         let deadline = Instant::now() + self.time;
         let mut times = Vec::new();
@@ -175,7 +175,7 @@ impl Object {
         Ok(counted[counted.len() / 2])
     }
 
-    /// The rate of so many connections together.
+    /// Returns the rate of so many connections together.
     async fn rate(self: &Arc<Self>, connections: u32) -> anyhow::Result<Rate> {
         let part = (self.size / u64::from(connections)).clamp(PART.0, PART.1);
         let counts = Arc::new(Counts::default());

@@ -18,7 +18,7 @@ const DRAFT_BLOCK: u32 = 1 << 20;
 /// The metadata in which rclone, s3fs and others keep a file's time, in seconds with a fraction.
 pub(super) const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
 
-/// A file's attributes.
+/// Returns a file's attributes.
 pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     let blocks = facts.size.div_ceil(512);
     let time = modified(settings.modified, facts);
@@ -30,7 +30,7 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     }
 }
 
-/// The attributes of a file that is being written.
+/// Returns the attributes of a file that is being written.
 pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileAttr {
     let kept = match settings.modified {
         Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
@@ -56,7 +56,7 @@ pub(super) fn kept(time: SystemTime) -> HeaderValue {
     HeaderValue::try_from(text).expect("digits are a header")
 }
 
-/// A folder's attributes. A bucket has no times of folders: the mount's time is used.
+/// Returns a folder's attributes. A bucket has no times of folders: the mount's time is used.
 pub(super) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
     plain(settings, ino, FileType::Directory, 0o777, mounted)
 }

@@ -4,7 +4,7 @@ use fuser::Errno;
 
 use crate::engine::{Error, WriteError};
 
-/// The number of a read error.
+/// Returns the number of a read error.
 pub(super) fn of(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
@@ -34,7 +34,7 @@ pub(super) fn logged(error: &Error, key: &str) -> Errno {
     of(error)
 }
 
-/// The number of a write error, which is logged unless the file just exists.
+/// Returns the number of a write error, which is logged unless the file just exists.
 pub(super) fn written(error: &WriteError, key: &str) -> Errno {
     if *error != WriteError::Exists {
         tracing::warn!(%error, key, "a file could not be written");

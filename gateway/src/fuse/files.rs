@@ -107,7 +107,7 @@ impl Files {
         let _ = self.kernel.set(kernel);
     }
 
-    /// Whether the mount is writable.
+    /// Returns whether the mount is writable.
     pub(super) fn is_writable(&self) -> bool {
         self.writable.is_some()
     }
@@ -176,7 +176,7 @@ impl Files {
         }
     }
 
-    /// Whether attributes need more than a listing returns.
+    /// Returns whether attributes need more than a listing returns.
     pub(super) fn headers(&self) -> bool {
         self.settings.modified == Modified::Metadata
     }
@@ -203,8 +203,8 @@ impl Files {
         })
     }
 
-    /// The same for a name that was listed some time ago. The engine's present knowledge goes first; a name that it
-    /// does not know must be looked up before it is used.
+    /// Does the same for a name that was listed some time ago. The engine's present knowledge goes first; a name that
+    /// it does not know must be looked up before it is used.
     pub(super) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<Shown> {
         match self.engine.known(&self.source, path) {
             Some(Answer { entry, fresh }) if entry != Entry::Missing => {
@@ -222,7 +222,7 @@ impl Files {
         (attr::file(&self.settings, node.ino, &facts), fresh)
     }
 
-    /// The number of a name in a folder; the kernel is not told of it.
+    /// Returns the number of a name in a folder; the kernel is not told of it.
     pub(super) fn number_of(&self, path: &str, is_folder: bool) -> u64 {
         match is_folder {
             true => self.nodes.number_of(&format!("{path}/")),
@@ -320,7 +320,7 @@ impl Files {
         }
     }
 
-    /// The numbers of a folder and of its parent, for `.` and `..`.
+    /// Returns the numbers of a folder and of its parent, for `.` and `..`.
     pub(super) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
         [(folder.node.ino, "."), (folder.node.parent(), "..")]
     }
@@ -330,7 +330,7 @@ impl Files {
     }
 }
 
-/// The path of a name in a folder; `odd` is the error for a string that cannot be a name.
+/// Returns the path of a name in a folder; `odd` is the error for a string that cannot be a name.
 fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> {
     if name.len() > MAX_NAME {
         return Err(Errno::ENAMETOOLONG);
@@ -339,7 +339,7 @@ fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> 
     Ok(format!("{}{}", folder.key(), name.ok_or(odd)?))
 }
 
-/// The key of a file that still has a name.
+/// Returns the key of a file that still has a name.
 fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
     if !node.is_linked() {
         return Err(Errno::ESTALE);

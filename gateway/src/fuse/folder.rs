@@ -48,7 +48,7 @@ impl Names {
         self.first + self.names.len() as u64
     }
 
-    /// The names from this number on.
+    /// Returns the names from this number on.
     pub(super) fn from(&self, number: u64) -> &[(String, Entry)] {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);

@@ -71,22 +71,22 @@ impl Node {
             .expect("no code panics while it holds this lock")
     }
 
-    /// The object's key, or the prefix of the folder's keys. For a removed file, its last key.
+    /// Returns the object's key, or the prefix of the folder's keys. For a removed file, its last key.
     pub(super) fn key(&self) -> Arc<str> {
         self.place().key.clone()
     }
 
-    /// The number of the folder that contains it.
+    /// Returns the number of the folder that contains it.
     pub(super) fn parent(&self) -> u64 {
         self.place().parent
     }
 
-    /// Whether it still has a name.
+    /// Returns whether it still has a name.
     pub(super) fn is_linked(&self) -> bool {
         self.place().linked
     }
 
-    /// Whether it has this key now.
+    /// Returns whether it has this key now.
     pub(super) fn is_at(&self, key: &str) -> bool {
         let place = self.place();
         place.linked && *place.key == *key
@@ -104,13 +104,13 @@ impl Node {
             .expect("no code panics while it holds this lock")
     }
 
-    /// The draft, as long as readers of the node read it.
+    /// Returns the draft, as long as readers of the node read it.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
         let is_draft = self.pages().is_draft();
         self.slot().writer().filter(|_| is_draft)
     }
 
-    /// The name in its folder.
+    /// Returns the name in its folder.
     pub(super) fn name(&self) -> String {
         let key = self.key();
         let path = key.trim_end_matches('/');
@@ -135,7 +135,7 @@ struct Known {
 }
 
 impl Known {
-    /// The number of the node of this key, whose own number is `first`.
+    /// Returns the number of the node of this key, whose own number is `first`.
     fn at(&self, key: &str, first: u64) -> Option<u64> {
         if let Some(ino) = self.elsewhere.get(key) {
             return Some(*ino);
@@ -144,7 +144,7 @@ impl Known {
         node.is_at(key).then_some(first)
     }
 
-    /// The first free number from this one on.
+    /// Returns the first free number from this one on.
     fn vacant(&self, mut ino: u64) -> u64 {
         while self.nodes.contains_key(&ino) {
             ino = next(ino);
@@ -163,7 +163,7 @@ impl Known {
 }
 
 impl Nodes {
-    /// The nodes of a bucket below a folder.
+    /// Returns the nodes of a bucket below a folder.
     pub(super) fn new(origin: OriginId, prefix: &str) -> Self {
         Self {
             origin,
@@ -204,7 +204,7 @@ impl Nodes {
         node
     }
 
-    /// The number that a key has, or is going to have; the kernel is not told.
+    /// Returns the number that a key has, or is going to have; the kernel is not told.
     pub(super) fn number_of(&self, key: &str) -> u64 {
         let known = self.known();
         let first = self.number(key);
@@ -227,7 +227,7 @@ impl Nodes {
         }
     }
 
-    /// The nodes with one of these keys, in the order of their numbers.
+    /// Returns the nodes with one of these keys, in the order of their numbers.
     pub(super) fn having(&self, keys: &[&str]) -> BTreeMap<u64, Arc<Node>> {
         let known = self.known();
         let numbers = keys
@@ -243,7 +243,7 @@ impl Nodes {
         Self::hold(|| self.having(keys)).await
     }
 
-    /// The same for a folder and all nodes below it.
+    /// Does the same for a folder and all nodes below it.
     pub(super) async fn hold_folder(&self, folder: &str) -> Vec<OwnedRwLockWriteGuard<()>> {
         Self::hold(|| self.within(folder)).await
     }
@@ -269,7 +269,7 @@ impl Nodes {
         self.known().unlink(key, self.number(key))
     }
 
-    /// The same, if this node still has its key: another may have it by now.
+    /// Does the same, if this node still has its key: another may have it by now.
     pub(super) fn unlink_node(&self, node: &Node) {
         let (mut known, key) = (self.known(), node.key());
         let first = self.number(&key);
@@ -319,13 +319,13 @@ impl Nodes {
         key
     }
 
-    /// A folder and all nodes below it, in the order of their numbers.
+    /// Returns a folder and all nodes below it, in the order of their numbers.
     pub(super) fn within(&self, folder: &str) -> BTreeMap<u64, Arc<Node>> {
         let all = self.covered(|key| key.starts_with(folder));
         all.into_iter().map(|node| (node.ino, node)).collect()
     }
 
-    /// The nodes whose keys are covered.
+    /// Returns the nodes whose keys are covered.
     pub(super) fn covered(&self, covers: impl Fn(&str) -> bool) -> Vec<Arc<Node>> {
         let known = self.known();
         let nodes = known.nodes.values();

@@ -86,8 +86,8 @@ impl Pages {
         opening
     }
 
-    /// The plain file that the kernel is to read by itself for the handle that was just opened: the one that it reads
-    /// for the others, or, if there are none, the one `offered`.
+    /// Returns the plain file that the kernel is to read by itself for the handle that was just opened: the one that it
+    /// reads for the others, or, if there are none, the one `offered`.
     pub(super) fn lend(&mut self, offered: Option<Arc<Lent>>) -> Option<Arc<Lent>> {
         if self.handles == 1 && self.lent.is_none() {
             self.lent = offered;
@@ -100,7 +100,7 @@ impl Pages {
         self.handles += 1;
     }
 
-    /// Whether handles are open on another version, by ETag. A version that was purged is not another one.
+    /// Returns whether handles are open on another version, by ETag. A version that was purged is not another one.
     pub(super) fn holds_another(&self, than: &ETag) -> bool {
         let held = self.pinned.as_ref().and_then(|it| it.etag.as_ref());
         held.is_some_and(|held| held != than)
@@ -143,12 +143,12 @@ impl Pages {
         }
     }
 
-    /// Whether handles are open that use the pages.
+    /// Returns whether handles are open that use the pages.
     pub(super) fn is_open(&self) -> bool {
         self.handles > 0
     }
 
-    /// Whether there is a draft.
+    /// Returns whether there is a draft.
     pub(super) fn is_draft(&self) -> bool {
         self.of == Of::Draft
     }
@@ -163,12 +163,12 @@ impl Pages {
         self.lent.take()
     }
 
-    /// The attributes that an open handle pins.
+    /// Returns the attributes that an open handle pins.
     pub(super) fn pinned(&self) -> Option<&Facts> {
         self.pinned.as_ref()
     }
 
-    /// The size that the kernel was told last.
+    /// Returns the size that the kernel was told last.
     pub(super) fn size(&self) -> Option<u64> {
         self.told.map(|(size, _)| size)
     }

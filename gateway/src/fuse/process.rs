@@ -31,7 +31,7 @@ impl Users {
         }
     }
 
-    /// Whether a thread is of one of these processes. An unknown thread (0) counts as one.
+    /// Returns whether a thread is of one of these processes. An unknown thread (0) counts as one.
     pub(super) fn have(&self, thread: u32) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         thread == 0
@@ -40,7 +40,7 @@ impl Users {
     }
 }
 
-/// The process of a thread (proc_pid_status(5)); if the thread is gone, its own number.
+/// Returns the process of a thread (proc_pid_status(5)); if the thread is gone, its own number.
 fn process_of(thread: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
     let status = status.unwrap_or_default();

@@ -190,7 +190,7 @@ fn clear(path: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Whether a FUSE file system is mounted at this very path (proc_pid_mountinfo(5)).
+/// Returns whether a FUSE file system is mounted at this very path (proc_pid_mountinfo(5)).
 pub(super) fn is_fuse(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let wanted = path.to_string_lossy();
@@ -239,7 +239,7 @@ fn raise_read_ahead(path: &Path) -> io::Result<()> {
 }
 
 impl Mounted {
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

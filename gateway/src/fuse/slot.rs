@@ -54,12 +54,12 @@ pub(super) struct Entered {
 }
 
 impl Slot {
-    /// The draft, if one is held.
+    /// Returns the draft, if one is held.
     pub(super) fn writer(&self) -> Option<Arc<Writer>> {
         self.writer.clone()
     }
 
-    /// The number of times that the file was given a time. A writer compares it to see a change.
+    /// Returns the number of times that the file was given a time. A writer compares it to see a change.
     pub(super) fn times_given(&self) -> u64 {
         self.times_given
     }
@@ -69,13 +69,13 @@ impl Slot {
         self.times_given += 1;
     }
 
-    /// The draft, if a handle of this birth reads it.
+    /// Returns the draft, if a handle of this birth reads it.
     pub(super) fn followed(&self, born: u64) -> Option<Arc<Writer>> {
         self.writer.clone().filter(|_| self.begun > born)
     }
 
-    /// The version that a handle of this birth reads: the one that it was opened on, or the commit of the draft that it
-    /// followed, under the name that this has now.
+    /// Returns the version that a handle of this birth reads: the one that it was opened on, or the commit of the draft
+    /// that it followed, under the name that this has now.
     pub(super) fn read_by(&self, opened: Option<&Object>, born: u64) -> Option<Object> {
         let followed = self.begun > born;
         let on = if followed {
@@ -133,7 +133,7 @@ impl Slot {
         }
     }
 
-    /// Open handles that write.
+    /// Returns the number of open handles that write.
     pub(super) fn writers(&self) -> u32 {
         self.writers
     }
@@ -150,7 +150,7 @@ impl Slot {
         self.moved.push((from, to));
     }
 
-    /// The object that has the bytes of a version, if the file was renamed.
+    /// Returns the object that has the bytes of a version, if the file was renamed.
     fn successor(&self, of: VersionId) -> Option<Object> {
         let mut latest = self.moved.iter().rev();
         let moved = latest.find(|(from, _)| *from == of);

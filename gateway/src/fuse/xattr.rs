@@ -16,12 +16,12 @@ const NAMES: [&str; 5] = [
 /// The stage of uncommitted bytes; `no` if there are none.
 pub(super) const PENDING: &str = "user.tidegate.pending";
 
-/// Whether it is one of these names: others are answered without a look at the file.
+/// Returns whether it is one of these names: others are answered without a look at the file.
 pub(super) fn is_ours(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The value of one of these names, if the file has it.
+/// Returns the value of one of these names, if the file has it.
 pub(super) fn value(name: &str, object: &Object) -> Option<String> {
     let version = object.version();
     match name.rsplit('.').next()? {
@@ -35,7 +35,7 @@ pub(super) fn value(name: &str, object: &Object) -> Option<String> {
     }
 }
 
-/// The cached part of a file, and the tier in which the slowest part of it lies.
+/// Returns the cached part of a file, and the tier in which the slowest part of it lies.
 fn cached(object: &Object) -> &'static str {
     match object.locate(ByteRange::new(0, object.version().size)) {
         Found::All(Tier::Memory) => "memory",

@@ -85,7 +85,7 @@ impl Block {
         }
     }
 
-    /// The ETag of the variant in `coding`; the object's own if there is none.
+    /// Returns the ETag of the variant in `coding`; the object's own if there is none.
     pub(super) fn tag(&self, coding: Coding) -> &HeaderValue {
         let at = OWN.iter().position(|own| *own == coding);
         let tag = self.tags.as_ref().zip(at).map(|(tags, at)| &tags[at]);
@@ -114,9 +114,9 @@ fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
     bare
 }
 
-/// The content type to answer with, if it differs from the object's own (`None`: it does not). An object with a type of
-/// its own keeps it. One without, or with one of the two octet-streams, gets the type that `rule` allows to guess from
-/// the key's ending.
+/// Returns the content type to answer with, if it differs from the object's own (`None`: it does not). An object with a
+/// type of its own keeps it. One without, or with one of the two octet-streams, gets the type that `rule` allows to
+/// guess from the key's ending.
 fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
     let own = version.header(&CONTENT_TYPE).map_or("", essence);
     if !media_type::says_nothing(own) {
@@ -135,7 +135,7 @@ fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether it is text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
+/// Returns whether it is text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
 fn is_encodable(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");
@@ -182,7 +182,7 @@ impl Blocks {
         }
     }
 
-    /// The block of `version`, which is a version of `key`.
+    /// Returns the block of `version`, which is a version of `key`.
     pub(super) fn get(
         &self,
         version: &Arc<Version>,

@@ -99,7 +99,7 @@ impl<O: Readable> Drop for Body<O> {
 }
 
 impl<O: Readable> Content<O> {
-    /// Whether the last poll waited for the client, and not for bytes.
+    /// Returns whether the last poll waited for the client, and not for bytes.
     pub(super) fn is_held_back(&self) -> bool {
         match self {
             Self::Object(delivery) => delivery.is_held_back(),

@@ -8,7 +8,7 @@ use crate::plan::Network;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
+/// Returns the client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
 ///
 /// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first
 /// other address: no trusted proxy wrote the text before it.

@@ -27,14 +27,14 @@ pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
 const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Asked<'_> {
-    /// The codings in which the engine may send this object to this client, the best first.
+    /// Returns the codings in which the engine may send this object to this client, the best first.
     fn codings(&self, opened: &Opened) -> impl Iterator<Item = Coding> + use<> {
         let encodes = opened.block.compressible && opened.object.may_be_encoded();
         let offered = if encodes { &OWN[..] } else { &[] };
         Accepted::of(&self.parts.headers).best(offered)
     }
 
-    /// The coding in which the engine is to send it.
+    /// Returns the coding in which the engine is to send it.
     pub(super) fn coding(&self, opened: &Opened) -> Option<Coding> {
         match opened.block.compressible {
             true => self.codings(opened).next(),
@@ -42,15 +42,15 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether the client has a variant of this version that it could be sent.
+    /// Returns whether the client has a variant of this version that it could be sent.
     pub(super) fn knows_variant(&self, opened: &Opened) -> bool {
         opened.block.compressible
             && self.parts.headers.contains_key(IF_NONE_MATCH)
             && self.named(opened).is_some()
     }
 
-    /// The ETag for a 304: the one that the client has, as it wrote it. If it named none, the one that it would be
-    /// sent.
+    /// Returns the ETag for a 304: the one that the client has, as it wrote it. If it named none, the one that it would
+    /// be sent.
     pub(super) async fn tag_not_modified(&self, opened: &Opened) -> Option<ETag> {
         let own = &opened.version.etag;
         let best = self.coding(opened)?;
@@ -73,7 +73,7 @@ impl Asked<'_> {
 }
 
 impl Frontend {
-    /// The whole object in `coding`, or its headers for HEAD; `None`: to be sent as it is.
+    /// Returns the whole object in `coding`, or its headers for HEAD; `None`: to be sent as it is.
     pub(super) async fn encoded(
         &self,
         asked: &Asked<'_>,
@@ -116,7 +116,7 @@ impl Frontend {
         Some(self.finish(asked, opened, StatusCode::OK, headers, held, content))
     }
 
-    /// The bytes of a variant, the first of them ready; `None`: they have just gone.
+    /// Returns the bytes of a variant, the first of them ready; `None`: they have just gone.
     async fn variant(&self, variant: Variant) -> Option<Content> {
         let range = ByteRange::new(0, variant.size());
         let mut reader = variant.read_at(range);
@@ -125,8 +125,8 @@ impl Frontend {
         Some(Content::Variant(delivery.into()))
     }
 
-    /// The sibling in the bucket that is to be sent in the object's place. Never for a range, which is a range of
-    /// identity.
+    /// Returns the sibling in the bucket that is to be sent in the object's place. Never for a range, which is a range
+    /// of identity.
     pub(super) async fn sibling(&self, asked: &Asked<'_>, opened: &Opened) -> Option<Opened> {
         let route = &asked.route.settings;
         if asked.ranges.is_some() || !opened.block.encodable {
@@ -168,7 +168,7 @@ impl Frontend {
 }
 
 impl Block {
-    /// The headers of a sibling in the place of its original: its own, with the original's type.
+    /// Returns the headers of a sibling in the place of its original: its own, with the original's type.
     fn stands_for(&self, original: &Self, coding: Coding) -> Self {
         let vary = |headers: &mut HeaderMap| {
             let values = headers.get_all(VARY).iter();

@@ -31,7 +31,7 @@ pub(super) struct Ending {
     pub(super) abort: CancellationToken,
 }
 
-/// The protocol's parameters, which all connections share.
+/// Returns the protocol's parameters, which all connections share.
 pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
     let mut builder = Builder::new(StreamTasks);
     if !settings.http2 {

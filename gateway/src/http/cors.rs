@@ -27,7 +27,7 @@ pub(super) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     }
 }
 
-/// The same for the answer to a preflight.
+/// Does the same for the answer to a preflight.
 pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     if !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return;

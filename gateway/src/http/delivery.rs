@@ -25,11 +25,11 @@ pub(super) trait Readable: Send + Unpin + 'static {
     type Reader: Stream<Item = Result<Bytes, Error>> + Send + Unpin + 'static;
     /// Reads `range`.
     fn read_at(&self, range: ByteRange) -> Self::Reader;
-    /// Whether all of `range` can be read again without asking the origin.
+    /// Returns whether all of `range` can be read again without asking the origin.
     fn is_cached(&self, range: ByteRange) -> bool;
     /// Takes the bytes that `reader` has ready.
     fn take_primed(reader: &mut Self::Reader) -> Option<Bytes>;
-    /// The bytes of memory that `piece`, which `reader` yielded last, keeps alive.
+    /// Returns the bytes of memory that `piece`, which `reader` yielded last, keeps alive.
     fn keeps(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
 }
 
@@ -80,7 +80,7 @@ impl Readable for ClosedDraft {
         Self::read_at(self, range)
     }
 
-    /// The spool has it.
+    /// Returns true: the spool has it.
     fn is_cached(&self, _: ByteRange) -> bool {
         true
     }
@@ -197,12 +197,12 @@ impl<O: Readable> Delivery<O> {
         self.first = self.hand(&frame, keeps);
     }
 
-    /// Bytes of the body not yet handed out.
+    /// Returns the bytes of the body not yet handed out.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether the last poll waited for the client to take bytes.
+    /// Returns whether the last poll waited for the client to take bytes.
     pub(super) fn is_held_back(&self) -> bool {
         self.held_back
     }

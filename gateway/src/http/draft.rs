@@ -21,7 +21,7 @@ use crate::plan::{ByteRange, ETag, Version};
 const DRAFT: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");
 
 impl Frontend {
-    /// The answer out of a draft; `None` if the draft has changed: the object decides.
+    /// Returns the answer out of a draft; `None` if the draft has changed: the object decides.
     pub(super) async fn drafted(
         &self,
         asked: &Asked<'_>,
@@ -50,7 +50,7 @@ impl Frontend {
     }
 }
 
-/// The headers that its object will have, except those about a version.
+/// Returns the headers that its object will have, except those about a version.
 fn headers(asked: &Asked<'_>, draft: &ClosedDraft) -> HeaderMap {
     let version = Version {
         etag: ETag::parse("draft").expect("a tag"),

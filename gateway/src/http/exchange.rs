@@ -70,7 +70,7 @@ impl Exchange {
         }
     }
 
-    /// The time when the request's head arrived.
+    /// Returns the time when the request's head arrived.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
@@ -80,7 +80,7 @@ impl Exchange {
         self.stream.clone()
     }
 
-    /// Whether its connection has more streams open than its share of the `most` streams in all.
+    /// Returns whether its connection has more streams open than its share of the `most` streams in all.
     pub(super) fn is_one_too_many(&self, most: usize) -> bool {
         let all = self.metrics.streams.get();
         let all = usize::try_from(all).unwrap_or(0);
@@ -179,8 +179,9 @@ impl Drop for Exchange {
     }
 }
 
-/// The number of streams that one connection may have open while there are `all` of at most `most`. If they are scarce,
-/// each connection has a few, and then one at a time as over HTTP/1: a client is never refused because of others.
+/// Returns the number of streams that one connection may have open while there are `all` of at most `most`. If they are
+/// scarce, each connection has a few, and then one at a time as over HTTP/1: a client is never refused because of
+/// others.
 fn share(all: usize, most: usize) -> usize {
     match all {
         all if all <= most / 2 => usize::MAX,
@@ -189,7 +190,7 @@ fn share(all: usize, most: usize) -> usize {
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Returns milliseconds, to the microsecond.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

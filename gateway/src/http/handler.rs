@@ -253,7 +253,7 @@ impl Frontend {
         Ok(self.finish(asked, &opened, status, headers, held, content))
     }
 
-    /// The bytes of one range, the first of them ready, and how many of them were cached.
+    /// Returns the bytes of one range, the first of them ready, and how many of them were cached.
     async fn begin(&self, opened: &Opened, range: ByteRange) -> Result<(Held, Content), Cause> {
         // Before the read: afterwards they are cached in any case.
         let held = Held::of(&opened.object, &[range]);

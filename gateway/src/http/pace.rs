@@ -41,7 +41,7 @@ pub trait Allowance: Send + Sync + fmt::Debug {
     fn force(&self, bytes: usize);
     /// Gives back bytes that were taken.
     fn give_back(&self, bytes: usize);
-    /// Whether the limit is exceeded by half of it.
+    /// Returns whether more than one and a half times the limit is taken.
     fn is_overdrawn(&self) -> bool;
 }
 
@@ -53,7 +53,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// An allowance of `limit` bytes.
+    /// Returns an allowance of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Ceiling {
         }
     }
 
-    /// Bytes taken now.
+    /// Returns the bytes taken now.
     #[must_use]
     pub fn used(&self) -> usize {
         usize::try_from(self.used.get()).unwrap_or(0)
@@ -112,7 +112,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Whether the client gets copies until it is faster.
+    /// Returns whether the client gets copies until it is faster.
     pub(super) fn is_very_slow(self) -> bool {
         let millis = self.took.as_millis();
         self.took >= HICCUP && (self.bytes as u128) * 1000 < VERY_SLOW * millis
@@ -205,7 +205,7 @@ impl Copies {
         })
     }
 
-    /// The bytes that the next copy may have.
+    /// Returns the bytes that the next copy may have.
     pub(super) fn size(&self) -> usize {
         match self.allowance.is_overdrawn() {
             true => SMALL_PIECE,
@@ -213,7 +213,7 @@ impl Copies {
         }
     }
 
-    /// Ready when another copy may be made.
+    /// Returns ready when another copy may be made.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_free =
             || self.on_their_way.load(Ordering::Acquire) == 0 || !self.allowance.is_overdrawn();
@@ -228,7 +228,7 @@ impl Copies {
         Poll::Pending
     }
 
-    /// A copy of `bytes`, charged even if the allowance is spent.
+    /// Returns a copy of `bytes`, charged even if the allowance is spent.
     pub(super) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Bytes {
         self.allowance.force(bytes.len());
         self.on_their_way.fetch_add(1, Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl Pulse {
         }
     }
 
-    /// Whether more than `count` streams are open.
+    /// Returns whether more than `count` streams are open.
     pub(super) fn exceeds(&self, count: usize) -> bool {
         self.streams.exceed(count)
     }

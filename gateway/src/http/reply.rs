@@ -28,7 +28,7 @@ impl Reply {
         }
     }
 
-    /// The answer that the table has for `cause`.
+    /// Returns the answer that the table has for `cause`.
     pub(super) fn error(cause: &Cause, negative_ttl: Duration, method: &Method) -> Self {
         let (status, headers, text) = rescue::answer(cause, negative_ttl);
         let content = match *method {
@@ -39,7 +39,7 @@ impl Reply {
     }
 }
 
-/// 204 with the allowed methods; for a CORS preflight also the allowed origin and headers.
+/// Returns 204 with the allowed methods; for a CORS preflight also the allowed origin and headers.
 pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, rescue::methods(route.write_token.is_some()));
@@ -49,7 +49,7 @@ pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     Reply::new(StatusCode::NO_CONTENT, headers, Content::Nothing)
 }
 
-/// The time to open the version, and to its first bytes (Server-Timing, in milliseconds).
+/// Returns the time to open the version, and to its first bytes (Server-Timing, in milliseconds).
 pub(super) fn timing(open: Duration, ready: Duration) -> HeaderValue {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let text = format!(

@@ -15,7 +15,7 @@ use crate::engine::{Error, WriteError};
 use crate::plan::KeyError;
 use crate::plan::wrong_tokens::MAX_DELAY;
 
-/// The methods that a route answers.
+/// Returns the methods that a route answers.
 pub(super) fn methods(writable: bool) -> HeaderValue {
     HeaderValue::from_static(match writable {
         true => "GET, HEAD, OPTIONS, PUT, DELETE",
@@ -83,7 +83,7 @@ impl From<KeyError> for Cause {
     }
 }
 
-/// The table: status and text of a cause.
+/// Looks up a cause in the table: its status and text.
 fn row(cause: &Cause) -> (StatusCode, &'static str) {
     match cause {
         Cause::Key(KeyError::Empty) | Cause::NoRoute | Cause::Engine(Error::NotFound) => {
@@ -117,7 +117,7 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
     }
 }
 
-/// The table's rows for failed writes.
+/// Looks up a failed write.
 fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
     match error {
         WriteError::Exists | WriteError::Changed => {
@@ -141,7 +141,7 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
     }
 }
 
-/// Status, headers and text for a cause. A missing object may be cached as missing for
+/// Returns status, headers and text for a cause. A missing object may be cached as missing for
 /// `negative_ttl`; other errors are not cacheable.
 pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, HeaderMap, Bytes) {
     let (status, text) = row(cause);
@@ -190,7 +190,7 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
     (status, headers, text.into())
 }
 
-/// Whole seconds, rounded up and at least one.
+/// Returns whole seconds, rounded up and at least one.
 fn pause(time: Duration) -> HeaderValue {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     whole.max(1).into()

@@ -98,7 +98,7 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// Whether an accept failed for one connection only.
+/// Returns whether an accept failed for one connection only.
 fn is_the_peers(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput};
     // InvalidInput results from setting an option on a connection that is gone already.

@@ -84,8 +84,8 @@ pub struct RouteSettings {
 }
 
 impl RouteSettings {
-    /// The key for a path `below` the route, still percent-encoded; for a folder the key of its index, if the route has
-    /// one.
+    /// Returns the key for a path `below` the route, still percent-encoded; for a folder the key of its index, if the
+    /// route has one.
     ///
     /// # Errors
     /// If no object can have that key.

@@ -22,7 +22,7 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// The cached part of `pieces`, all taken together.
+    /// Returns the cached part of `pieces`, all taken together.
     pub(super) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
         let mut each = pieces.iter().map(|range| match object.locate(*range) {
             Found::All(_) => Self::All,
@@ -73,7 +73,7 @@ impl CacheResult {
         }
     }
 
-    /// The result for a version's `outcome`, and the part of its bytes that was cached before the read.
+    /// Returns the result for a version's `outcome`, and the part of its bytes that was cached before the read.
     pub(super) fn of(outcome: &Outcome, found: Held) -> Self {
         match (outcome.forward, found) {
             (_, Held::All) if outcome.ttl_ms < 0 => Self::Stale,
@@ -86,8 +86,8 @@ impl CacheResult {
     }
 }
 
-/// The header's value. `fwd-status` is given only if it is known to be 304: any other would only reflect the cache's
-/// own range requests.
+/// Returns the header's value. `fwd-status` is given only if it is known to be 304: any other would only reflect the
+/// cache's own range requests.
 pub(super) fn cache_status(outcome: &Outcome, found: Held) -> HeaderValue {
     let mut text = String::with_capacity(64);
     text.push_str("tidegate; ");

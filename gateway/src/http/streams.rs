@@ -164,7 +164,7 @@ impl Streams {
         });
     }
 
-    /// Whether more than `count` are open.
+    /// Returns whether more than `count` are open.
     pub(super) fn exceed(&self, count: usize) -> bool {
         let seen = self.seen();
         let open = |seen: &&Seen| seen.stream.strong_count() > 0;

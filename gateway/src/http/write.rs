@@ -34,7 +34,7 @@ use crate::plan::ObjectKey;
 use crate::plan::digest::Digests;
 use crate::plan::precondition::{self, ForWrite, Validators, Verdict};
 
-/// Whether a method writes.
+/// Returns whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
     matches!(*method, Method::PUT | Method::DELETE)
 }
@@ -76,7 +76,7 @@ impl Frontend {
         }
     }
 
-    /// The route, and the path below it.
+    /// Returns the route, and the path below it.
     fn route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), Cause> {
         let target = parts.uri.path_and_query();
         if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
@@ -121,8 +121,8 @@ impl Frontend {
         Ok(Reply::new(status, headers, Content::Nothing))
     }
 
-    /// Whether there is no object yet, to tell 201 from 204. Looked up in parallel with the body, whose end waits until
-    /// `known` is dropped: else the look-up could find the new object.
+    /// Returns whether there is no object yet, to tell 201 from 204. Looked up in parallel with the body, whose end
+    /// waits until `known` is dropped: else the look-up could find the new object.
     async fn is_new(
         &self,
         route: &RouteState,
@@ -154,7 +154,7 @@ impl Frontend {
         Ok(Reply::new(status, HeaderMap::new(), Content::Nothing))
     }
 
-    /// The state that the key must have for the request.
+    /// Returns the state that the key must have for the request.
     async fn wanted(
         &self,
         route: &RouteState,
@@ -204,8 +204,8 @@ fn tell(path: &str, cause: &Cause) {
     }
 }
 
-/// The log level and text of a failure, if it is logged. Conflicts between clients and failures that pass by themselves
-/// are not worth a line each.
+/// Returns the log level and text of a failure, if it is logged. Conflicts between clients and failures that pass by
+/// themselves are not worth a line each.
 fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
     match cause {
         Cause::Write(error) => match error {

@@ -8,7 +8,7 @@ use crate::plan::{ByteRange, Profile, profile::DiskUse};
 
 const TOKEN: Option<&str> = Some("s3cret");
 
-/// The last lines of each path.
+/// Returns the last lines of each path.
 async fn warm(t: &Parts, body: &Value) -> Vec<Value> {
     let (status, text) = asked(&t.admin, "POST /warm", TOKEN, &body.to_string()).await;
     assert_eq!(status, 200, "{text}");

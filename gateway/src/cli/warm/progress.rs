@@ -146,7 +146,7 @@ fn bar(done: u64, all: u64) -> String {
     format!("[{}{}]", repeat("=", full), repeat(" ", WIDTH - full))
 }
 
-/// A size for people, to a tenth of its unit.
+/// Returns a size for people, to a tenth of its unit.
 fn size(bytes: u64) -> String {
     let units = [
         (1u64 << 40, "TiB"),

@@ -43,7 +43,7 @@ pub(super) enum Paths {
 }
 
 impl Paths {
-    /// The paths that the command line names.
+    /// Returns the paths that the command line names.
     ///
     /// # Errors
     /// If they cannot be read, or are not paths.
@@ -63,7 +63,7 @@ impl Paths {
         }
     }
 
-    /// An identity of these paths, for the state file.
+    /// Returns an identity of these paths, for the state file.
     pub(super) fn identity(&self) -> String {
         match self {
             Self::Below { path, .. } => format!("below {path}"),
@@ -78,7 +78,7 @@ impl Paths {
         }
     }
 
-    /// The number of paths left, if it is known beforehand.
+    /// Returns the number of paths left, if it is known beforehand.
     pub(super) fn known(&self) -> Option<u64> {
         match self {
             Self::Below { .. } => None,
@@ -101,7 +101,7 @@ impl Paths {
         Ok(())
     }
 
-    /// The next batch; `None` at the end.
+    /// Returns the next batch; `None` at the end.
     ///
     /// # Errors
     /// If the gateway does not list them.

@@ -63,12 +63,12 @@ impl State {
         Ok(state)
     }
 
-    /// The position to go on from, if an earlier run began.
+    /// Returns the position to go on from, if an earlier run began.
     pub(super) fn resumed(&self) -> Option<&str> {
         self.resumes.then_some(self.reached.next.as_str())
     }
 
-    /// Objects that earlier runs have done.
+    /// Returns the objects that earlier runs have done.
     pub(super) fn done(&self) -> u64 {
         self.reached.done
     }

@@ -6,7 +6,7 @@ use super::super::profile::{Unresolved, resolve};
 use super::Check;
 use crate::plan::{ByteSize, Profile};
 
-/// The names that a route can choose from.
+/// Returns the names that a route can choose from.
 pub(super) fn names(config: &Config) -> impl Iterator<Item = &str> {
     let own = config.profile.keys().map(String::as_str);
     own.chain(Profile::BUILT_IN)
@@ -45,7 +45,8 @@ impl Check<'_, '_> {
         }
     }
 
-    /// If both sizes are written down, one of them is a mistake.
+    /// Checks a written window against the budget. If both are written down, one of them is a
+    /// mistake.
     fn written_window(&mut self, config: &Config, path: &KeyPath, window: Option<ByteSize>) {
         let budget = config.cache.budget;
         let Some(window) = window.filter(|window| *window > budget) else {
@@ -64,7 +65,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// A window that is not written down is cut.
+    /// Warns of windows that are not written down and are cut.
     fn inherited_windows(&mut self, config: &Config) {
         for (index, route) in config.routes().iter().enumerate() {
             let Ok(profile) = resolve(&config.profile, &route.profile) else {

@@ -23,7 +23,7 @@ impl Files {
             .ok_or(Errno::EROFS)
     }
 
-    /// The folder of a name, and the name's path.
+    /// Returns the folder of a name, and the name's path.
     pub(super) fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
         let folder = self.folder_node(folder)?;
         Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
@@ -186,8 +186,8 @@ impl Files {
         self.engine.changed(self, origin, Scope::Key(key));
     }
 
-    /// The version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a reader that
-    /// holds it open for longer must find its bytes under the new key. Else the origin is not asked.
+    /// Returns the version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a
+    /// reader that holds it open for longer must find its bytes under the new key. Else the origin is not asked.
     pub(super) async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
         let how = Open {
             only_if_cached: !is_open,

@@ -55,7 +55,7 @@ impl Drop for Share {
 }
 
 impl Files {
-    /// The attributes of a path that is being written, or waits to be committed.
+    /// Returns the attributes of a path that is being written, or waits to be committed.
     pub(super) fn drafted(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let key = ObjectKey::new(path).ok()?;
@@ -66,7 +66,7 @@ impl Files {
         })
     }
 
-    /// Whether a draft exists below a path.
+    /// Returns whether a draft exists below a path.
     pub(super) fn drafted_below(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let below = writable.writers.below(&self.source, &format!("{path}/"));
@@ -76,7 +76,7 @@ impl Files {
         })
     }
 
-    /// The names of drafts in a folder.
+    /// Returns the names of drafts in a folder.
     pub(in crate::fuse) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
@@ -98,7 +98,7 @@ impl Files {
         names
     }
 
-    /// The attributes that `stat` shows of a file that is being written.
+    /// Returns the attributes that `stat` shows of a file that is being written.
     pub(super) fn show_draft(&self, node: &Node) -> Option<Shown> {
         let drafted = self.draft_of(node)?;
         node.pages().show_draft(drafted.size);
@@ -121,8 +121,8 @@ impl Files {
         writable.writers.look(&self.source, &key_of(node).ok()?)
     }
 
-    /// Whether a draft has been written to and not closed yet. The close decides that it is complete and goes into the
-    /// bucket.
+    /// Returns whether a draft has been written to and not closed yet. The close decides that it is complete and goes
+    /// into the bucket.
     pub(super) fn is_unfinished(&self, node: &Node) -> bool {
         let drafted = key_of(node).ok().and_then(|key| {
             let writers = &self.writable.as_ref()?.writers;
@@ -133,7 +133,7 @@ impl Files {
         written && drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
-    /// The stage of a file on its way into the bucket.
+    /// Returns the stage of a file on its way into the bucket.
     pub(super) fn pending(&self, node: &Node) -> String {
         let drafted = self.draft_of(node).filter(|drafted| drafted.dirty);
         let stage = drafted.map_or("no", |drafted| Stage::as_str(drafted.stage));
@@ -215,7 +215,7 @@ impl Files {
         }
     }
 
-    /// The version that a draft is based on, unless handles here are open on another one. The turn is held.
+    /// Returns the version that a draft is based on, unless handles here are open on another one. The turn is held.
     async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
         let base = writer.base().await;
         match &base {
@@ -324,7 +324,7 @@ fn facts(drafted: &Drafted) -> Facts {
     }
 }
 
-/// The headers that a new object is stored with: its content type, guessed from its name.
+/// Returns the headers that a new object is stored with: its content type, guessed from its name.
 fn headers_of(key: &ObjectKey) -> Vec<(HeaderName, HeaderValue)> {
     let guess = mime_guess::from_path(key.as_str()).first_raw();
     let value = guess.map(HeaderValue::from_static);

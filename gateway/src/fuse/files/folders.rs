@@ -25,7 +25,7 @@ impl Files {
         Ok((folder, path, lock))
     }
 
-    /// The same for several names.
+    /// Does the same for several names.
     pub(super) async fn use_names<const N: usize>(
         &self,
         names: [&Name; N],
@@ -38,7 +38,7 @@ impl Files {
         self.locked(|| self.places(names), lock).await
     }
 
-    /// The same for a file that has a node.
+    /// Does the same for a file that has a node.
     pub(super) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
         let writers = &self.writers()?;
         let lock = |key: ObjectKey| async move {
@@ -151,7 +151,7 @@ impl Files {
         Ok((parent, folders, lock))
     }
 
-    /// Open files below a folder, each with the version that it is on.
+    /// Returns the open files below a folder, each with the version that it is on.
     async fn open_below(&self, folder: &str) -> Vec<(Arc<Node>, Object)> {
         let mut open = Vec::new();
         for node in self.nodes.within(folder).into_values() {

@@ -68,7 +68,7 @@ impl Handle {
         (handle, reply)
     }
 
-    /// A handle on a version.
+    /// Returns a handle on a version.
     fn on(share: Share, object: Object, paged: Paged) -> Self {
         Self {
             share,
@@ -80,7 +80,7 @@ impl Handle {
         }
     }
 
-    /// The draft that it reads, if any.
+    /// Returns the draft that it reads, if any.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
         let held = self.share.node.slot().followed(self.share.entered.born);
         held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
@@ -225,7 +225,7 @@ impl Files {
         handle.lent.is_some()
     }
 
-    /// The plain file that the kernel reads by itself for a handle.
+    /// Returns the plain file that the kernel reads by itself for a handle.
     pub(in crate::fuse) fn lent(&self, handle: u64) -> Option<Arc<Lent>> {
         self.passthrough.as_ref()?;
         self.open.get(handle)?.lent.clone()

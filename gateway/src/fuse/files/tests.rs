@@ -69,7 +69,7 @@ impl World {
         Self::build(profile, change, |_, _, _| Access::Read(None))
     }
 
-    /// A world with a writable mount.
+    /// Returns a world with a writable mount.
     fn writable() -> Self {
         Self::writable_with(|_| {})
     }

@@ -42,7 +42,7 @@ impl Pen {
         self.idle.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it has bytes of its own to publish.
+    /// Returns whether it has bytes of its own to publish.
     pub(super) fn wrote(&self) -> bool {
         !self.idle.load(Ordering::Relaxed)
     }
@@ -56,7 +56,7 @@ pub(in crate::fuse) struct SetAttr {
     pub(in crate::fuse) handle: Option<u64>,
 }
 
-/// Whether a flag of open(2) is set.
+/// Returns whether a flag of open(2) is set.
 pub(super) fn has(flags: i32, flag: OFlags) -> bool {
     i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
 }
@@ -116,13 +116,13 @@ impl Files {
         Ok(self.open_writing(writing, thread, idle))
     }
 
-    /// Whether a handle that writes can do without the kernel's pages.
+    /// Returns whether a handle that writes can do without the kernel's pages.
     fn may_pass(&self, flags: i32) -> bool {
         let only_writes = OpenFlags(flags).acc_mode() == OpenAccMode::O_WRONLY;
         only_writes || self.maps.load(Ordering::Relaxed)
     }
 
-    /// `O_DIRECT` bypasses the pages by itself, and keeps them right.
+    /// Opens the handle. `O_DIRECT` bypasses the pages by itself, and keeps them right.
     fn open_writing(&self, writing: Writing, thread: u32, idle: bool) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = Users::default();
@@ -137,7 +137,7 @@ impl Files {
         (self.open.open(handle), reply)
     }
 
-    /// A copy of the bytes that the kernel sent, for it takes them back with the answer.
+    /// Returns a copy of the bytes that the kernel sent, for it takes them back with the answer.
     pub(in crate::fuse) fn copy(&self, data: &[u8]) -> Bytes {
         match &self.writable {
             Some(writable) => writable.writers.copy(data),
@@ -310,7 +310,7 @@ impl Files {
         done
     }
 
-    /// If the file is just being published, waits as long as that makes progress.
+    /// Sets the kept time. If the file is just being published, waits as long as that makes progress.
     async fn set_kept(
         &self,
         node: &Node,

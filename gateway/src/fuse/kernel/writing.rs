@@ -20,7 +20,7 @@ fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
     }
 }
 
-/// A time to set, as utimensat(2) gives it.
+/// Converts a time of utimensat(2).
 pub(super) fn time(time: TimeOrNow) -> SystemTime {
     match time {
         TimeOrNow::SpecificTime(time) => time,

@@ -11,7 +11,7 @@ use crate::plan::version::is_kept;
 /// Headers that are no lists: several lines must all be the same.
 const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
 
-/// The headers to store: one line of each, of plain text.
+/// Returns the headers to store: one line of each, of plain text.
 ///
 /// # Errors
 /// If a header cannot be stored as it was sent.

@@ -54,7 +54,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), Cause> {
     Ok(())
 }
 
-/// The members of a list header, which may be spread over several lines.
+/// Returns the members of a list header, which may be spread over several lines.
 fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = String> + use<'a> {
     let lines = headers.get_all(list).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -63,7 +63,7 @@ fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = Strin
         .map(|name| name.trim().to_ascii_lowercase())
 }
 
-/// Whether a header is one of the digests that are checked.
+/// Returns whether a header is one of the digests that are checked.
 fn is_digest(name: &str) -> bool {
     matches!(name, "content-md5" | "content-digest" | "repr-digest")
         || name.starts_with("x-amz-checksum-")

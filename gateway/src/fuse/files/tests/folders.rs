@@ -11,7 +11,7 @@ fn name(folder: u64, name: &str) -> (u64, OsString) {
 }
 
 impl World {
-    /// A folder `old` with files, and one beside it.
+    /// Returns a folder `old` with files, and one beside it.
     fn with_a_folder() -> Self {
         let world = Self::writable();
         world.bucket.put("p/old/", "");
@@ -27,7 +27,7 @@ impl World {
         self.files.rename(from, to, false).await
     }
 
-    /// The files that are in the bucket below a folder, each with its bytes.
+    /// Returns the files that are in the bucket below a folder, each with its bytes.
     fn there(&self, folder: &str) -> Vec<&'static str> {
         let is_there = |file: &&str| {
             let object = self.bucket.object(&format!("p/{folder}/{file}"));
@@ -39,12 +39,12 @@ impl World {
         FILES.into_iter().filter(is_there).collect()
     }
 
-    /// Whether no key in the bucket begins with a prefix.
+    /// Returns whether no key in the bucket begins with a prefix.
     fn has_no(&self, prefix: &str) -> bool {
         !self.bucket.keys().iter().any(|key| key.starts_with(prefix))
     }
 
-    /// The number of requests to the bucket so far.
+    /// Returns the number of requests to the bucket so far.
     fn asked(&self) -> usize {
         let bucket = &self.bucket;
         let reads = bucket.gets() + bucket.heads() + bucket.lists();

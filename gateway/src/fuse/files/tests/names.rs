@@ -36,7 +36,7 @@ impl World {
         )
     }
 
-    /// HEADs, LISTs and GETs.
+    /// Returns the numbers of HEADs, LISTs and GETs.
     pub(super) fn costs(&self) -> (u64, u64, u64) {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
@@ -76,7 +76,7 @@ impl World {
             .expect("accepted");
     }
 
-    /// The requests of `wp_handle_upload`, `wp_unique_filename` and the editor in a folder.
+    /// Sends the requests of `wp_handle_upload`, `wp_unique_filename` and the editor in a folder.
     async fn upload(&self, folder: u64, photo: &str) {
         assert_eq!(
             self.look(folder, &format!("{photo}.jpg")).await,

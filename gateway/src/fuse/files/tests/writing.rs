@@ -35,7 +35,7 @@ impl World {
         self.files.close(handle).await;
     }
 
-    /// The number of requests to the bucket so far.
+    /// Returns the number of requests to the bucket so far.
     fn requests(&self) -> u64 {
         let bucket = &self.bucket;
         let writes = bucket.writes().len() as u64;

@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// The attributes that a listing shows of a name.
+    /// Returns the attributes that a listing shows of a name.
     async fn listed(&self, wanted: &str) -> FileAttr {
         let handle = self.files.open_folder(ROOT).expect("the root");
         let names = self.files.folder(handle).expect("open").at(0).await;
@@ -20,7 +20,8 @@ impl World {
         self.files.close(handle).await;
     }
 
-    /// The times of a file, the same from every request that returns them.
+    /// Returns the times of a file, and checks that they are the same from every request that
+    /// returns them.
     async fn times(&self, name: &str, after: &str) -> (SystemTime, SystemTime) {
         let listed = self.listed(name).await;
         let walked = self.walk(name).await;
