@@ -1,4 +1,4 @@
-//! Mounting, and the end of it.
+//! Mounts and unmounts folders.
 //!
 //! Root mounts by the system call, other users through `fusermount3`, which is set-uid. Unmounting is lazy: the folder
 //! is free at once, and programs keep their open files until they close them or the process ends. A mount that a dead

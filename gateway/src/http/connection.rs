@@ -52,7 +52,7 @@ pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
     builder
 }
 
-/// hyper takes no smaller one.
+/// The smallest buffer that hyper takes.
 const MIN_BUFFER: usize = 8192;
 
 /// The interface of a server that answers requests, such as the frontend.

@@ -12,7 +12,7 @@ use crate::plan::admission::LEAST_PLAIN;
 /// meanwhile.
 const MOST_RENAMED: u32 = 100_000;
 
-/// More threads than this wait for each other.
+/// The most threads: more would wait for each other.
 const MOST_THREADS: u32 = 64;
 
 impl Check<'_, '_> {

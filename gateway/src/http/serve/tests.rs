@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A deadline that a test wants to see pass.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Far enough that the head and some bytes are on their way.
+/// An offset at which the head and some bytes are on their way.
 const BREAKS_AT: usize = 600_000;
 
 /// Answers every path with the same bytes, and some paths with a fault.

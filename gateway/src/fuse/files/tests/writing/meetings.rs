@@ -1,4 +1,4 @@
-//! Opens, closes, renames and removals that meet.
+//! Opens, closes, renames and removals at the same time.
 
 use super::*;
 
