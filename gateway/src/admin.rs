@@ -3,27 +3,28 @@
 //!
 //! | endpoint | answer |
 //! | --- | --- |
-//! | `GET /healthz` | 200 while the process lives; asks nothing of anything |
-//! | `GET /readyz` | 200 once origins and cache index are there; else 503, one line for each thing that is not. What is amiss but keeps nobody from an answer follows as a note |
-//! | `GET /metrics` | everything that is counted, as OpenMetrics text |
-//! | `GET /cache` | the tiers as they are, as JSON (see [`cache`]) |
+//! | `GET /healthz` | 200 while the process lives; checks nothing else |
+//! | `GET /readyz` | 200 once origins and cache index are ready; else 503, one line for each thing that is not. Other problems follow as notes |
+//! | `GET /metrics` | all metrics, as OpenMetrics text |
+//! | `GET /cache` | the state of the tiers, as JSON (see [`cache`]) |
 //! | `PUT /cache/memory`, `/cache/disk` | another capacity; a disk switched off, or on |
-//! | `GET /stat` | what is cached of an object, as JSON (see [`stat`]) |
-//! | `GET /pending` | what is written through mounts and is not in the bucket yet, as JSON (see [`pending`]) |
-//! | `GET`, `PUT`, `DELETE /pins` | what is kept from eviction on disk (see [`pins`]) |
-//! | `GET /list` | a page of what lies below a path in the bucket; asks for the token |
+//! | `GET /stat` | the cached bytes of an object, as JSON (see [`stat`]) |
+//! | `GET /pending` | objects written through mounts that are not in the bucket yet, as JSON (see [`pending`]) |
+//! | `GET`, `PUT`, `DELETE /pins` | prefixes that are kept from eviction on disk (see [`pins`]) |
+//! | `GET /list` | a page of the objects below a path in the bucket; asks for the token |
 //! | `POST /warm` | fetches objects ahead of use (see [`warm`]) |
-//! | `GET /routes` | what profile each route has now, as JSON |
+//! | `GET /routes` | the present profile of each route, as JSON |
 //! | `PUT`, `PATCH /routes/profile` | another profile for one route (see [`profile`]) |
 //! | `POST /purge` | removes a path, or all below it; 200 once that is durable (see [`purge`]) |
 //!
-//! What changes something asks for `Authorization: Bearer <token>`, and is refused with 403 while
-//! no token is configured. Other paths are 404, other methods 405. All but the first three are for
-//! requests that name a host of ours ([`hosts`]).
+//! Changes ask for `Authorization: Bearer <token>`, and are refused with 403 while no token is
+//! configured. Other paths are 404, other methods 405. All but the first three accept only requests
+//! that name one of the listener's hosts ([`hosts`]).
 //!
-//! This layer does not know origins or stores, nor routes but by their names: the engine and the
-//! traits [`Control`], [`profile::Routes`], [`cache::Tiers`], [`pins::Pins`] and [`place::Locate`] are all
-//! that it sees of the gateway, and [`EngineControl`] is the one implementation of the first that is not a test's.
+//! This layer does not know origins or stores, and routes only by their names. It sees the gateway
+//! only as the engine and the traits [`Control`], [`profile::Routes`], [`cache::Tiers`],
+//! [`pins::Pins`] and [`place::Locate`]. [`EngineControl`] is the only implementation of the first
+//! outside tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,27 +61,26 @@ pub use control::EngineControl;
 pub use listen::serve;
 pub use purge::{Purge, PurgeError};
 
-/// `/readyz` answers within this time, whatever the check behind it waits for: half of the 10 s
-/// after which Kubernetes and most load balancers count no answer as a bad one.
+/// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
+/// an answer.
 const READY_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The longest body that is read: a purge names one path, of at most 3 KiB percent-encoded, and a
-/// profile has ten keys.
+/// The longest body that is read: a purge names one path, of at most 3 KiB percent-encoded, and a profile has ten keys.
 const MAX_BODY: usize = 16 << 10;
 
-/// What the admin listener asks of the gateway behind it.
+/// The admin listener's view of the gateway.
 pub trait Control: Send + Sync + 'static {
-    /// Whether origins and cache index are there; else one line for each that is not.
+    /// Returns whether origins and cache index are ready; else one line for each that is not.
     fn ready(&self) -> BoxFuture<'_, Result<(), Vec<String>>>;
 
-    /// What is amiss but keeps nobody from an answer, one line each.
+    /// Problems that do not prevent answers, one line each.
     fn notes(&self) -> Vec<String>;
 
-    /// Removes what `purge` names, and says in words what that was. Durable when it returns.
+    /// Removes the objects that `purge` names, and returns their names. Durable when it returns.
     fn purge<'a>(&'a self, purge: &'a Purge) -> BoxFuture<'a, Result<Vec<String>, PurgeError>>;
 }
 
-/// Everything that the endpoints need.
+/// The state that the endpoints need.
 #[derive(Clone)]
 pub struct Admin {
     /// The gateway behind them.
@@ -89,22 +89,22 @@ pub struct Admin {
     pub routes: Arc<dyn profile::Routes>,
     /// The tiers, which may be resized and switched off.
     pub tiers: Arc<dyn cache::Tiers>,
-    /// What is kept from eviction.
+    /// The pins.
     pub pins: Arc<dyn pins::Pins>,
-    /// Where paths lead.
+    /// The routes, to resolve paths.
     pub locate: Arc<dyn place::Locate>,
-    /// What is asked about objects.
+    /// The engine, to ask about objects.
     pub engine: Engine,
-    /// What mounts write through, where one is writable.
+    /// The drafts of mounts, if one is writable.
     pub writers: Option<Writers>,
     /// Renders all metrics, in OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The hosts that it answers to.
     pub hosts: hosts::Hosts,
-    /// What a change must show; without one nothing can be changed.
+    /// The token that a change must show; without one, changes are refused.
     pub token: Option<Arc<Token>>,
-    /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes
-    /// elsewhere before the public listener closes.
+    /// Cancelled when the gateway begins to drain: `/readyz` then says so, and traffic goes elsewhere before the public
+    /// listener closes.
     pub draining: CancellationToken,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Debug for Admin {
 }
 
 impl Admin {
-    /// The endpoints in the head of this module.
+    /// Returns the endpoints in the head of this module.
     pub fn router(self) -> Router {
         let changes =
             middleware::from_fn_with_state(auth::Guard::new(self.clone()), auth::require_token);

@@ -1,8 +1,8 @@
 //! The composition root: the only place that names every part.
 //!
-//! Configuration in, a running [`Gateway`] out: origins and stores first, the engine over them, the
-//! frontends over the engine. Stopping goes the other way round: no new connections, answers under
-//! way to their end, then the engine, and the stores last, with everything they still have to write.
+//! It makes a running [`Gateway`] of a configuration: origins and stores first, the engine over them, the frontends
+//! over the engine. Stopping goes the other way round: no new connections, answers in flight to their end, then the
+//! engine, and the stores last, with all their pending writes.
 
 #[cfg(target_os = "linux")]
 mod allocator;
@@ -99,7 +99,7 @@ impl Actions for App {
     }
 }
 
-/// Measures, and prints what that means.
+/// Measures, and prints the report.
 async fn examine(
     config: &Config,
     env: &Environment,
@@ -111,8 +111,8 @@ async fn examine(
     cli::print(&format!("\n{report}"))
 }
 
-/// Runs a command to its end, and waits for no thread that outlives it: who asked twice for the end
-/// shall not wait for a disk that hangs.
+/// Runs a command to its end, and waits for no thread that outlives it: a second signal must not wait for a disk that
+/// hangs.
 fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     #[cfg(target_os = "linux")]
     allocator::set_up();
@@ -137,7 +137,7 @@ fn log(log: &config::Log) -> anyhow::Result<()> {
     Ok(logging.init()?)
 }
 
-/// A connection is a descriptor, and the customary soft limit of 1,024 is meant for `select`.
+/// Raises the soft limit of descriptors: each connection needs one, and the usual 1,024 is meant for `select`.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -165,7 +165,7 @@ async fn serve(config: &Config, env: &Environment, inherited: Inherited) -> anyh
     orderly(gateway.stop(), &mut told).await
 }
 
-/// One mount, and nothing else.
+/// Runs one mount, and nothing else.
 async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
     let mut told = Told::new()?;
     let mount = mounts::meant(config, args)?;
@@ -181,11 +181,11 @@ async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::
     orderly(alone.stop(), &mut told).await
 }
 
-/// Stops in order, unless it is told once more.
+/// Stops in order, unless a second signal comes.
 async fn orderly(stop: impl Future<Output = ()>, told: &mut Told) -> anyhow::Result<()> {
     tokio::select! {
         () = stop => tracing::info!("stopped in order"),
-        // Told twice, it does not argue: what waited to be written is lost, and no more.
+        // After a second signal it ends at once: only pending writes are lost.
         () = told.again() => bail!("told twice to stop, so it did not end in order"),
     }
     Ok(())

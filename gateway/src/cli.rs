@@ -1,7 +1,7 @@
-//! The command line: what there is to ask for, and with which code the process ends.
+//! The command line: its commands, and the exit code of the process.
 //!
-//! Parsing and the small commands live here; what `serve`, `demo` and `doctor` do is handed
-//! in as [`Actions`], so that this knows nothing of the parts they put together.
+//! Parsing and the small commands live here. The large ones, such as `serve`, `demo` and `doctor`, are passed in as
+//! [`Actions`], so that this module knows nothing of the parts behind them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,96 +41,92 @@ pub struct Cli {
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what the gateway does, with a bucket and media of its own
+    /// Run a demonstration of the gateway, with a bucket and media of its own
     ///
-    /// Starts an S3 origin on loopback in a folder of its own, fills it with sample media, starts
-    /// the gateway in front of it and prints what to try. Needs nothing else. Ctrl-C ends it.
+    /// Starts an S3 origin on loopback in a folder of its own, fills it with sample media, starts the gateway in front
+    /// of it and prints commands to try. Needs nothing else. Ctrl-C ends it.
     #[cfg(feature = "demo")]
     #[command(after_long_help = EXIT_CODES)]
     Demo(DemoArgs),
 
     /// Serve the configured origins
     ///
-    /// Runs until SIGTERM or Ctrl-C; answers under way may then take `http.drain` to end. An origin
-    /// that is down does not keep it from starting: /readyz on the admin listener says what is
-    /// missing.
+    /// Runs until SIGTERM or Ctrl-C; answers in flight may then take `http.drain` to end. An origin that is down does
+    /// not keep it from starting: /readyz on the admin listener says which parts are missing.
     #[command(after_long_help = EXIT_CODES)]
     Serve,
 
     /// Show a route's objects as files in a folder, without serving HTTP
     ///
-    /// Mounts through FUSE (Linux; as root, or where fusermount3 is installed), read-only unless told
-    /// otherwise, and answers until SIGTERM, Ctrl-C, or an unmount. A `[[mount]]` of this folder in the configuration
-    /// says how; without one the defaults hold. To serve HTTP and mount on one cache, write a
-    /// `[[mount]]` and run `serve`.
+    /// Mounts through FUSE (Linux; needs root, or fusermount3), read-only unless told otherwise, and answers until
+    /// SIGTERM, Ctrl-C, or an unmount. A `[[mount]]` of this folder in the configuration has the settings; without one
+    /// the defaults hold. To serve HTTP and mount on one cache, write a `[[mount]]` and run `serve`.
     #[command(after_long_help = EXIT_CODES)]
     Mount(MountArgs),
 
-    /// Say whether the configuration is right
+    /// Check the configuration
     ///
-    /// Reads and checks everything without starting anything, tells all mistakes at once, and sums
-    /// up what would be served. Exit code 78 where something is wrong.
+    /// Reads and checks everything without starting anything, reports all mistakes at once, and sums up the configured
+    /// parts. Exit code 78 if there is a mistake.
     #[command(after_long_help = EXIT_CODES)]
     Check,
 
-    /// Measure memory, cache disks and origins, and say what to set
+    /// Measure memory, cache disks and origins, and suggest settings
     ///
-    /// Measures how fast memory is copied, each cache disk is written and read past the file cache,
-    /// and each origin answers: the first byte, one connection, and more of them until they bring
-    /// no more. Then says which part is the bottleneck and whether the disks help, and prints a cache
-    /// section and a profile to paste. Progress goes to standard error.
+    /// Measures how fast memory is copied, each cache disk is written and read past the file cache, and each origin
+    /// answers: the first byte, one connection, and more of them until they bring no more. Then names the bottleneck,
+    /// says whether the disks help, and prints a cache section and a profile to paste. Progress goes to standard error.
     ///
-    /// It never lists a bucket: name an object of 64 MiB or more with --object. Disks and the
-    /// origin are kept busy meanwhile, for about 8 times --time each, and an origin may be asked
-    /// for up to 1 GiB for each number of connections: do not run it where that costs.
+    /// It never lists a bucket: name an object of 64 MiB or more with --object. Disks and the origin are kept busy
+    /// meanwhile, for about 8 times --time each, and an origin may be asked for up to 1 GiB for each number of
+    /// connections: do not run it if that costs too much.
     #[command(after_long_help = EXIT_CODES)]
     Doctor(DoctorArgs),
 
     /// Remove an object, or everything below a path, from the cache
     ///
-    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). When it
-    /// returns, nothing that was cached before is served any more, also after a restart.
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). When it returns, no older
+    /// cached bytes are served any more, also after a restart.
     #[command(after_long_help = EXIT_CODES)]
     Purge(PurgeArgs),
 
-    /// Say what is cached of an object: its version, its freshness, and which bytes are in which tier
+    /// Show what is cached of an object: its version, its freshness, and which bytes are in which tier
     ///
-    /// Asks the running gateway through its admin listener (`admin.listen`); no token is needed, and
-    /// nothing is asked of the origin.
+    /// Asks the running gateway through its admin listener (`admin.listen`); no token is needed, and the origin is not
+    /// asked.
     #[command(after_long_help = EXIT_CODES)]
     Stat(StatArgs),
 
-    /// Keep what lies below a path from eviction on the cache disks, up to a limit
+    /// Keep objects below a path from eviction on the cache disks, up to a limit
     ///
-    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). What is
-    /// cached from then on, or read there, stays until the pin is removed; `tidegate warm` fetches it.
-    /// All pins together keep no more than half of each disk. Restarts do not change it.
+    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`). Objects that are cached or
+    /// read there from then on stay until the pin is removed; `tidegate warm` fetches them. All pins together keep no
+    /// more than half of each disk. Restarts do not change it.
     #[command(after_long_help = EXIT_CODES)]
     Pin(PinArgs),
 
     /// Fetch objects into the cache ahead of use
     ///
-    /// What lies below PATH in the bucket, the paths of a list, or those that an access log says were
-    /// asked for, most of all first (nginx's `combined` format, or our own; GETs with a 2xx or 304).
-    /// Asks the running gateway through its admin listener (`admin.listen`, `admin.token`), which
-    /// reads behind everything that a reader waits for, into the tiers that the profile names; where
-    /// it says `disk = "second"`, to disk at once. What is cached already is skipped, so that it can
-    /// be run again at any time.
+    /// Warms the objects below PATH in the bucket, the paths of a list, or those of an access log, the most requested
+    /// first (nginx's `combined` format, or Tidegate's own; GETs with a 2xx or 304). Asks the running gateway through
+    /// its admin listener (`admin.listen`, `admin.token`), which reads behind all requests that a reader waits for,
+    /// into the tiers that the profile names; if it says `disk = "second"`, to disk at once. Cached bytes are skipped,
+    /// so that it can be run again at any time.
     #[command(after_long_help = EXIT_CODES)]
     Warm(WarmArgs),
 
     /// Print completions for a shell
     #[command(hide = true)]
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
 
@@ -142,7 +138,7 @@ pub enum Command {
     #[command(hide = true)]
     Schema,
 
-    /// Print everything that can be set, as a page
+    /// Print all settings, as a page
     #[command(hide = true)]
     ConfigReference {
         /// As an example file instead.
@@ -156,30 +152,30 @@ pub trait Actions {
     /// Serves until it is told to stop.
     ///
     /// # Errors
-    /// Why it could not start, or not go on.
+    /// If it cannot start, or not go on.
     fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()>;
 
-    /// Mounts until it is told to stop, or somebody unmounts.
+    /// Mounts until it is told to stop, or an operator unmounts.
     ///
     /// # Errors
-    /// Why it could not mount, or not go on.
+    /// If it cannot mount, or not go on.
     fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()>;
 
-    /// Shows what the gateway does, until it is told to stop.
+    /// Runs the demonstration, until it is told to stop.
     ///
     /// # Errors
-    /// Why it could not start, or not go on.
+    /// If it cannot start, or not go on.
     #[cfg(feature = "demo")]
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()>;
 
-    /// Measures the parts, and prints what that means.
+    /// Measures the parts, and prints the report.
     ///
     /// # Errors
-    /// Why it could not begin. What cannot be measured is part of what is printed.
+    /// If it cannot begin. Parts that cannot be measured are named in the report.
     fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()>;
 }
 
-/// Reads the process's command line, does what it asks, and says with which code to end.
+/// Reads the process's command line, runs the command, and returns the exit code.
 #[must_use]
 pub fn main(actions: &impl Actions) -> ExitCode {
     // Ends the process itself on `--help`, `--version` and mistakes.
@@ -187,15 +183,15 @@ pub fn main(actions: &impl Actions) -> ExitCode {
     ExitCode::from(run(&cli, &Environment::of_process(), actions))
 }
 
-/// Writes text to standard output. A reader that has enough (`tidegate … | head`) is no error.
+/// Writes text to standard output. A reader that stops early (`tidegate … | head`) is no error.
 ///
 /// # Errors
-/// It cannot be written.
+/// If it cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
     show::print(text)
 }
 
-/// Does what the command line asks; the exit code.
+/// Runs the command; returns the exit code.
 #[must_use]
 pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
     let Err(error) = dispatch(cli, env, actions) else {
@@ -203,7 +199,7 @@ pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
     };
     let of_config = error.is::<LoadError>() || error.is::<Problems>();
     if of_config {
-        // One line each, in a form that editors find their way by.
+        // One line each, in a form that editors can jump to.
         eprintln!("{error}");
         return EXIT_CONFIG;
     }

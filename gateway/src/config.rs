@@ -2,11 +2,11 @@
 //!
 //! Each section is a struct in a file of its own, with the defaults beside it and one line of
 //! documentation a key; the reference, the example file and the JSON schema are drawn from these.
-//! Reading goes in three steps, and each tells everything it finds, with file, line and key:
+//! Reading goes in three steps, and each reports all its findings, with file, line and key:
 //!
 //! 1. `document` reads TOML's syntax, and lays `TIDEGATE_SECTION__KEY` over it;
-//! 2. `shape` holds the tree against the schema, and `serde` reads each value by its own type;
-//! 3. `check` looks for what contradicts itself.
+//! 2. `shape` checks the tree against the schema, and `serde` reads each value by its own type;
+//! 3. `check` looks for contradictions.
 //!
 //! The environment is an argument, and secrets are looked up when they are used.
 
@@ -57,47 +57,45 @@ pub use secret::{Secret, SecretError};
 pub use spool::Spool;
 pub use state::State;
 
-/// The file that is read where none is named.
+/// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "tidegate.toml";
 
-/// Everything that can be set.
+/// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "tidegate.toml")]
 pub struct Config {
-    /// The public listener: where it listens, and what a client may cost.
+    /// The public listener: its addresses, and the limits of a client.
     pub http: Http,
     /// The private listener: health, metrics, purge. Keep it out of reach of the public.
     pub admin: Admin,
-    /// What is logged, and how. Logs go to standard error.
+    /// The log. It goes to standard error.
     pub log: Log,
-    /// How much is kept. The process takes `memory` plus `budget` plus up to 64 MiB.
+    /// The cache: its sizes and disks. The process takes `memory` plus `budget` plus up to 64 MiB.
     ///
     /// For each disk it takes 36 MiB more, and 112 bytes a chunk: 448 MiB for 1 TiB of 256 KiB.
     pub cache: Cache,
-    /// Metadata that outlives a restart: which version each key has, and what was purged.
+    /// Metadata that outlives a restart: the version of each key, and the purges.
     pub state: State,
-    /// What is written through mounts, until it is in the bucket. There is none without a mount that
-    /// is writable.
+    /// Writes through mounts, until they are in the bucket. Without a writable mount there is no spool.
     pub spool: Spool,
     /// A bucket behind the gateway.
     pub origin: Vec<Origin>,
-    /// Which URLs are which objects, and how they are answered.
+    /// The map from URLs to objects, and the settings of answers.
     ///
-    /// The longest matching path wins; a route with a host goes before one without. Where there is
-    /// no route, a single origin is served below `/`.
+    /// The longest matching path wins; a route with a host goes before one without. If there is no route, a single
+    /// origin is served below `/`.
     pub route: Vec<Route>,
     /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
     ///
-    /// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving
-    /// HTTP.
+    /// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.
     pub mount: Vec<Mount>,
-    /// How the objects of a route are treated; what is left out comes from the profile it extends.
+    /// The treatment of a route's objects; keys that are left out come from the profile it extends.
     pub profile: BTreeMap<String, Overlay>,
 }
 
 impl Config {
-    /// The routes; where none is written, a single origin's whole bucket below `/`.
+    /// Returns the routes; if none is written, a single origin's whole bucket below `/`.
     #[must_use]
     pub fn routes(&self) -> Vec<Route> {
         match (&self.route[..], &self.origin[..]) {
@@ -109,15 +107,15 @@ impl Config {
         }
     }
 
-    /// The profile of this name, its read-ahead cut to the budget. `None` where there is none,
-    /// which a configuration that was loaded has no route to.
+    /// Returns the profile of this name, its read-ahead cut to the budget. `None` if there is none; in a loaded
+    /// configuration no route names such a profile.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Profile> {
         let profile = profile::resolve(&self.profile, name).ok()?;
         Some(self.cut(profile))
     }
 
-    /// The profile with its read-ahead cut to the budget.
+    /// Returns the profile with its read-ahead cut to the budget.
     fn cut(&self, profile: Profile) -> Profile {
         Profile {
             read_ahead: profile.read_ahead.min(self.cache.budget.0),
@@ -125,15 +123,15 @@ impl Config {
         }
     }
 
-    /// Where metadata is kept: `state.path`, else beside the first disk, else in memory only.
+    /// Returns the path of the metadata: `state.path`, else beside the first disk, else in memory only.
     #[must_use]
     pub fn state_path(&self) -> Option<PathBuf> {
         let beside = || Some(self.cache.disk.first()?.path.join("state"));
         self.state.path.clone().or_else(beside)
     }
 
-    /// Where files lie that are being written: `spool.path`, else beside the metadata, else where
-    /// this user's programs keep their state. `None`: there is no such place.
+    /// Returns the folder of files that are being written: `spool.path`, else beside the metadata, else in the state
+    /// folder of this user's programs. `None`: there is no such folder.
     #[must_use]
     pub fn spool_path(&self, env: &Environment) -> Option<PathBuf> {
         let beside = || Some(self.state_path()?.parent()?.join("spool"));
@@ -145,17 +143,17 @@ impl Config {
         };
         let path = self.spool.path.clone();
         path.or_else(|| match &self.state.path {
-            // A state folder is given to us whole; its parent may be anybody's.
+            // A configured state folder is for Tidegate alone; its parent may belong to other programs.
             Some(state) => Some(state.join("spool")),
             None => beside(),
         })
         .or_else(of_user)
     }
 
-    /// Whether there is something to serve.
+    /// Checks that there is an origin.
     ///
     /// # Errors
-    /// Says that there is no origin, and how to name one.
+    /// If there is none; the message says how to name one.
     pub fn require_origin(&self) -> Result<(), Problems> {
         if !self.origin.is_empty() {
             return Ok(());
@@ -173,15 +171,15 @@ impl Config {
 /// A configuration that was read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// What it says.
+    /// The configuration.
     pub config: Config,
     /// The file it comes from, if there was one.
     pub file: Option<PathBuf>,
-    /// What was set right on the way.
+    /// Values that were corrected, and oddities.
     pub warnings: Vec<Problem>,
 }
 
-/// Why there is no configuration. The process ends with exit code 78 (`EX_CONFIG`, sysexits.h).
+/// The reason why there is no configuration. The process ends with exit code 78 (`EX_CONFIG`, sysexits.h).
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -189,19 +187,19 @@ pub enum LoadError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// What it says is wrong.
+    /// Its content is wrong.
     #[error(transparent)]
     Wrong(#[from] Problems),
 }
 
-/// Reads the configuration: the file that was asked for, else `$TIDEGATE_CONFIG`, else
-/// `./tidegate.toml` if there is one, else the defaults; environment variables over it.
+/// Reads the configuration: the `asked` file, else `$TIDEGATE_CONFIG`, else `./tidegate.toml` if there is one, else the
+/// defaults; environment variables over it.
 ///
 /// # Errors
-/// A file that was asked for and cannot be read, and everything that is wrong.
+/// If a named file cannot be read, or for everything that is wrong.
 pub fn load(asked: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
     let variable = env.get("TIDEGATE_CONFIG").filter(|name| !name.is_empty());
     let named = asked.or(variable.map(Path::new));
@@ -223,10 +221,10 @@ pub fn load(asked: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError
     })
 }
 
-/// Reads a configuration from text; `name` is what problems call it, empty where there is no file.
+/// Reads a configuration from text; `name` is the file's name in problems, empty if there is no file.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// For everything that is wrong with it.
 pub fn parse(name: &str, text: &str, env: &Environment) -> Result<Loaded, Problems> {
     let (document, config, mut problems) = read::read(name, text, env).map_err(sorted)?;
     let found = check::check(&document, &config);

@@ -1,8 +1,8 @@
-//! `tidegate demo`: a gateway with something to show, and nothing to install.
+//! `tidegate demo`: a gateway with sample media, and nothing to install.
 //!
-//! It sets a [`Stage`]: a folder, an embedded S3 origin in it, sample media that it makes itself, and
-//! two listeners. The gateway is started on that by whoever calls [`run`], for only the composition
-//! root names every part. Then it prints a [`Guide`] of what to try, and on Ctrl-C clears all away.
+//! It sets a [`Stage`]: a folder, an embedded S3 origin in it, sample media that it makes itself, and two listeners.
+//! The caller of [`run`] starts the gateway on that, for only the composition root names every part. Then it prints a
+//! [`Guide`] with commands to try, and on Ctrl-C removes everything.
 
 mod document;
 mod guide;
@@ -27,13 +27,13 @@ use crate::origin::embedded::{Credentials, Embedded, random_hex};
 pub use guide::Guide;
 pub use samples::{ALL, Sample};
 
-/// What can be chosen about the demo.
+/// The options of the demo.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where everything lies: a folder that is empty, or was the demo's before. Kept and used again if it is
-    /// named; else a temporary folder that goes when the demo ends.
+    /// The folder of all its files: empty, or used by the demo before. If it is named, it is kept and used again; else
+    /// a temporary folder is used, and removed when the demo ends.
     pub dir: Option<PathBuf>,
-    /// The port to listen on; another free one where it is taken, and 0 is any.
+    /// The port to listen on; another free one if it is taken, and 0 is any.
     pub port: u16,
     /// The same for the admin listener.
     pub admin_port: u16,
@@ -52,15 +52,15 @@ impl Default for Options {
     }
 }
 
-/// What a gateway needs to know to be the demo's.
+/// The parameters of a gateway for the demo.
 pub struct Launch {
     /// The origin's endpoint; its bucket is addressed by path.
     pub endpoint: String,
     /// The bucket.
     pub bucket: &'static str,
-    /// What the origin wants requests to be signed with.
+    /// The credentials that requests to the origin are signed with.
     pub credentials: Credentials,
-    /// A folder for the gateway's own things (cache, state), there already.
+    /// An existing folder for the gateway's own files (cache, state).
     pub folder: PathBuf,
     /// The file with the admin token.
     pub token_file: PathBuf,
@@ -82,10 +82,10 @@ pub trait Running {
     fn stop(self) -> impl Future<Output = anyhow::Result<()>>;
 }
 
-/// Shows the demo until it is told to stop (SIGINT, SIGTERM, SIGHUP).
+/// Runs the demo until it is told to stop (SIGINT, SIGTERM, SIGHUP).
 ///
 /// # Errors
-/// Where the folder, the origin or a port cannot be had, or the gateway does not start or stop.
+/// If the folder, the origin or a port cannot be had, or the gateway does not start or stop.
 pub async fn run<F, R>(options: Options, start: impl FnOnce(Launch) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<R>>,
@@ -104,7 +104,7 @@ where
     gateway.stop().await
 }
 
-/// All that the demo is played on. Dropping it stops the origin, then removes a temporary folder.
+/// The parts of the demo except the gateway. Dropping it stops the origin, then removes a temporary folder.
 #[derive(Debug)]
 pub struct Stage {
     origin: Embedded,
@@ -129,7 +129,7 @@ impl Folder {
 }
 
 impl Stage {
-    /// Makes or reuses the folder, starts the origin, makes what samples are missing, listens.
+    /// Makes or reuses the folder, starts the origin, makes missing samples, and listens.
     ///
     /// # Errors
     /// As for [`run`].
@@ -157,10 +157,10 @@ impl Stage {
         })
     }
 
-    /// What the gateway is to be started with.
+    /// Returns the parameters to start the gateway with.
     ///
     /// # Errors
-    /// Where the system has no more descriptors.
+    /// If the system has no more descriptors.
     pub fn launch(&self) -> io::Result<Launch> {
         let path = self.folder.path();
         Ok(Launch {
@@ -174,7 +174,7 @@ impl Stage {
         })
     }
 
-    /// What to try, once the gateway is up.
+    /// Returns the commands to try, once the gateway is up.
     #[must_use]
     pub fn guide(&self) -> Guide {
         let address = |listener: &TcpListener| {
@@ -189,11 +189,11 @@ impl Stage {
     }
 }
 
-/// What tells a folder that is the demo's.
+/// The file that marks a folder as the demo's.
 const MARK: &str = ".tidegate-demo";
 
-/// A folder that is the demo's from now on. What it finds there that is its own it replaces and removes, so it
-/// takes none that is somebody else's.
+/// Makes or takes a folder as the demo's. The demo replaces and removes files there, so a folder that is not empty must
+/// have its mark.
 fn claimed(path: PathBuf) -> anyhow::Result<PathBuf> {
     let made = || format!("cannot make {}", path.display());
     std::fs::create_dir_all(&path).with_context(made)?;
@@ -210,7 +210,7 @@ fn claimed(path: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A new token at each start, for the owner's eyes only.
+/// Writes a new token at each start, readable by the owner only.
 fn write_token(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -225,7 +225,7 @@ fn write_token(path: &Path) -> io::Result<()> {
     file.write_all(random_hex::<16>()?.as_bytes())
 }
 
-/// Listens on loopback: on the port that is wished for, or else on any that is free.
+/// Listens on loopback: on the given port, or else on any that is free.
 fn listen(port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
@@ -233,7 +233,7 @@ fn listen(port: u16) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The signals that end the demo; caught from the start, so that nothing temporary is left behind.
+/// The signals that end the demo; caught from the start, so that no temporary file is left behind.
 struct Stop([Signal; 3]);
 
 impl Stop {

@@ -1,13 +1,13 @@
-//! `tidegate doctor`: measures memory, cache disks and origins, and says what that means.
+//! `tidegate doctor`: measures memory, cache disks and origins, and suggests settings.
 //!
-//! It measures what [`plan::diagnosis`](tidegate_plan::diagnosis) judges, each for a bounded time and
-//! with a bounded number of bytes, and says as it goes what it does. What cannot be measured is
-//! named with the reason, and the rest goes on.
+//! It measures the values that [`plan::diagnosis`](tidegate_plan::diagnosis) judges, each for a
+//! bounded time and with a bounded number of bytes, and reports its progress. A part that cannot be
+//! measured is named with the reason, and the rest goes on.
 //!
 //! Nothing is listed and nothing is written to an origin: rates are measured with an object that
-//! the user names, by its path in the gateway's URLs. Without one, only the time that the bucket
-//! takes to answer at all is told. On disks it writes one file without a name, which is gone with
-//! the process, however that ends.
+//! the user names, by its path in the gateway's URLs. Without one, only the time of the bucket's
+//! answer is measured. On disks it writes one file without a name, which is gone with the process,
+//! however that ends.
 
 mod disk;
 mod memory;
@@ -32,18 +32,18 @@ use tidegate_plan::{ByteSize, ObjectKey};
 pub use progress::Progress;
 pub use report::Report;
 
-/// What can be chosen about the measurements.
+/// The options of the measurements.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Objects to measure origins with, as paths of the public listener, percent-encoded.
     pub objects: Vec<String>,
-    /// The host that these paths belong to; needed where routes name hosts.
+    /// The host that these paths belong to; needed if routes name hosts.
     pub host: Option<String>,
     /// Folders to measure beside those of the configuration.
     pub disks: Vec<PathBuf>,
-    /// How long one measurement may take.
+    /// The time that one measurement may take.
     pub time: Duration,
-    /// How large the file on a disk may become.
+    /// The largest size of the file on a disk.
     pub scratch: ByteSize,
 }
 
@@ -62,10 +62,10 @@ impl Default for Options {
 /// Origins by the names that the configuration gives them.
 pub type Origins = BTreeMap<String, Arc<dyn Origin>>;
 
-/// Measures everything, one thing after the other, and judges it.
+/// Measures everything, one part after the other, and judges it.
 ///
 /// # Errors
-/// Where an object is named that no route leads to.
+/// If an object is named that no route leads to.
 pub async fn run(
     config: &Config,
     options: &Options,
@@ -111,7 +111,7 @@ pub async fn run(
     })
 }
 
-/// The disks of the configuration, then those that were named and are not among them.
+/// Returns the disks of the configuration, then the named ones that are not among them.
 fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
     let mut disks = config.cache.disk.clone();
     for path in &options.disks {
@@ -125,7 +125,7 @@ fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
     disks
 }
 
-/// Which key of which origin each path stands for.
+/// Returns the key that each path stands for, by origin.
 fn objects(config: &Config, options: &Options) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
     let routes = config.routes();
     let table = RouteTable::new(routes.iter().map(|route| Rule {

@@ -1,41 +1,45 @@
 //! A mount: the bucket's objects as files, through the kernel's FUSE.
 //!
-//! A thin frontend, as HTTP is. `kernel` takes the kernel's requests on a few threads and hands each
-//! to `files`, which speaks the engine's types and knows no kernel; what memory can answer is
-//! answered on the thread that took the request, everything else by a task.
+//! A thin frontend, as HTTP is. `kernel` takes the kernel's requests on a few threads and hands
+//! each to `files`, which uses the engine's types and knows no kernel. A request that memory can
+//! answer is answered on the thread that took it; every other one is answered by a task.
 //!
 //! ```text
-//!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     numbers and names of what the kernel knows
-//!             pages, names           dispatch   deadline  ├─ pages     which version's pages the kernel may keep
+//!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     the nodes that the kernel knows: numbers, names
+//!             pages, names           dispatch   deadline  ├─ pages     the version whose pages the kernel may keep
+//!                                                         ├─ passthrough  files that the kernel reads by itself
 //!                                                         ├─ folder    names, page by page
-//!                                                         ├─ slot      what is being written of a file, and by whom
+//!                                                         ├─ slot      the draft of a file, and its handles
 //!                                                         ├─ Engine    look_up, list, open, read_at
 //!                                                         └─ Writers   write_at, commit, rename, remove
 //! ```
 //!
 //! # The life of a read
 //!
-//! The kernel looks up each segment of a path (`Files::look_up`): what a name means is asked of the
-//! engine, which never lists a parent. `open` pins the version that the key has then; every byte
-//! read through the handle is of that version. `read` asks the engine for the range. Where that lies
-//! in one chunk, the chunk's bytes go to the kernel without being copied first; else they are put
-//! together once.
+//! The kernel looks up each segment of a path (`Files::look_up`). The engine says what a name is,
+//! and never lists a parent for it. `open` pins the version that the key has then; every byte read
+//! through the handle is of that version. `read` asks the engine for the range. If the range lies
+//! in one chunk, the chunk's bytes go to the kernel without a copy; else they are joined once.
 //!
 //! # The life of a write
 //!
-//! `open` for writing, or `create`, gives the handle a `Writer` of the engine: from then on everybody
-//! on this mount reads the draft (`files/draft`). `write` puts bytes into it (`files/write`), a
-//! `close` commits it. `files/change` is what happens to names.
+//! `open` for writing, or `create`, gives the handle a `Writer` of the engine: from then on all
+//! readers on this mount read the draft (`files/draft`). `write` puts bytes into it
+//! (`files/write`), a `close` commits it. `files/change` creates, removes and renames names.
 //!
 //! # Versions
 //!
-//! The kernel's page cache belongs to the node, not to the handle. `pages` sees to it that it never
-//! holds pages of two versions; ADR 0010 says how and why.
+//! The kernel's page cache belongs to the node, not to the handle. `pages` ensures that it never
+//! holds pages of two versions (ADR 0010).
+//!
+//! On mounts without writers, the kernel reads by itself the objects that are stored as plain files
+//! (`passthrough`, ADR 0020).
 //!
 //! # Endings
 //!
-//! Every request is answered within one deadline, by an error if need be, and all that wait are
-//! answered at once when the mount goes: a program that waits for a file system cannot be killed.
+//! Every request is answered within one deadline, if need be with an error. When the mount goes,
+//! all waiting requests are answered at once: a program that waits for a file system cannot be
+//! killed.
 
 mod attr;
 mod beneath;

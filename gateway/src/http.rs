@@ -1,14 +1,13 @@
 //! Serves objects over HTTP: a thin frontend over the engine.
 //!
-//! The life of a request. `serve` accepts a connection and `connection` runs hyper on it, with
-//! a watchdog (`pulse`) beside it. `handler` finds the route, opens the object through the
-//! engine, decides by the rules in [`tidegate_plan`] what of it is sent, and waits for the first
-//! bytes. Its headers are mostly ready-made (`block`); `delivery` carries the engine's bytes to the
-//! client uncopied, unless the client is so slow that they would pin memory (`pace`). What goes
-//! wrong before the first byte is looked up in one table (`rescue`); what goes wrong after it cuts
-//! the connection. `exchange` keeps the books of each request to its last byte.
+//! The life of a request. `serve` accepts a connection and `connection` runs hyper on it, with a watchdog (`pulse`)
+//! beside it. `handler` finds the route, opens the object through the engine, decides by the rules in [`tidegate_plan`]
+//! which bytes are sent, and waits for the first ones. Its headers are mostly ready-made (`block`). `delivery` carries
+//! the engine's bytes to the client without a copy, unless the client is so slow that they would pin memory (`pace`).
+//! An error before the first byte is looked up in one table (`rescue`); an error after it cuts the connection.
+//! `exchange` records each request up to its last byte.
 //!
-//! What is answered is described in `docs/HTTP.md`.
+//! The answers are described in `docs/HTTP.md`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -65,9 +64,9 @@ use wrong_tokens::TokenGuard;
 /// A route as the frontend needs it.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// What it matches, and how it answers.
+    /// Its match and its answers.
     pub settings: RouteSettings,
-    /// Where its objects are.
+    /// The origin and profile of its objects.
     pub source: Arc<Source>,
 }
 
@@ -82,7 +81,7 @@ pub struct Frontend {
     tokens: Arc<TokenGuard>,
 }
 
-/// A route, and what is remembered for it.
+/// A route, and its cached headers.
 struct RouteState {
     settings: RouteSettings,
     source: Arc<Source>,
@@ -99,8 +98,7 @@ impl fmt::Debug for Frontend {
 }
 
 impl Frontend {
-    /// A frontend for `routes`. What clients keep alive of the engine's memory is charged to
-    /// `allowance`.
+    /// Returns a frontend for `routes`. Engine memory that clients keep alive is charged to `allowance`.
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -129,14 +127,13 @@ impl Frontend {
         }
     }
 
-    /// Serves `listeners` until `stop` is cancelled. Then it accepts nothing more, finishes the
-    /// answers under way, for [`Settings::drain`] at most, and returns.
+    /// Serves `listeners` until `stop` is cancelled. Then it accepts no more connections, finishes the answers in
+    /// flight, for [`Settings::drain`] at most, and returns.
     pub async fn serve(self, listeners: Vec<Listener>, stop: CancellationToken) {
         self.server().run(listeners, stop).await;
     }
 
-    /// Serves one connection that came in some other way, until its client ends it or a deadline
-    /// passes.
+    /// Serves one connection that was accepted elsewhere, until its client ends it or a deadline passes.
     pub async fn serve_stream<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -150,7 +147,7 @@ impl Frontend {
     }
 }
 
-/// The answer to a stream that is one too many. It has no body, which would wait for the client as well.
+/// Returns the answer to a stream beyond the limit. It has no body, which would wait for the client as well.
 fn refused() -> Reply {
     let retry_after = Some(Duration::from_secs(1));
     let cause = Cause::Engine(Error::Overloaded { retry_after });

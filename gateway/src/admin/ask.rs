@@ -1,4 +1,4 @@
-//! What requests bring along: names in the query, a body in bounded time.
+//! The parts of requests: names in the query, a body in bounded time.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use percent_encoding::percent_decode_str;
 /// A body must arrive within this time.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Why a request is refused: a status, and the words for it.
+/// The reason why a request is refused: a status, and its text.
 pub(super) type Refusal = (StatusCode, String);
 
-/// The body.
+/// Reads the body, within 10 s.
 pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
     tokio::time::timeout(BODY_DEADLINE, Bytes::from_request(request, &()))
         .await
@@ -23,8 +23,8 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refusal> {
         .map_err(|error: BytesRejection| (error.status(), error.body_text()))
 }
 
-/// The values of `names` in a query, as they stand there. Nothing else may be in it, nor anything
-/// twice.
+/// Returns the values of `names` in a query, as they stand there. Other names, and repeated ones,
+/// are errors.
 pub(super) fn values<'q, const N: usize>(
     query: &'q str,
     names: [&str; N],
@@ -43,7 +43,7 @@ pub(super) fn values<'q, const N: usize>(
     Ok(values)
 }
 
-/// A host, percent-decoded.
+/// Returns a host, percent-decoded.
 pub(super) fn host(value: &str) -> Result<String, String> {
     let text = percent_decode_str(value).decode_utf8();
     Ok(text.map_err(|_| "host is not text")?.into_owned())

@@ -1,4 +1,4 @@
-//! Who may change something: whoever knows the token.
+//! Authorization of changes, by the admin token.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,8 +12,8 @@ use super::Admin;
 use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
 
-/// The listener's token, and the wrong ones that were shown lately. All callers count as one client: they come
-/// from this machine, or through a proxy.
+/// The listener's token, and the wrong tokens that were shown lately. All callers count as one client: they come from
+/// this machine, or through a proxy.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     admin: Admin,
@@ -21,7 +21,7 @@ pub(super) struct Guard {
     since: Instant,
 }
 
-/// The place of an answer that waits, given back when it is sent or its caller leaves.
+/// The slot of a waiting answer, released when it is sent or its caller leaves.
 struct Waiting<'a>(&'a Guard);
 
 impl Drop for Waiting<'_> {
@@ -43,7 +43,7 @@ impl Guard {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs a wrong token and waits as long as its answer has to; whether it had a place to wait.
+    /// Logs a wrong token and waits as long as its answer has to; returns whether it had a slot to wait in.
     async fn slow_down(&self, path: &str) -> bool {
         let verdict = self.wrong().wrong(Client::Local, self.since.elapsed());
         if let Some(count) = verdict.log {
@@ -58,9 +58,8 @@ impl Guard {
     }
 }
 
-/// Lets a request pass that shows the token. 403 while there is none to show, 401 (RFC 9110,
-/// 15.5.2) where it is missing or wrong, 429 where too many wrong ones wait; the body of a refused request
-/// is not read.
+/// Lets a request pass that shows the token. 403 while none is configured, 401 (RFC 9110, 15.5.2) if it is missing or
+/// wrong, 429 if too many wrong ones wait; the body of a refused request is not read.
 pub(super) async fn require_token(
     State(guard): State<Guard>,
     request: Request,
@@ -73,7 +72,7 @@ pub(super) async fn require_token(
     if token.is_shown_by(request.headers()) {
         return next.run(request).await;
     }
-    // A request without any is no guess.
+    // A request without a token is not a guess.
     let is_guess = request.headers().contains_key(header::AUTHORIZATION);
     if is_guess && !guard.slow_down(request.uri().path()).await {
         let body = "too many wrong tokens\n";

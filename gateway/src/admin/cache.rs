@@ -1,14 +1,13 @@
-//! `GET /cache`, `PUT /cache/memory` and `PUT /cache/disk`: the tiers as they are, and others while
-//! the gateway runs.
+//! `GET /cache`, `PUT /cache/memory` and `PUT /cache/disk`: the state of the tiers, and changes to them while the
+//! gateway runs.
 //!
 //! - `PUT /cache/memory {"capacity": "512MiB"}`: another capacity of the memory tier;
-//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "capacity": "50GiB"}`: one of a disk;
-//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "enabled": false}`: closed in order, and gone on
-//!   without; `true` opens it again with what it holds.
+//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "capacity": "50GiB"}`: another capacity of a disk;
+//! - `PUT /cache/disk {"path": "/var/cache/tidegate", "enabled": false}`: the disk is closed in order, and the gateway
+//!   goes on without it; `true` opens it again with its content.
 //!
-//! Both may stand in one request; then the capacity comes first. A disk is named as the configuration
-//! writes its path, and no other path is ever looked at. Each answers with the tiers as they are then.
-//! The next start goes by the file again.
+//! Both may stand in one request; then the capacity comes first. A disk is named as the configuration writes its path,
+//! and no other path is ever used. Each answers with the new state of the tiers. The next start uses the file again.
 
 use std::path::PathBuf;
 
@@ -23,93 +22,92 @@ use super::Admin;
 use super::ask::{self, Refusal};
 use tidegate_plan::ByteSize;
 
-/// The tiers, as far as the operator is concerned.
+/// The tiers, as the operator sees them.
 pub trait Tiers: Send + Sync + 'static {
-    /// How they are. Never blocks.
+    /// Returns the state of the tiers. Never blocks.
     fn report(&self) -> Report;
 
-    /// Changes one, and returns when that is done; what it then evicts goes on in the background.
+    /// Changes a tier, and returns when that is done; evictions that follow go on in the background.
     ///
     /// # Errors
-    /// Why it is as it was.
+    /// If the tier was not changed.
     fn change(&self, change: Change) -> BoxFuture<'_, Result<(), ChangeError>>;
 }
 
-/// How the tiers are. Sizes are in bytes.
+/// The state of the tiers. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The memory tier.
     pub memory: Memory,
-    /// What fetches and read-ahead may borrow.
+    /// The budget of fetches and read-ahead.
     pub budget: Budget,
     /// Every configured disk, in the order of the configuration.
     pub disks: Vec<Disk>,
 }
 
-/// How the memory tier is.
+/// The state of the memory tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// What it may hold.
+    /// The bytes that it may hold.
     pub capacity: u64,
-    /// What it holds, overhead included.
+    /// The bytes that it holds, overhead included.
     pub used: u64,
 }
 
-/// How the budget is.
+/// The state of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Budget {
-    /// What there is for fetches and read-ahead.
+    /// The bytes for fetches and read-ahead.
     pub capacity: u64,
-    /// What of it is lent out.
+    /// The part of them that is reserved.
     pub lent: u64,
 }
 
-/// How one disk is. What is `null` is not known of a disk that is off.
+/// The state of one disk. Values that are unknown while it is off are `null`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Disk {
     /// Its directory, as the configuration writes it.
     pub path: PathBuf,
     /// The state in one word: that of `tidegate_store_disk_state`, or `off`.
     pub state: &'static str,
-    /// Why it is not `up`, in words.
+    /// The reason why it is not `up`, in words.
     pub why: Option<String>,
-    /// What its files may take up.
+    /// The bytes that its files may take up.
     pub capacity: u64,
-    /// What they take up, at most.
+    /// The bytes that they take up, at most.
     pub used: Option<u64>,
-    /// What is free on its file system, also for others.
+    /// The free bytes on its file system, also for others.
     pub free: Option<u64>,
-    /// What pins keep from eviction.
+    /// The bytes that pins keep from eviction.
     pub pinned: Option<u64>,
-    /// What waits to be written.
+    /// The bytes that wait to be written.
     pub queued: Option<u64>,
     /// Chunks in its index.
     pub chunks: Option<u64>,
-    /// Bytes written to the device for each byte of chunks that was taken, since the start; `null`
-    /// while none was.
+    /// Bytes written to the device for each byte of chunks that was stored, since the start; `null` while none was.
     pub write_amplification: Option<f64>,
 }
 
-/// What is to be changed.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The capacity of the memory tier, in bytes.
     Memory(u64),
     /// A disk.
     Disk {
-        /// Which: its path, as configured.
+        /// Its path, as configured.
         path: PathBuf,
-        /// Its new capacity in bytes, if it is to have one.
+        /// Its new capacity in bytes, if that is to change.
         capacity: Option<u64>,
-        /// Whether it is to be on from now on, if that is to change.
+        /// Whether it is to be on, if that is to change.
         enabled: Option<bool>,
     },
 }
 
-/// Why a tier was not changed.
+/// The reason why a tier was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// There is none such.
+    /// There is no such disk.
     #[error("{0}")]
     NoSuch(String),
     /// It cannot be done.
@@ -133,19 +131,19 @@ struct ToDisk {
     enabled: Option<bool>,
 }
 
-/// `GET /cache`.
+/// Answers `GET /cache`.
 pub(super) async fn show(State(admin): State<Admin>) -> Response {
     shown(&admin)
 }
 
-/// `PUT /cache/memory`.
+/// Answers `PUT /cache/memory`.
 pub(super) async fn memory(State(admin): State<Admin>, request: Request) -> Response {
     let asked = read::<ToMemory>(request).await;
     let change = asked.map(|to| Change::Memory(to.capacity));
     carry_out(&admin, change).await
 }
 
-/// `PUT /cache/disk`.
+/// Answers `PUT /cache/disk`.
 pub(super) async fn disk(State(admin): State<Admin>, request: Request) -> Response {
     let asked = read::<ToDisk>(request).await;
     let change = asked.and_then(|to| match (to.capacity, to.enabled) {
@@ -187,7 +185,7 @@ fn shown(admin: &Admin) -> Response {
     match serde_json::to_value(admin.tiers.report()) {
         Ok(report) => ask::json(&report),
         Err(error) => {
-            // A path that is no text.
+            // A path that is not text.
             (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
         }
     }
@@ -202,7 +200,7 @@ fn bad(why: impl ToString) -> Refusal {
     (StatusCode::BAD_REQUEST, why.to_string())
 }
 
-/// A size as the configuration has it: a number of bytes, or text with a unit.
+/// A size as in the configuration: a number of bytes, or text with a unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -225,7 +223,7 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> 
     written.bytes().map_err(D::Error::custom)
 }
 
-/// The same, where it may be left out.
+/// Reads a size that may be left out.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let written = Option::<Written>::deserialize(from)?;
     let bytes = written.map(Written::bytes).transpose();

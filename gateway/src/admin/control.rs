@@ -1,4 +1,4 @@
-//! What the endpoints do to the engine.
+//! The endpoints' actions on the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::engine::{Engine, Writers};
 
 /// [`Control`] over the engine. A prefix may cover several routes, and a path several hosts.
 pub struct EngineControl {
-    /// What everything stands on.
+    /// The engine.
     pub engine: Engine,
-    /// Where paths lead.
+    /// The routes, to resolve paths.
     pub locate: Arc<dyn Locate>,
-    /// What is being written, if anything can be.
+    /// The drafts of mounts, if one is writable.
     pub writers: Option<Writers>,
-    /// What else is missing that programs need, in words, one line each.
+    /// Other missing things that programs need, in words, one line each.
     pub missing: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
@@ -33,7 +33,7 @@ impl EngineControl {
         }
     }
 
-    /// Objects that nobody but a person gets into the bucket.
+    /// Returns the number of objects that only an operator can get into the bucket.
     fn refused(&self) -> usize {
         let pending = self.writers.iter().flat_map(Writers::pending);
         pending.filter(|one| one.stage == Stage::Refused).count()
@@ -44,7 +44,7 @@ impl EngineControl {
             path: purge.path.clone(),
             host: purge.host.clone(),
         };
-        // Side by side: each holds in memory at once, and all wait for the disk together.
+        // In parallel: each takes effect in memory at once, and all wait for the disk together.
         if purge.prefix {
             let purges = self
                 .locate
@@ -70,7 +70,7 @@ impl EngineControl {
     }
 }
 
-/// The names of all purges, or the error of the first that is not durable.
+/// Returns the names of all purges, or the error of the first that is not durable.
 fn all_durable(done: Vec<Result<String, impl fmt::Display>>) -> Result<Vec<String>, PurgeError> {
     done.into_iter()
         .map(|one| one.map_err(not_durable))

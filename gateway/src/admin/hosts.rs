@@ -1,9 +1,8 @@
 //! The hosts that the listener answers to.
 //!
-//! A page in a browser can have a name of its own resolve to this listener (DNS rebinding), and would read
-//! keys and sizes from it, though it is on loopback. Such a request names the page's host. So a request has
-//! to name an address, `localhost`, this machine or one of `admin.hosts`; and one that a page of another
-//! origin sends is refused.
+//! A page in a browser can make its own name resolve to this listener (DNS rebinding), and would read keys and sizes
+//! from it, though it is on loopback. Such a request names the page's host. So a request has to name an address,
+//! `localhost`, this machine or one of `admin.hosts`; a request that a page of another origin sends is refused.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct Hosts {
     listed: Arc<[String]>,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Foreign {
     Host,
@@ -32,7 +31,7 @@ enum Foreign {
 }
 
 impl Hosts {
-    /// `machine`: the name of this machine; `listed`: what the operator names beside it.
+    /// Takes the name of this machine, and further names from the operator (`listed`).
     #[must_use]
     pub fn new(machine: Option<&str>, listed: &[String]) -> Self {
         Self {
@@ -71,7 +70,7 @@ impl Hosts {
     }
 }
 
-/// The host and port in a header, behind `mark`; an error where there are several, or none that can be read.
+/// Returns the host and port in a header, behind `mark`; an error if there are several, or none that can be read.
 fn read(headers: &HeaderMap, name: &HeaderName, mark: &str) -> Result<Option<Authority>, ()> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
@@ -90,7 +89,7 @@ fn host_of(authority: &Authority) -> String {
     plain(authority.host())
 }
 
-/// A name as it is compared.
+/// Returns a name in the form that is compared.
 fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }

@@ -1,6 +1,6 @@
 //! The admin listener's accept loop: plain HTTP/1.1 for few clients, every wait bounded.
 //!
-//! `axum::serve` installs no timer, so that a client which sends half a header would hold its
+//! `axum::serve` installs no timer, so that a client that sends half a header would hold its
 //! connection for ever.
 
 use std::io;
@@ -17,15 +17,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::socket::{Listener, Stream};
 
-/// Connections at once: a scraper, a prober and a person, and room for their mistakes.
+/// Connections at once: a scraper, a prober and a person, with room to spare.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 /// A request's header must arrive within this time, and an idle connection is closed after it.
 const HEADER_DEADLINE: Duration = Duration::from_secs(30);
 /// After this time a connection takes no further request: no client keeps its place for good.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// What is being answered when a connection or the process ends may take this much longer.
+/// An answer in flight when a connection or the process ends may take this much longer.
 const GRACE: Duration = Duration::from_secs(5);
-/// Wait after a failed accept, most likely for want of file descriptors.
+/// The pause after a failed accept, most likely for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers with `router` until `stop` is cancelled; returns when the last connection has ended, at
@@ -84,7 +84,7 @@ impl Server {
             let _place = place;
             let mut connection = std::pin::pin!(connection);
             let end = tokio::time::timeout(LIFETIME, stop.cancelled());
-            // Errors here are clients that left or sent no HTTP: nothing to act on.
+            // Errors here are clients that left or sent no HTTP: they need no action.
             tokio::select! {
                 _ = connection.as_mut() => return,
                 _ = end => connection.as_mut().graceful_shutdown(),

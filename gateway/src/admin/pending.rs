@@ -1,8 +1,7 @@
-//! `GET /pending`: what is written through mounts and is not in the bucket yet, as JSON.
+//! `GET /pending`: objects written through mounts that are not in the bucket yet, as JSON.
 //!
-//! `stage` says what an object waits for: `open` (somebody has it open), `sending`, `waiting` (it will
-//! be tried again), `refused` (somebody else changed the object; a person has to decide). Sizes are in
-//! bytes.
+//! `stage` is the state of an object: `open` (a program has it open), `sending`, `waiting` (it will be tried again),
+//! `refused` (another writer changed the object; an operator has to decide). Sizes are in bytes.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,7 +12,7 @@ use super::ask;
 use super::place::Located;
 use crate::engine::upload::Pending;
 
-/// The endpoint.
+/// Answers `GET /pending`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     let Some(writers) = &admin.writers else {
         return ask::json(&json!({ "spool": null, "pending": [] }));
@@ -36,7 +35,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
     }))
 }
 
-/// What is to be said of one object; `null` where nothing of it is pending.
+/// Returns the pending state of one object; `null` if nothing of it is pending.
 pub(super) fn of(admin: &Admin, object: &Located) -> Value {
     let id = object.source.object(&object.key);
     let pending = admin.writers.iter().flat_map(|writers| writers.pending());

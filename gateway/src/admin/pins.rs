@@ -1,11 +1,11 @@
 //! `GET`, `PUT` and `DELETE /pins`: prefixes whose objects are kept from eviction on disk.
 //!
-//! - `PUT {"path": "/films/new/", "limit": "10GiB"}`: what lies below the path is kept, up to so many
-//!   bytes on disk; the limit of one that is there is changed;
-//! - `DELETE ?path=/films/new/`: it is kept no longer, and evicted in its turn.
+//! - `PUT {"path": "/films/new/", "limit": "10GiB"}`: objects below the path are kept, up to so many bytes on disk; the
+//!   limit of an existing pin is changed;
+//! - `DELETE ?path=/films/new/`: they are kept no longer, and evicted in their turn.
 //!
-//! `host` beside `path` says which route is meant, where several have it. A pin belongs to the origin
-//! and the keys behind the path: whichever route leads there.
+//! If several routes have the path, `host` beside `path` selects one. A pin belongs to the origin and the keys behind
+//! the path, and so holds for every route that leads there.
 
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
@@ -19,45 +19,45 @@ use super::ask::{self, Refusal};
 use super::cache::size;
 use super::place::{self, Below, Place};
 
-/// The pins, as far as the operator is concerned. Changes are durable when they return.
+/// The pins, as the operator sees them. Changes are durable when they return.
 pub trait Pins: Send + Sync + 'static {
-    /// All of them, by origin and prefix.
+    /// Returns all pins, by origin and prefix.
     fn list(&self) -> Vec<Pin>;
 
-    /// Keeps what lies there, up to `limit` bytes; what there is to be said of that, in words.
+    /// Keeps the objects there, up to `limit` bytes; returns a note for the operator, if there is one.
     ///
     /// # Errors
-    /// Why it is not kept.
+    /// If they cannot be kept.
     fn pin<'a>(
         &'a self,
         below: &'a Below,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<String>, PinError>>;
 
-    /// Keeps it no longer.
+    /// Removes a pin.
     ///
     /// # Errors
-    /// There is no such pin, or that is not durable.
+    /// If there is no such pin, or the removal is not durable.
     fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>>;
 }
 
 /// One pin. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pin {
-    /// The name of the origin; `null` where none of that bucket is configured any more.
+    /// The name of the origin; `null` if no configured origin has that bucket any more.
     pub origin: Option<String>,
-    /// What the keys begin with.
+    /// The prefix of the keys.
     pub prefix: String,
-    /// What it may keep on disk.
+    /// The bytes that it may keep on disk.
     pub limit: u64,
-    /// What it keeps there.
+    /// The bytes that it keeps there.
     pub used: u64,
 }
 
-/// Why a pin is as it was.
+/// The reason why a pin was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// There is none such.
+    /// There is no such pin.
     #[error("{0}")]
     NoSuch(String),
     /// It cannot be done.
@@ -77,12 +77,12 @@ struct Wanted {
     limit: u64,
 }
 
-/// `GET /pins`.
+/// Answers `GET /pins`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     ask::json(&json!({ "pins": admin.pins.list() }))
 }
 
-/// `PUT /pins`.
+/// Answers `PUT /pins`.
 pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Response {
     let wanted = match read(request).await {
         Ok(wanted) => wanted,
@@ -108,7 +108,7 @@ pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Respons
     }
 }
 
-/// `DELETE /pins`.
+/// Answers `DELETE /pins`.
 pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
     let place = match asked.and_then(|[path, host]| place::read(path, host)) {

@@ -1,4 +1,4 @@
-//! Where paths of the public listener lead: what the endpoints ask the routes.
+//! Objects and prefixes that paths of the public listener lead to: the endpoints' questions to the routes.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use super::ask;
 use crate::engine::Source;
 use tidegate_plan::ObjectKey;
 
-/// A path of the public listener, as it stands in a URL, and perhaps the host that it was asked of.
+/// A path of the public listener, as it stands in a URL, and optionally the host of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Percent-encoded, from the first `/`, without the query.
     pub path: String,
-    /// The host; left out: whichever has the path.
+    /// The host; if left out, any host that has the path.
     pub host: Option<String>,
 }
 
 /// An object that a path names.
 #[derive(Debug, Clone)]
 pub struct Located {
-    /// The host of the route, where it names one.
+    /// The host of the route, if it names one.
     pub host: Option<String>,
     /// The name of the origin.
     pub origin: String,
-    /// The origin, and how its objects are treated there.
+    /// The origin, and the profile of its objects.
     pub source: Arc<Source>,
     /// The object.
     pub key: ObjectKey,
@@ -33,60 +33,60 @@ pub struct Located {
     pub siblings: Vec<ObjectKey>,
 }
 
-/// What lies below a path.
+/// The objects below a path.
 #[derive(Debug, Clone)]
 pub struct Below {
     /// The name of the origin.
     pub origin: String,
-    /// The origin, and how its objects are treated there.
+    /// The origin, and the profile of its objects.
     pub source: Arc<Source>,
-    /// What the keys begin with; empty: every object of the bucket.
+    /// The prefix of the keys; empty: every object of the bucket.
     pub prefix: String,
     /// The route, for [`Locate::path`].
     pub route: usize,
 }
 
-/// Why a path leads nowhere.
+/// The reason why a path leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// It is none that an object could have.
+    /// No object can have it.
     #[error("{0}")]
     BadPath(String),
     /// No route has it.
     #[error("no route has this path")]
     NoRoute,
-    /// It means different things to several hosts.
+    /// It leads to different objects for several hosts.
     #[error("several routes have this path: say which host")]
     Several,
 }
 
-/// The routes, as far as paths are concerned.
+/// The routes, as a map from paths to objects.
 pub trait Locate: Send + Sync + 'static {
-    /// The objects that a request for this path would get: one where the host is named, else one for
-    /// each host to which it means something else.
+    /// Returns the objects that a request for this path would get: one if the host is named, else one for each host for
+    /// which it leads to another object.
     ///
     /// # Errors
-    /// It leads nowhere.
+    /// If it leads nowhere.
     fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError>;
 
-    /// The one place in one bucket that lies below this path. Routes further below are not in it.
+    /// Returns the one prefix in one bucket that lies below this path. Routes further below are not in it.
     ///
     /// # Errors
-    /// It leads nowhere, or to several places.
+    /// If it leads nowhere, or to several prefixes.
     fn below(&self, place: &Place) -> Result<Below, PlaceError>;
 
-    /// Everything that requests for paths get that begin with this one, character by character: of the
-    /// host that is named, else of each.
+    /// Returns all prefixes that requests can reach whose paths begin with this one, character by character: for the
+    /// named host, else for each.
     ///
     /// # Errors
-    /// It leads nowhere.
+    /// If it leads nowhere.
     fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError>;
 
-    /// The path, percent-encoded, by which a request gets the object of this key through that route;
-    /// `None` where no request can, for want of a path or because another route has it.
+    /// Returns the path, percent-encoded, by which a request gets the object of this key through that route; `None` if
+    /// no request can, because it has no path or another route has it.
     fn path(&self, below: &Below, key: &str) -> Option<String>;
 
-    /// The name of an origin.
+    /// Returns the name of an origin.
     fn origin(&self, id: tidegate_plan::OriginId) -> Option<String>;
 }
 
@@ -105,7 +105,7 @@ impl IntoResponse for PlaceError {
     }
 }
 
-/// A place out of a query's `path` and `host`, which are taken as they stand there.
+/// Makes a place of a query's `path` and `host`, which are taken as they stand there.
 pub(super) fn read(path: Option<&str>, host: Option<&str>) -> Result<Place, String> {
     Ok(Place {
         path: checked(path.ok_or("path is missing")?)?.to_owned(),
@@ -113,7 +113,7 @@ pub(super) fn read(path: Option<&str>, host: Option<&str>) -> Result<Place, Stri
     })
 }
 
-/// A path that begins as one, and has no query behind it.
+/// Checks that a path begins with `/`, and has no query behind it.
 pub(super) fn checked(path: &str) -> Result<&str, String> {
     if !path.starts_with('/') {
         return Err("path must begin with `/`, as it stands in a URL".to_owned());

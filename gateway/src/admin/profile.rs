@@ -1,15 +1,15 @@
-//! `GET /routes`, `PUT` and `PATCH /routes/profile`: how each route's objects are treated, and
-//! another way for one of them, without a restart.
+//! `GET /routes`, `PUT` and `PATCH /routes/profile`: each route's profile, and another one for a route, without a
+//! restart.
 //!
-//! The route is named as the configuration names it: `?path=/books/`, and `&host=…` where several
-//! routes have this path. The body is JSON:
+//! The route is named as the configuration names it: `?path=/books/`, and `&host=…` if several routes have this path.
+//! The body is JSON:
 //!
 //! - `PUT {"profile": "stream"}`: the profile of this name;
-//! - `PUT {"extends": "stream", "read_ahead": "64MiB"}`: a profile of these keys, which are those of
-//!   `[profile.NAME]`, as if it stood in the file;
-//! - `PATCH {"read_ahead": "64MiB"}`: these keys over what the route has now.
+//! - `PUT {"extends": "stream", "read_ahead": "64MiB"}`: a profile of these keys, which are those of `[profile.NAME]`,
+//!   as if it stood in the file;
+//! - `PATCH {"read_ahead": "64MiB"}`: these keys over the route's present profile.
 //!
-//! Reads that begin from then on go by it. The next start goes by the file again.
+//! Reads that begin afterwards use it. The next start uses the file again.
 
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{Method, StatusCode};
@@ -21,76 +21,76 @@ use super::ask::{self, Refusal};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
-/// The routes, as far as their profiles are concerned.
+/// The routes, as holders of profiles.
 pub trait Routes: Send + Sync + 'static {
-    /// What each route has now, in the order of the configuration.
+    /// Returns the present profile of each route, in the order of the configuration.
     fn list(&self) -> Vec<RouteProfile>;
 
-    /// Gives one route another profile; what it has then.
+    /// Gives one route another profile, and returns that.
     ///
     /// # Errors
-    /// Why it keeps the one it has.
+    /// If the route keeps its present profile.
     fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError>;
 }
 
-/// What a route has now.
+/// A route and its present profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteProfile {
-    /// Only requests for this host.
+    /// The host that it is limited to.
     pub host: Option<String>,
-    /// What the path begins with.
+    /// The prefix of its paths.
     pub path: String,
     /// The origin's name.
     pub origin: String,
-    /// The profile's name; `None` for one that was given at run time and has none.
+    /// The profile's name; `None` for one that was given at run time without a name.
     pub name: Option<String>,
     /// Its values.
     pub profile: Profile,
 }
 
-/// What is to be changed.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The route's path, as configured.
     pub path: String,
-    /// The route's host; left out where the path says enough.
+    /// The route's host; left out if the path is enough.
     pub host: Option<String>,
-    /// What it is to have.
+    /// The new profile.
     pub to: To,
 }
 
-/// What a route is to have.
+/// A route's new profile.
 #[derive(Debug, Clone, PartialEq)]
 pub enum To {
     /// The profile of this name.
     Named(String),
     /// A profile of these keys.
     Keys(Value),
-    /// What it has now, with these keys over it.
+    /// The present profile, with these keys over it.
     Over(Value),
 }
 
-/// Why nothing was changed.
+/// The reason why a profile was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// There is none.
+    /// There is no such route.
     #[error("no route has this path and host; GET /routes lists them")]
     NoRoute,
-    /// It is not said which.
+    /// Several routes match.
     #[error("several routes have this path: say which host")]
     Several,
-    /// There is no such profile, or what it says is wrong.
+    /// There is no such profile, or its keys are wrong.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// `GET /routes`.
+/// Answers `GET /routes`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     let routes: Vec<Value> = admin.routes.list().iter().map(shown).collect();
     ask::json(&json!({ "routes": routes }))
 }
 
-/// `PUT` and `PATCH /routes/profile`.
+/// Answers `PUT` and `PATCH /routes/profile`.
 pub(super) async fn change(
     State(admin): State<Admin>,
     RawQuery(query): RawQuery,
@@ -145,7 +145,7 @@ fn asked(body: Value, over: bool) -> Result<To, String> {
     }
 }
 
-/// A route as JSON, its profile's values as they would stand in the file.
+/// Returns a route as JSON, its profile's values as they would stand in the file.
 fn shown(route: &RouteProfile) -> Value {
     let profile = &route.profile;
     let time = |time| Period(time).to_string();

@@ -1,12 +1,12 @@
 //! `POST /purge`: removes one path, or everything below one.
 //!
-//! What to remove is a path of the public listener, as it stands in a URL: percent-encoded, from
-//! the first `/`, without the query, and leads where a request for it would. It comes in the query (`?path=/a%20b.jpg&prefix=true`) or as
-//! JSON (`{"path": "/a%20b.jpg", "prefix": true}`). `host` narrows it to what requests to one host get.
+//! The path is one of the public listener, as it stands in a URL: percent-encoded, from the first `/`, without the
+//! query. It leads where a request for it would. It comes in the query (`?path=/a%20b.jpg&prefix=true`) or as JSON
+//! (`{"path": "/a%20b.jpg", "prefix": true}`). `host` narrows it to the objects that requests to one host get.
 //!
-//! In the query the path is taken as it stands and not form-decoded, so that one can paste it from
-//! a URL and `+` stays `+`. A client that encodes its parameters sends `%2F` first, which is
-//! refused rather than misread: such a client sends JSON.
+//! In the query the path is taken as it stands and not form-decoded, so that one can paste it from a URL and `+` stays
+//! `+`. A client that encodes its parameters sends `%2F` first, which is refused rather than misread: such a client
+//! sends JSON.
 
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
@@ -17,21 +17,21 @@ use super::Admin;
 use super::ask::{self, Refusal};
 use super::place::{self, PlaceError};
 
-/// What to remove.
+/// A requested purge.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
     /// A URL path of the public listener, percent-encoded.
     pub path: String,
-    /// Everything that starts with it, too.
+    /// Whether to remove everything that starts with the path, too.
     #[serde(default)]
     pub prefix: bool,
-    /// Only what requests to this host get; left out: to whichever.
+    /// The host whose objects are removed; left out: all hosts.
     #[serde(default)]
     pub host: Option<String>,
 }
 
-/// Why nothing, or not everything, was removed.
+/// The reason why a purge removed nothing, or not everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PurgeError {
     /// The path leads nowhere.
@@ -42,7 +42,7 @@ pub enum PurgeError {
     NotDurable(String),
 }
 
-/// The endpoint.
+/// Answers `POST /purge`.
 pub(super) async fn purge(
     State(admin): State<Admin>,
     RawQuery(query): RawQuery,
@@ -72,7 +72,7 @@ fn refusal(purge: &Purge, error: &PurgeError) -> Response {
     (status, format!("{error}\n")).into_response()
 }
 
-/// The purge that a request asks for, from its query or else its body, never a mixture of both.
+/// Reads the purge from the request's query or else from its body, never from both.
 async fn read(query: &str, request: Request) -> Result<Purge, Refusal> {
     let body = ask::body(request).await?;
     let purge = match (query.is_empty(), body.is_empty()) {

@@ -1,9 +1,8 @@
-//! `GET /stat?path=/a%20b.jpg&host=media.example`: what is cached of an object. Nothing is asked of any
-//! origin.
+//! `GET /stat?path=/a%20b.jpg&host=media.example`: the cached bytes of an object. No origin is asked.
 //!
-//! The path is taken as it stands, as in `POST /purge`; an `&` in it is sent as `%26`. Without `host` the
-//! answer has one entry for each object that the path means to some host. Of a very large object the first
-//! chunks are looked at; `bytes.unseen` says how much comes behind them.
+//! The path is taken as it stands, as in `POST /purge`; an `&` in it is sent as `%26`. Without `host` the answer has
+//! one entry for each object that the path leads to for some host. Of a very large object only the first chunks are
+//! examined; `bytes.unseen` is the size of the rest.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
@@ -17,7 +16,7 @@ use super::place::{self, Located};
 use crate::engine::Stat;
 use crate::engine::stat::Present;
 
-/// The endpoint.
+/// Answers `GET /stat`.
 pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let asked = ask::values(query.as_deref().unwrap_or_default(), ["path", "host"]);
     let place = match asked.and_then(|[path, host]| place::read(path, host)) {

@@ -1,4 +1,4 @@
-//! The endpoints over real sockets, against a gateway that does as it is told.
+//! The endpoints over real sockets, against a scripted gateway.
 
 use std::io::{Read, Write};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use tidegate_plan::Listen;
 pub(super) mod bucket;
 use crate::socket::Listener;
 
-/// A gateway that is as ready as the test says and remembers what it was asked to purge.
+/// A gateway that is as ready as the test says and records the purges.
 #[derive(Default)]
 pub(super) struct Told {
     missing: Mutex<Vec<String>>,
@@ -55,7 +55,7 @@ impl Control for Told {
     }
 }
 
-/// The endpoints over parts that do as they are told, without sockets.
+/// The endpoints over scripted parts, without sockets.
 pub(super) struct Parts {
     pub(super) admin: Admin,
     pub(super) tiers: Arc<cache::tests::OneDisk>,
@@ -63,7 +63,7 @@ pub(super) struct Parts {
     pub(super) bucket: bucket::Bucket,
 }
 
-/// Those parts, and the token that they want.
+/// Returns those parts, and the token that they want.
 pub(super) fn running(token: Option<&str>) -> Parts {
     let tiers = Arc::new(cache::tests::OneDisk::default());
     let pins = Arc::new(pins::tests::ToldPins::default());
@@ -89,7 +89,7 @@ pub(super) fn running(token: Option<&str>) -> Parts {
     }
 }
 
-/// One request (method and target, token, body); status and body of the answer.
+/// Sends one request (method and target, token, body); returns status and body of the answer.
 pub(super) async fn asked(
     admin: &Admin,
     line: &str,
@@ -246,7 +246,7 @@ async fn other_paths_are_404_and_other_methods_405() {
     assert_eq!(t.status("POST /metrics", TOKEN, "").await, 405);
 }
 
-/// A name that resolves to this listener today was somebody else's page a moment ago.
+/// A name that resolves to this listener today may have been another site's page a moment ago.
 #[tokio::test]
 async fn only_hosts_of_ours_are_told_of_objects() {
     let t = start(Some("s3cret")).await;
@@ -401,7 +401,7 @@ async fn half_a_request_holds_its_place_for_a_bounded_time() {
     assert_eq!(t.status("GET /healthz", "", "").await, 200);
     for mut io in waiting {
         let mut answer = Vec::new();
-        // An error is a reset, which ends it as well.
+        // A reset, which is an error, ends it as well.
         let _ = io.read_to_end(&mut answer).await;
         assert!(!answer.starts_with(b"HTTP/1.1 200"));
     }

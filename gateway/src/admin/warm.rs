@@ -1,18 +1,16 @@
-//! `GET /list` and `POST /warm`: what lies below a path, and fetching it ahead of use. The command
-//! `tidegate warm` drives both.
+//! `GET /list` and `POST /warm`: the objects below a path, and their prefetch. The command `tidegate warm` uses both.
 //!
-//! - `GET /list?path=/films/&host=…&after=…&limit=1000`: a page of the bucket's keys below a route's
-//!   path, one request to the origin, as `{"objects": [{"path", "size"}], "unreachable": 0, "after": …}`.
-//!   `after` is what the page before said, percent-encoded; `unreachable` counts keys that no request
-//!   can get through this route.
-//! - `POST /warm {"paths": ["/a", "/b"], "host": …, "rate": "50MB", "concurrency": 4}`: answers lines of
-//!   JSON while it goes on. One with `done` for each path, in the order in which they end:
-//!   `{"path", "done": true, "size", "fetched", "cached", "left_out"}`, or `{"path", "done": true, "error"}`;
-//!   and in between, of those that take long, `{"path", "fetched"}` with the bytes so far.
+//! - `GET /list?path=/films/&host=…&after=…&limit=1000`: a page of the bucket's keys below a route's path, one request
+//!   to the origin, as `{"objects": [{"path", "size"}], "unreachable": 0, "after": …}`. `after` is the value from the
+//!   page before, percent-encoded; `unreachable` counts keys that no request can get through this route.
+//! - `POST /warm {"paths": ["/a", "/b"], "host": …, "rate": "50MB", "concurrency": 4}`: answers with lines of JSON
+//!   while it goes on. There is one with `done` for each path, in the order in which they end: `{"path", "done": true,
+//!   "size", "fetched", "cached", "left_out"}`, or `{"path", "done": true, "error"}`. In between come lines for paths
+//!   that take long: `{"path", "fetched"}` with the bytes so far.
 //!
-//! It ends after four minutes at the latest, before the connection does; whoever asked asks again for
-//! the paths that were not answered, and what is cached by then is skipped. It stops when its client
-//! leaves, or the gateway drains. Both ask for the token, for they make the origin work.
+//! A request ends after four minutes at the latest, before the connection does. The client asks again for the paths
+//! without an answer; objects that are cached by then are skipped. It also stops when its client leaves, or the gateway
+//! drains. Both endpoints ask for the token, for they make the origin work.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,17 +39,17 @@ pub(super) const MAX_BODY: usize = 4 << 20;
 /// The longest path: a key of the greatest length, percent-encoded, below a long route.
 const LONGEST_PATH: usize = 8 << 10;
 
-/// How long one request may take; the listener's connections end after five minutes.
+/// The time that one request may take; the listener's connections end after five minutes.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// Objects at a time, unless said otherwise, and at most.
+/// Objects at a time: the default, and the maximum.
 const CONCURRENCY: usize = 4;
 const MOST_CONCURRENCY: usize = 64;
 
 /// Lines that wait for a slow client.
 const LINES: usize = 64;
 
-/// Objects on one page, unless said otherwise, and at most.
+/// Objects on one page: the default, and the maximum.
 const PAGE: u16 = 1000;
 
 #[derive(Deserialize)]
@@ -64,7 +62,7 @@ struct Wanted {
     concurrency: Option<usize>,
 }
 
-/// `GET /list`.
+/// Answers `GET /list`.
 pub(super) async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     match page(&admin, query.as_deref().unwrap_or_default()).await {
         Ok(answer) | Err(answer) => answer,
@@ -119,7 +117,7 @@ fn failed(error: &Error) -> Response {
     (status, format!("{error}\n")).into_response()
 }
 
-/// `POST /warm`.
+/// Answers `POST /warm`.
 pub(super) async fn warm(State(admin): State<Admin>, request: Request) -> Response {
     let wanted = match read(request).await {
         Ok(wanted) => wanted,
@@ -175,7 +173,7 @@ async fn carry_out(admin: &Admin, wanted: Wanted, tell: &Tell) {
         .await;
 }
 
-/// Warms what a path leads to, and says what came of it.
+/// Warms the objects that a path leads to, and reports the result.
 async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
     let mut said = json!({ "path": place.path, "done": true });
     let more = match admin.locate.objects(&place) {
@@ -184,7 +182,7 @@ async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
             let fetched = AtomicU64::new(0);
             let heard = |bytes: u64| {
                 let fetched = fetched.fetch_add(bytes, Ordering::Relaxed) + bytes;
-                // Who reads slowly misses some of these.
+                // A slow reader misses some of these.
                 let _ = tell.try_send(line(&json!({ "path": place.path, "fetched": fetched })));
             };
             let mut sum = Warmed::default();
@@ -209,7 +207,7 @@ async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
     if let (Some(said), Value::Object(more)) = (said.as_object_mut(), more) {
         said.extend(more);
     }
-    // Nobody hears it: then all of this ends.
+    // If this fails, the client has left, and the whole request ends.
     let _ = tell.send(line(&said)).await;
 }
 

@@ -1,7 +1,7 @@
 //! The allocator of the process: jemalloc, which gives freed pages back at once (ADR 0030).
 //!
-//! glibc keeps freed chunks in its arenas between smaller blocks that live, so that the process outgrows
-//! `cache.memory` and `cache.budget`. jemalloc by itself keeps them for seconds, with the same outcome: what a flood of
+//! glibc keeps freed chunks in its arenas between smaller blocks that live, so that the process outgrows `cache.memory`
+//! and `cache.budget`. jemalloc by itself keeps them for seconds, with the same outcome: the memory that a flood of
 //! cold reads frees meanwhile has no bound.
 
 use tikv_jemalloc_ctl::{Access as _, AsName as _};
@@ -11,11 +11,10 @@ use tracing::warn;
 #[global_allocator]
 static GLOBAL: Jemalloc = Jemalloc;
 
-/// How long freed pages are kept, in milliseconds: of the arenas that are made from now on, and of the one that
-/// there is.
+/// The settings for the time that freed pages are kept, in milliseconds: of new arenas, and of the existing one.
 const KEPT_FOR: [&str; 2] = ["arenas.dirty_decay_ms\0", "arena.0.dirty_decay_ms\0"];
 
-/// Has freed pages go back to the system at once. Called before there are threads: each arena keeps the setting that
+/// Makes freed pages go back to the system at once. Called before there are threads: each arena keeps the setting that
 /// it was made with.
 pub(super) fn set_up() {
     for name in KEPT_FOR {

@@ -1,14 +1,13 @@
-//! The runtime on which origins and disks are asked.
+//! The runtime of requests to origins and disks.
 //!
-//! Bulk transfers arrive in large pieces, each of which is copied once, and a hundred of them can be
-//! runnable at a time. On the threads that answer clients they would all have their turn before a
-//! request that memory could answer at once. On threads of their own the kernel's scheduler sees to
-//! it that who has slept runs first: see ADR 0009.
+//! Bulk transfers arrive in large pieces, each of which is copied once, and a hundred of them can be runnable at a
+//! time. On the threads that answer clients they would all have their turn before a request that memory could answer at
+//! once. On threads of their own, the kernel's scheduler runs a thread that has slept first: see ADR 0009.
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A runtime that may be dropped anywhere: it waits for nothing when it ends.
+/// A runtime that may be dropped anywhere: its end waits for nothing.
 #[derive(Debug)]
 pub(super) struct Background(Option<Runtime>);
 
@@ -22,7 +21,7 @@ impl Background {
         )))
     }
 
-    /// Where to spawn.
+    /// Returns the handle to spawn on.
     pub(super) fn handle(&self) -> Option<Handle> {
         self.0.as_ref().map(|runtime| runtime.handle().clone())
     }

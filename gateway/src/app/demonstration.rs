@@ -6,12 +6,12 @@ use crate::demo;
 use crate::socket::Listener;
 use tidegate_plan::ByteSize;
 
-/// Starts a gateway with everything as by default, and a small disk tier.
+/// Starts a gateway with default settings, and a small disk tier.
 ///
 /// # Errors
-/// As [`Gateway::start`]; and where the folder cannot be emptied.
+/// As [`Gateway::start`]; and if the folder cannot be emptied.
 pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
-    // The origin listens elsewhere at each start, so what was cached belongs to nobody.
+    // The origin's address changes with each start, so an earlier cache is useless.
     std::fs::remove_dir_all(&launch.folder)?;
     std::fs::create_dir_all(&launch.folder)?;
     let config = Config {

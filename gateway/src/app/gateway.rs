@@ -1,8 +1,7 @@
-//! The gateway, put together: origins and stores, the engine over them, the frontends over the
-//! engine.
+//! The gateway, put together: origins and stores, the engine over them, the frontends over the engine.
 //!
-//! Everything that a wrong configuration can spoil comes first, and the stores last, for what is
-//! open wants to be closed in order.
+//! Steps that a wrong configuration can fail come first, and the stores last, because open stores have to be closed in
+//! order.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,34 +26,34 @@ use crate::{origin, store};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_telemetry::exposition::{self, Exposition};
 
-/// Permissions of public Unix sockets: for the owner, and the process's group, which a proxy is put into.
+/// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
 const PUBLIC_SOCKET_MODE: u32 = 0o660;
 
 /// Permissions of the admin listener's Unix socket: for the owner alone, since a proxy's group must not purge.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
 
-/// Where the gateway listens.
+/// The gateway's listeners.
 #[derive(Debug)]
 pub struct Sockets {
-    /// For everybody.
+    /// The public ones.
     pub http: Vec<Listener>,
-    /// For who runs it.
+    /// The operator's.
     pub admin: Listener,
 }
 
 impl Sockets {
-    /// Binds what the configuration names.
+    /// Binds the addresses of the configuration.
     ///
     /// # Errors
-    /// Names the address that cannot be had.
+    /// Names the address that cannot be bound.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
         Self::bind_beside(config, Inherited::default()).await
     }
 
-    /// Takes what the configuration names from a supervisor's sockets, and binds the others.
+    /// Takes the configured addresses from a supervisor's sockets, and binds the others.
     ///
     /// # Errors
-    /// Names the address that cannot be had, or a supervisor's that the configuration does not name: its clients
+    /// Names the address that cannot be bound, or a supervisor's that the configuration does not name: its clients
     /// would wait for ever.
     pub async fn bind_beside(config: &Config, mut inherited: Inherited) -> anyhow::Result<Self> {
         let mut bind = async |address: &Listen, mode| {
@@ -78,12 +77,12 @@ impl Sockets {
     }
 }
 
-/// A gateway that runs.
+/// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     engine: Engine,
     mounts: Mounts,
-    /// What mounts write through, if one does.
+    /// The drafts of mounts, if one is writable.
     writers: Option<Writers>,
     /// Stops the public listeners; the admin listener says so in `/readyz`.
     draining: CancellationToken,
@@ -92,7 +91,7 @@ pub struct Gateway {
     public: JoinHandle<()>,
     private: JoinHandle<()>,
     deadline: Duration,
-    /// Asks origins and disks until the gateway is dropped.
+    /// Runs requests to origins and disks until the gateway is dropped.
     _background: Background,
 }
 
@@ -100,8 +99,8 @@ impl Gateway {
     /// Puts everything together and starts it.
     ///
     /// # Errors
-    /// What cannot be opened or is not what the configuration says. An origin that is down is no
-    /// error: `/readyz` tells.
+    /// If a part cannot be opened or does not fit the configuration. An origin that is down is no error: `/readyz`
+    /// reports it.
     pub async fn start(
         config: &Config,
         env: &Environment,
@@ -119,7 +118,7 @@ impl Gateway {
         } = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
-        // Last of what can fail; by now there is something to close.
+        // The last step that can fail; by now there are open parts to close.
         let mounts = mounts::start(config, env, &config.mount, &engine, &routes, &mut registry);
         let (mounts, writers) = match mounts.await {
             Ok(started) => started,
@@ -178,7 +177,7 @@ impl Gateway {
         })
     }
 
-    /// Drains, writes out what is pending, and stops; within three times `http.drain`.
+    /// Drains, writes out pending data, and stops; within three times `http.drain`.
     pub async fn stop(self) {
         self.draining.cancel();
         let (public, ()) = tokio::join!(self.public, self.mounts.stop());
@@ -194,7 +193,7 @@ impl Gateway {
     }
 }
 
-/// What every frontend stands on.
+/// The parts under every frontend.
 pub(super) struct Assembled {
     pub(super) engine: Engine,
     pub(super) stores: Stores,
@@ -203,11 +202,11 @@ pub(super) struct Assembled {
     locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
     allowance: Arc<Ceiling>,
-    /// Asks origins and disks for as long as it is kept.
+    /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: Background,
 }
 
-/// Puts together what every frontend stands on.
+/// Puts together the parts under every frontend.
 pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<Assembled> {
     let mut registry = Registry::with_prefix(exposition::PREFIX);
     let origins = connect(config, env, &mut registry).await?;
@@ -215,7 +214,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
     let (budget, allowance) = share(config.cache.budget);
     let background = Background::start()?;
-    // Last of what can fail, for from here on there is something to close.
+    // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
         engine(config, origins, budget, background.handle(), registry).await?;
     Ok(Assembled {
@@ -229,7 +228,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     })
 }
 
-/// One client for every origin, however many routes lead to it.
+/// Connects to each origin once, however many routes lead to it.
 async fn connect(
     config: &Config,
     env: &Environment,
@@ -241,13 +240,13 @@ async fn connect(
     Ok(origins)
 }
 
-/// The hosts that the admin listener answers to.
+/// Returns the hosts that the admin listener answers to.
 fn hosts(listed: &[String]) -> admin::hosts::Hosts {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
 }
 
-/// What a change through the admin listener must show.
+/// Returns the token that a change through the admin listener must show.
 fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<Token>>> {
     let Some(token) = &config.admin.token else {
         return Ok(None);
@@ -257,7 +256,7 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
     Ok(Some(Arc::new(token)))
 }
 
-/// The engine over the stores, these for who runs them, and the registry with what both count.
+/// Opens the stores and the engine over them; returns both, and the registry with their metrics.
 async fn engine(
     config: &Config,
     origins: Origins,
@@ -267,7 +266,7 @@ async fn engine(
 ) -> anyhow::Result<(Engine, Stores, Registry)> {
     let settings = settings::stores(config)?;
     let geometry = settings.geometry;
-    // Opening looks at the disks, and so may block.
+    // Opening reads the disks, and so may block.
     let opened = tokio::task::spawn_blocking(move || {
         let stores = store::open(&settings, &mut registry);
         stores.map(|stores| (stores, registry))
@@ -286,7 +285,7 @@ async fn engine(
     Ok((engine, stores, registry))
 }
 
-/// Everything that is counted: by the components, which is in `registry`, and by the process.
+/// Returns all metrics: those of the components, which are in `registry`, and of the process.
 fn exposition(engine: &Engine, registry: Registry) -> Exposition {
     let (fetched, delivered) = (engine.clone(), engine.clone());
     let of_process =
@@ -294,9 +293,9 @@ fn exposition(engine: &Engine, registry: Registry) -> Exposition {
     Exposition::default().with(of_process).with(registry)
 }
 
-/// Shares the budget out: a quarter for what clients keep alive of chunks on their way to them,
-/// the rest for what arrives and is read ahead. Two purses, so that a crowd of slow clients cannot
-/// keep the origin's bytes from arriving, nor a bulk transfer turn clients into slow ones.
+/// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
+/// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
+/// clients into slow ones.
 fn share(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
     let pinned = budget.0 / 4;
     let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));

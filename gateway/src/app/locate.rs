@@ -1,4 +1,4 @@
-//! Where paths of the public listener lead, for the operator: the same table that requests go by.
+//! The operator's view of paths of the public listener: the same table that requests use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct Known {
 }
 
 impl Locator {
-    /// `routes` are those of `config`, in its order.
+    /// Makes a locator; `routes` are those of `config`, in its order.
     pub(super) fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
         let rule = |route: &Route| Rule {
             host: route.settings.host.clone(),
@@ -49,7 +49,8 @@ impl Locator {
         }
     }
 
-    /// What `look` finds for the host that is named, else for no host and for each that routes name.
+    /// Returns the results of `look` for the named host, else for no host and for each host of a
+    /// route.
     fn of_hosts<'p>(
         &self,
         place: &Place,
@@ -75,7 +76,7 @@ impl Locator {
         }
     }
 
-    /// The routes that have the path, and what of it lies below each.
+    /// Returns the routes that have the path, each with the rest of it.
     fn find<'p>(&self, place: &'p Place) -> Result<Vec<(usize, &'p str)>, PlaceError> {
         self.of_hosts(place, |host| {
             let found = self.table.find(host, &place.path);
@@ -83,7 +84,7 @@ impl Locator {
         })
     }
 
-    /// The places in buckets that lie below paths in routes.
+    /// Returns the prefixes in buckets for paths below routes.
     fn places(&self, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
         let mut all: Vec<Below> = Vec::new();
         for (index, rest) in found {

@@ -20,7 +20,7 @@ use crate::http::Route;
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// Mounts them all, or none, and opens the spool if one of them is writable. `routes` are those of the
+/// Mounts all of them, or none, and opens the spool if one of them is writable. `routes` are those of the
 /// configuration, in its order.
 pub(super) async fn start(
     config: &Config,
@@ -65,7 +65,7 @@ pub(super) async fn start(
 }
 
 impl Mounts {
-    /// Says of those that somebody else has unmounted, or that ended badly, that they are gone.
+    /// Reports mounts that an operator has unmounted, or that ended with an error.
     pub(super) fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + use<> {
         let watched = self.0.iter();
         let watched =
@@ -78,7 +78,7 @@ impl Mounts {
         }
     }
 
-    /// Answers who waits, and unmounts.
+    /// Answers waiting requests, and unmounts.
     pub(super) async fn stop(self) {
         futures_util::future::join_all(self.0.into_iter().map(Mounted::stop)).await;
     }
@@ -102,7 +102,7 @@ fn settings(mount: &config::Mount, prefix: &str) -> fuse::Settings {
     }
 }
 
-/// The mount that a command line means: the configuration's of that folder, or a plain one.
+/// Returns the mount that a command line means: the configuration's of that folder, or a default one.
 pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<config::Mount> {
     let same = |mount: &&config::Mount| same_folder(&mount.path, &args.path);
     let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();
@@ -166,14 +166,14 @@ impl Alone {
         }
     }
 
-    /// Returns when somebody has unmounted.
+    /// Waits until the mount has ended.
     pub(super) async fn ended(&mut self) {
         for mounted in &mut self.mounted.0 {
             mounted.ended().await;
         }
     }
 
-    /// Unmounts, and writes out what is pending.
+    /// Unmounts, and writes out pending data.
     pub(super) async fn stop(self) {
         self.mounted.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;

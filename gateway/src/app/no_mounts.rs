@@ -1,4 +1,5 @@
-//! Where mounts are not built in (the feature `fuse`, on Linux), asking for one is an error.
+//! The stand-in for a build without mounts (the feature `fuse`, on Linux): each request for one is
+//! an error.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(super) async fn start(
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     match mounts {
-        // Without mounts there is nobody who writes through a spool.
+        // Without mounts there are no writers of a spool.
         [] => Ok((
             Mounts,
             writing::start(config, env, mounts, engine, routes, registry).await?,

@@ -1,4 +1,4 @@
-//! The pins for the operator: those of the store, with the names of the configuration.
+//! The operator's view of the pins: those of the store, with the names of the configuration.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::admin::place::{Below, Locate};
 use crate::store::{Pinning, Tiering, pins};
 use tidegate_plan::ByteSize;
 
-/// See the module's head.
+/// Implements [`Pins`] over the store.
 #[derive(Debug)]
 pub(super) struct OperatorPins<L> {
     pub(super) pinning: Arc<dyn Pinning>,
@@ -18,7 +18,7 @@ pub(super) struct OperatorPins<L> {
 }
 
 impl<L> OperatorPins<L> {
-    /// That a limit makes sense here, and what is to be said of it.
+    /// Checks that a limit makes sense here; returns a note for the operator, if there is one.
     fn check(&self, limit: u64) -> Result<Option<String>, PinError> {
         let disks = self.tiering.report().disks;
         if disks.is_empty() {

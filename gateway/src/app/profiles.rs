@@ -8,17 +8,17 @@ use crate::engine::Source;
 use crate::http::Route;
 use tidegate_plan::Profile;
 
-/// Every route, and what is needed to read a profile for it.
+/// Every route, and the configuration to read a profile for it.
 pub(super) struct Profiles {
     config: Config,
     routes: Vec<(config::Route, Arc<Source>)>,
-    /// The name of each route's profile, where it has one. Held while one is exchanged, so that of
-    /// two changes each sees what the other did.
+    /// The name of each route's profile, if it has one. Held during a change, so that of two
+    /// changes each sees the other's result.
     names: Mutex<Vec<Option<String>>>,
 }
 
 impl Profiles {
-    /// `routes` are those of `config`, in its order.
+    /// Makes them; `routes` are those of `config`, in its order.
     pub(super) fn new(config: &Config, routes: &[Route]) -> Self {
         let sources = routes.iter().map(|route| route.source.clone());
         let routes: Vec<_> = config.routes().into_iter().zip(sources).collect();
@@ -41,8 +41,8 @@ impl Profiles {
         }
     }
 
-    /// The one route that is meant. Paths are compared as the configuration compares them, hosts
-    /// without regard to case (RFC 9110, 4.2.3).
+    /// Finds the one route that is meant. Paths are compared as the configuration compares them,
+    /// hosts without regard to case (RFC 9110, 4.2.3).
     fn find(&self, change: &Change) -> Result<usize, ChangeError> {
         let bare = |path: &str| path.trim_end_matches('/').to_owned();
         let meant = |route: &config::Route| {

@@ -1,4 +1,4 @@
-//! Routes: which origin and profile each has.
+//! Routes: the origin and profile of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tidegate_plan::{Coding, Token};
 /// Origins by name.
 pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
 
-/// One client for every origin, however many routes lead to it.
+/// Connects to each origin once, however many routes lead to it.
 pub(super) async fn connect(
     config: &Config,
     env: &Environment,
@@ -34,7 +34,7 @@ pub(super) async fn connect(
     Ok(origins)
 }
 
-/// The routes as the frontend needs them.
+/// Returns the routes as the frontend needs them.
 pub(super) fn routes(
     config: &Config,
     env: &Environment,
@@ -93,7 +93,7 @@ fn coding(stored: config::Precompressed) -> Coding {
     }
 }
 
-/// What a change through this route must show.
+/// Returns the token that a change through this route must show.
 fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Option<Token>> {
     let Some(token) = route.write_token.as_ref().filter(|_| route.writable) else {
         return Ok(None);

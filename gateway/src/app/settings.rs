@@ -1,4 +1,4 @@
-//! From the configuration's words to the settings of each part.
+//! Converts the configuration into the settings of each part.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{http, origin, store};
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry};
 
-/// Bytes of `cache.budget` for each HTTP/2 stream: what one costs with a copy on its way.
+/// Bytes of `cache.budget` for each HTTP/2 stream: the cost of one with a copy in flight.
 const STREAM_SHARE: u64 = 16 << 10;
 
-/// Bytes of `cache.budget` for each connection: more than one costs, so that there is no more memory in
-/// connections than in the budget.
+/// Bytes of `cache.budget` for each connection: more than the cost of one, so that connections take no more memory than
+/// the budget.
 const CONNECTION_SHARE: u64 = 32 << 10;
 
-/// The public listener's, of a process with a memory budget of `budget`.
+/// Returns the settings of the public listener, for a memory budget of `budget`.
 pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
     let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     let share = |of: u64| bytes(ByteSize(budget.0 / of));
@@ -37,7 +37,7 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
     }
 }
 
-/// An origin's, its secrets looked up.
+/// Returns the settings of an origin, with its secrets read.
 pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origin::Settings> {
     let context = || format!("origin `{}`", origin.name);
     let secret = |secret: &Option<crate::config::Secret>| {
@@ -77,7 +77,7 @@ pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origi
     })
 }
 
-/// The stores'.
+/// Returns the settings of the stores.
 pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
     let disks = config.cache.disk.iter().map(|disk| store::DiskSettings {
         path: disk.path.clone(),
@@ -95,7 +95,7 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
     })
 }
 
-/// A route's maximum age of a preflight's answer.
+/// Returns a route's sites and the maximum age of a preflight's answer.
 pub(super) fn cors(cors: &crate::config::Cors) -> http::Cors {
     http::Cors {
         origins: cors.origins.clone(),

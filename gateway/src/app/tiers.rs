@@ -1,4 +1,4 @@
-//! The tiers for the operator: what the stores and the engine say of them, and changes one at a time.
+//! The operator's view of the tiers: the reports of the stores and the engine, and changes one at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::engine::Engine;
 use crate::store::tiering::DiskReport;
 use crate::store::{Tiering, TieringError};
 
-/// How long a change may take before the next one has its turn: a disk that hangs takes for ever.
+/// The time that a change may take before the next one has its turn: a disk that hangs takes for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module's head.
+/// Implements [`Tiers`] over the stores and the engine.
 #[derive(Debug)]
 pub(super) struct OperatorTiers {
     tiering: Arc<dyn Tiering>,
     engine: Engine,
-    /// Held while something is changed: of two requests each sees what the other did.
+    /// Held during a change: of two requests each sees the other's result.
     changing: Arc<Mutex<()>>,
 }
 
@@ -105,7 +105,7 @@ fn of_store(error: TieringError) -> ChangeError {
     }
 }
 
-/// A panic of ours, or the end of the runtime.
+/// Returns the refusal for a panic, or the end of the runtime.
 fn broken(error: impl ToString) -> ChangeError {
     ChangeError::Refused(error.to_string())
 }

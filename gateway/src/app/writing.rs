@@ -1,4 +1,4 @@
-//! What is written through mounts: one spool for the process, if some mount is writable.
+//! Writes through mounts: one spool for the process, if a mount is writable.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::engine::{Engine, Writers};
 use crate::http::Route;
 use tidegate_plan::upload::kept_in;
 
-/// Opens the spool and takes up what an earlier process left in it; `None` where no mount is writable.
-/// `routes` are those of the configuration, in its order.
+/// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable. `routes`
+/// are those of the configuration, in its order.
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
@@ -53,7 +53,7 @@ pub(super) async fn start(
     Ok(Some(writers))
 }
 
-/// No mount is writable any more: what an earlier process left in the spool is sent by nobody.
+/// Warns of drafts that an earlier process left in the spool: no mount is writable now, so they are not sent.
 fn tell_of_left(spool: &Path) {
     let path = spool.display();
     match left_in_spool(spool) {
@@ -67,7 +67,7 @@ fn tell_of_left(spool: &Path) {
     }
 }
 
-/// Waits for what was closed and is not in the bucket yet; what is left goes on at the next start.
+/// Waits for closed drafts that are not in the bucket yet; the rest goes on at the next start.
 pub(super) async fn settle(writers: Option<&Writers>, deadline: Duration) {
     let Some(writers) = writers else { return };
     if tokio::time::timeout(deadline, writers.settled())

@@ -1,4 +1,4 @@
-//! What each command is told on the command line.
+//! The arguments of each command.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use tidegate_plan::{ByteSize, Period};
 
-/// What to mount, and where.
+/// The arguments of `mount`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct MountArgs {
     /// The folder to mount on
@@ -17,20 +17,20 @@ pub struct MountArgs {
     #[arg(long, value_name = "PATH")]
     pub route: Option<String>,
 
-    /// That route's host, where it has one
+    /// That route's host, if it has one
     #[arg(long)]
     pub host: Option<String>,
 
-    /// Let files be written, also where the `[[mount]]` does not say so
+    /// Let files be written, also if the `[[mount]]` does not say so
     #[arg(long)]
     pub writable: bool,
 }
 
-/// How to run the demonstration.
+/// The arguments of `demo`.
 #[cfg(feature = "demo")]
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DemoArgs {
-    /// The port to serve on; another one where it is taken
+    /// The port to serve on; another one if it is taken
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
 
@@ -38,8 +38,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 8081)]
     pub admin_port: u16,
 
-    /// The folder for bucket and cache, empty or of an earlier demo [default: a temporary one, removed at the
-    /// end]
+    /// The folder for bucket and cache, empty or of an earlier demo [default: a temporary one, removed at the end]
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
 
@@ -48,33 +47,33 @@ pub struct DemoArgs {
     pub large: ByteSize,
 }
 
-/// What to measure, and with what.
+/// The arguments of `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DoctorArgs {
-    /// The path of a large object, as it stands in the URL; the route says which origin's. Of
-    /// several of one origin, the first of 64 MiB or more is taken, else the largest
+    /// The path of a large object, as it stands in the URL; its route gives the origin. Of several objects of one
+    /// origin, the first of 64 MiB or more is taken, else the largest
     #[arg(long, value_name = "PATH")]
     pub object: Vec<String>,
 
-    /// The host that these paths belong to, where routes name hosts
+    /// The host that these paths belong to, if routes name hosts
     #[arg(long)]
     pub host: Option<String>,
 
-    /// A folder to measure as if it were a cache disk, besides those that are configured
+    /// A folder to measure as if it were a cache disk, besides the configured ones
     #[arg(long, value_name = "FOLDER")]
     pub disk: Vec<PathBuf>,
 
-    /// How long each measurement may take
+    /// The time that each measurement may take
     #[arg(long, value_name = "TIME", default_value = "3s")]
     pub time: Period,
 
-    /// How much may be written to a disk, in a file without a name; a disk that this would nearly
-    /// fill is not measured
+    /// The bytes that may be written to a disk, in a file without a name; a disk that this would nearly fill is not
+    /// measured
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub scratch: ByteSize,
 }
 
-/// What to remove.
+/// The arguments of `purge`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PurgeArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`
@@ -90,7 +89,7 @@ pub struct PurgeArgs {
     pub host: Option<String>,
 }
 
-/// Which object to tell of.
+/// The arguments of `stat`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct StatArgs {
     /// Its path as it stands in the URL, percent-encoded, from the first `/`; or the whole URL, whose
@@ -98,7 +97,7 @@ pub struct StatArgs {
     #[arg(value_name = "URL-OR-PATH")]
     pub object: String,
 
-    /// As a request to this host; left out: for every host to which the path means something else
+    /// As a request to this host; left out: for every host for which the path leads to another object
     #[arg(long)]
     pub host: Option<String>,
 
@@ -107,31 +106,31 @@ pub struct StatArgs {
     pub json: bool,
 }
 
-/// What to keep.
+/// The arguments of `pin`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PinArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
     #[arg(value_name = "PATH", required_unless_present_any = ["list", "remove"])]
     pub path: Option<String>,
 
-    /// How many bytes of it to keep on disk at most
+    /// The most bytes of it to keep on disk
     #[arg(long, value_name = "SIZE", required_unless_present_any = ["list", "remove"])]
     pub limit: Option<ByteSize>,
 
-    /// Show what is pinned
+    /// Show the pins
     #[arg(long, conflicts_with_all = ["path", "limit", "remove"])]
     pub list: bool,
 
-    /// Keep what lies below PATH no longer
+    /// Remove the pin of PATH
     #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "limit"])]
     pub remove: Option<String>,
 
-    /// The host whose route is meant, where several have the path
+    /// The host whose route is meant, if several have the path
     #[arg(long)]
     pub host: Option<String>,
 }
 
-/// What to fetch, and how.
+/// The arguments of `warm`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WarmArgs {
     /// The path as it stands in the URL, percent-encoded, from the first `/`: all that begins with it
@@ -143,15 +142,15 @@ pub struct WarmArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "path")]
     pub from_list: Option<PathBuf>,
 
-    /// The host whose route is meant, where several have the path
+    /// The host whose route is meant, if several have the path
     #[arg(long)]
     pub host: Option<String>,
 
-    /// How many bytes to fetch in a second at most, such as 50MB [default: as fast as it goes]
+    /// The most bytes to fetch in a second, such as 50MB [default: as fast as it goes]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<ByteSize>,
 
-    /// How many objects at a time, from 1 to 64
+    /// The number of objects at a time, from 1 to 64
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub concurrency: u8,

@@ -1,4 +1,4 @@
-//! `tidegate check`: what the configuration comes to, in a few lines.
+//! `tidegate check`: a summary of the configuration, in a few lines.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use crate::config::{
 };
 use tidegate_plan::Token;
 
-/// The summary of a configuration that is right.
+/// Returns the summary of a configuration that is right.
 ///
 /// # Errors
-/// There is nothing to serve.
+/// If there is no origin, or a token is too short.
 pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Problems> {
     let config = &loaded.config;
     config.require_origin()?;
@@ -91,7 +91,7 @@ fn beneath(_: &Config) -> Vec<String> {
     vec![]
 }
 
-/// The mounts, and where lies what is written through them.
+/// Returns the mounts, and the folders of their spool and plain files.
 fn mounts(config: &Config, env: &Environment) -> Vec<String> {
     let mount = |mount: &Mount| {
         let host = mount.host.as_deref().unwrap_or_default();
@@ -129,7 +129,7 @@ fn counts(config: &Config) -> String {
     .join(", ")
 }
 
-/// Every secret, with its key.
+/// Returns every secret, with its key.
 fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     let mut secrets: Vec<(KeyPath, &Secret)> = Vec::new();
     let admin = config.admin.token.iter();
@@ -149,7 +149,7 @@ fn secrets(config: &Config) -> Vec<(KeyPath, &Secret)> {
     secrets
 }
 
-/// Tokens from files and variables that are too short: `serve` would end over them.
+/// Tokens from files and variables that are too short: `serve` would refuse them.
 fn short_tokens(
     config: &Config,
     env: &Environment,
@@ -175,7 +175,7 @@ fn short_tokens(
     secrets.iter().filter_map(short).collect()
 }
 
-/// Secrets that are not there now, over which `serve` would end on the machine that serves, and those whose
+/// Warns of secrets that are missing now, over which `serve` would end on the machine that serves, and of those whose
 /// file others can read.
 fn odd_secrets(secrets: &[(KeyPath, &Secret)], env: &Environment) -> Vec<String> {
     let odd = |(key, secret): &(KeyPath, &Secret)| match secret.resolve(env) {

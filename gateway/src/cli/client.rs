@@ -1,4 +1,4 @@
-//! A client of the admin listener of a running gateway: what the commands ask of it.
+//! A client of the admin listener of a running gateway, for the commands.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
@@ -20,28 +20,28 @@ use tokio::time::timeout;
 use crate::config::{Admin, Environment};
 use tidegate_plan::Listen;
 
-/// How long one answer may take: a few writes to disk, or one question to an origin.
+/// The time that one answer may take: a few writes to disk, or one request to an origin.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A piece of a streamed answer may take as long as an object that is fetched slowly.
+/// The time that a piece of a streamed answer may take: as long as an object that is fetched slowly.
 const PIECE: Duration = Duration::from_secs(300);
 
-/// More than this is no answer of ours.
+/// The longest answer: the gateway sends none that is longer.
 const LONGEST_ANSWER: usize = 16 << 20;
 
 /// The longest line of a streamed answer.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// The admin listener.
+/// A client of the admin listener.
 #[derive(Debug)]
 pub(super) struct Client<'a> {
     listen: &'a Listen,
     bearer: Option<HeaderValue>,
-    /// What is done, as in "cannot … through".
+    /// The action, as in "cannot … through".
     verb: &'static str,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) method: Method,
@@ -51,7 +51,7 @@ pub(super) struct Ask {
 }
 
 impl<'a> Client<'a> {
-    /// One that only looks.
+    /// Returns a client that only reads.
     pub(super) fn new(admin: &'a Admin, verb: &'static str) -> Self {
         Self {
             listen: &admin.listen,
@@ -60,10 +60,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// One that may change things.
+    /// Returns a client that may change things.
     ///
     /// # Errors
-    /// There is no token, or it cannot be had.
+    /// If there is no token, or it cannot be read.
     pub(super) fn with_token(
         admin: &'a Admin,
         env: &Environment,
@@ -85,10 +85,10 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Asks, and gives the body of an answer that is 200.
+    /// Sends a request, and returns the body of an answer that is 200.
     ///
     /// # Errors
-    /// Nobody answers, or with something else.
+    /// If there is no answer, or another one.
     pub(super) async fn ask(&self, ask: Ask) -> anyhow::Result<String> {
         let asked = async {
             let answer = timeout(DEADLINE, async {
@@ -106,10 +106,10 @@ impl<'a> Client<'a> {
         Ok(body)
     }
 
-    /// Asks, and hands over the lines of an answer that is 200 as they come, until `take` has enough.
+    /// Sends a request, and passes the lines of an answer that is 200 on as they come, until `take` has enough.
     ///
     /// # Errors
-    /// Nobody answers, or with something else. An answer that is cut off is one that has ended.
+    /// If there is no answer, or another one. An answer that is cut off counts as ended.
     pub(super) async fn lines(
         &self,
         ask: Ask,
@@ -172,7 +172,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Runs what asks.
+/// Runs a future on a runtime of its own.
 ///
 /// # Errors
 /// As `work` does.
@@ -183,15 +183,15 @@ pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     runtime.block_on(work)
 }
 
-/// A path as the admin listener takes it in a query, where `&` would end it.
+/// Returns a path for a query to the admin listener, in which `&` would end it.
 pub(super) fn in_query(path: &str) -> String {
     path.replace('&', "%26")
 }
 
-/// That a path is one.
+/// Checks that a text is a path.
 ///
 /// # Errors
-/// It is none.
+/// If it is not.
 pub(super) fn check_path(path: &str) -> anyhow::Result<()> {
     if path.starts_with('/') {
         return Ok(());
@@ -199,7 +199,7 @@ pub(super) fn check_path(path: &str) -> anyhow::Result<()> {
     bail!("`{path}` does not begin with `/`: give the path as it stands in the URL");
 }
 
-/// An address that stands for all of a machine's is reached through loopback.
+/// Replaces an unspecified address, which stands for all of a machine's, by loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

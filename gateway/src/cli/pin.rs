@@ -1,4 +1,4 @@
-//! `tidegate pin`: what is kept from eviction on disk.
+//! `tidegate pin`: the pins, which are kept from eviction on disk.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::stat::plain;
 use crate::config::{Admin, Environment};
 use tidegate_plan::ByteSize;
 
-/// Pins, unpins or lists, and says what came of it.
+/// Pins, unpins or lists, and returns the result as text.
 pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::Result<String> {
     if args.list {
         let client = Client::new(admin, "ask");
@@ -79,7 +79,7 @@ fn list(body: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Origin and prefix, for people.
+/// Returns origin and prefix, as text for people.
 fn named(pin: &Value) -> String {
     let origin = pin["origin"].as_str().unwrap_or("(not configured)");
     let prefix = pin["prefix"].as_str().unwrap_or_default();

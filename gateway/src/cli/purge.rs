@@ -7,7 +7,7 @@ use super::PurgeArgs;
 use super::client::{Ask, Client, check_path, run};
 use crate::config::{Admin, Environment};
 
-/// Purges, and says what was purged.
+/// Purges, and returns the purged names.
 pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyhow::Result<String> {
     let client = Client::with_token(admin, env, "purge", "purged")?;
     check_path(&args.path)?;

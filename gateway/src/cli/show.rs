@@ -1,22 +1,22 @@
-//! What goes to standard output.
+//! Output to standard output.
 
 use std::io::{self, ErrorKind, Write};
 
 use clap_complete::Shell;
 
-/// Writes text out. A reader that has enough (`tidegate man | head`) is no error.
+/// Writes text out. A reader that stops early (`tidegate man | head`) is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     bytes(text.as_bytes())
 }
 
-/// Completions for a shell.
+/// Writes completions for a shell.
 pub(super) fn completions(shell: Shell, mut command: clap::Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "tidegate", &mut script);
     bytes(&script)
 }
 
-/// The manual page, in roff.
+/// Writes the manual page, in roff.
 pub(super) fn manual(command: clap::Command) -> anyhow::Result<()> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;

@@ -1,4 +1,4 @@
-//! `tidegate stat`: is it cached? What the admin listener of a running gateway says of an object.
+//! `tidegate stat`: the cached state of an object, from the admin listener of a running gateway.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::config::Admin;
 /// Runs of bytes that are shown to people.
 const SHOWN: usize = 20;
 
-/// Asks, and says what came out, for people or for programs.
+/// Asks, and returns the answer as text for people or for programs.
 pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
     let (path, host) = named(&args.object, args.host.as_deref())?;
     let mut target = format!("/stat?path={}", in_query(&path));
@@ -37,7 +37,7 @@ pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The path, and the host that it is asked of, out of a path or a URL.
+/// Returns the path and host of a path or a URL.
 fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<String>)> {
     let is_url = ["http://", "https://"]
         .iter()
@@ -56,7 +56,7 @@ fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<Str
     Ok((uri.path().to_owned(), Some(host.to_owned())))
 }
 
-/// An object, for people.
+/// An object, as text for people.
 struct Shown<'a>(&'a Value);
 
 impl std::fmt::Display for Shown<'_> {
@@ -164,7 +164,7 @@ fn text(value: &Value) -> String {
     plain(value.as_str().unwrap_or("?"))
 }
 
-/// Text of a bucket on a terminal: control characters escaped.
+/// Escapes the control characters of a bucket's text, for a terminal.
 pub(super) fn plain(text: &str) -> String {
     let escaped = |c: char| {
         let escape = c.is_control().then(|| c.escape_default().to_string());

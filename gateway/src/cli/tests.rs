@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::*;
 use tidegate_plan::Listen;
 
-/// Remembers what it was asked for.
+/// Records the actions.
 #[derive(Default)]
 struct Told(RefCell<Vec<String>>);
 

@@ -1,7 +1,8 @@
 //! `tidegate warm`: fills the cache of a running gateway ahead of use, through its admin listener.
 //!
-//! Paths come in batches, from the bucket's own listing or a list. A batch is asked for until every path of it is
-//! answered, for one request ends after some minutes at the latest. Run again, it fetches only what is not cached.
+//! Paths come in batches, from the bucket's own listing, a list, or access logs. Each batch is requested until every
+//! path of it is answered, for one request ends after some minutes at the latest. After each batch the state file
+//! records the progress.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -20,16 +21,16 @@ use crate::config::{Admin, Environment};
 mod progress;
 mod source;
 
-/// So many requests in a row may end without having brought anything.
+/// The number of requests in a row that may end without progress.
 const PATIENCE: u32 = 3;
 
 /// Errors that are shown; the rest is counted.
 const SHOWN: u64 = 20;
 
-/// Warms, and sums up what came of it.
+/// Warms, and returns a summary.
 ///
 /// # Errors
-/// It cannot go on, or could not warm everything.
+/// If it cannot go on, or could not warm everything.
 pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
     let client = Client::with_token(admin, env, "warm", "warmed")?;
     let mut paths = Paths::of(args)?;
@@ -55,7 +56,7 @@ struct Warming<'a> {
 }
 
 impl Warming<'_> {
-    /// Warms some paths, asking again for those that were not answered.
+    /// Warms some paths, and asks again for those without an answer.
     async fn batch(&mut self, paths: Vec<String>) -> anyhow::Result<()> {
         let mut seen = HashSet::new();
         let mut paths: Vec<_> = paths
@@ -80,7 +81,7 @@ impl Warming<'_> {
         Ok(())
     }
 
-    /// One request; takes out of `paths` what was answered.
+    /// Sends one request; takes the answered paths out of `paths`.
     async fn ask(&mut self, paths: &mut Vec<String>) -> anyhow::Result<()> {
         let body = json!({
             "paths": paths,
@@ -128,7 +129,7 @@ impl Warming<'_> {
     }
 }
 
-/// What could not be warmed, for people.
+/// Returns the message for a path that could not be warmed.
 fn complaint(path: &str, error: &str) -> String {
     format!("{}: {}", plain(path), plain(error))
 }

@@ -1,4 +1,4 @@
-//! Addresses where several are allowed: one as text, or a list.
+//! Addresses in a configuration: text, or a list if several are allowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use tidegate_plan::Listen;
 
-/// One place or several.
+/// One address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners(pub Vec<Listen>);
 

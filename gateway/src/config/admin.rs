@@ -15,7 +15,7 @@ pub struct Admin {
     /// Hosts that it answers to beside addresses, `localhost` and the machine's own name.
     #[schemars(extend("examples" = [["ops.example.org"]]))]
     pub hosts: Vec<String>,
-    /// What a caller must present to change anything; left out: nothing can be changed.
+    /// The token that a change must show; left out: changes are refused.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "file": "/etc/tidegate/token" }]))]
     pub token: Option<Secret>,

@@ -1,4 +1,4 @@
-//! `[cache]` and `[[cache.disk]]`: how much is kept, and where.
+//! `[cache]` and `[[cache.disk]]`: the sizes and disks of the cache.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use tidegate_plan::ByteSize;
 
-/// How much is kept, and where.
+/// The sizes and disks of the cache.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cache {
     /// Chunks kept in memory.
     pub memory: ByteSize,
-    /// All other memory: what is on its way, read-ahead, what slow clients pin.
+    /// All other memory: bytes in flight, read-ahead, bytes that slow clients pin.
     pub budget: ByteSize,
     /// Size of a chunk, a power of two from 4KiB to 16MiB; another one empties the disks.
     pub chunk: ByteSize,
@@ -40,10 +40,10 @@ pub struct Disk {
     /// A folder of its own.
     #[schemars(extend("examples" = ["/var/cache/tidegate"]))]
     pub path: PathBuf,
-    /// How much the cache may take there.
+    /// The space that the cache may take there.
     #[schemars(extend("examples" = ["100GiB"]))]
     pub capacity: ByteSize,
-    /// How much of the file system stays free, whoever fills it.
+    /// The space of the file system that stays free, whichever program fills it.
     pub min_free: ByteSize,
 }
 

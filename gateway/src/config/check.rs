@@ -1,5 +1,5 @@
-//! What contradicts itself: values that are each right and cannot stand together, names that name
-//! nothing, limits outside of what the code can do.
+//! Contradictions: values that are each right and cannot stand together, names that refer to
+//! nothing, limits beyond the code's abilities.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ mod origins;
 mod profiles;
 mod routes;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// What must be mended.
+    /// Problems that must be repaired.
     pub(super) errors: Vec<Problem>,
-    /// What was set right, or is odd.
+    /// Values that were corrected, or are odd.
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Collects what is found, with its place.
+/// Collects the findings, with their places.
 struct Check<'d, 't> {
     document: &'d Document<'t>,
     found: Found,
@@ -40,7 +40,7 @@ impl Check<'_, '_> {
         self.found.warnings.push(problem);
     }
 
-    /// A token that is written down; one from elsewhere is looked at when it is read.
+    /// Checks a token that is written down; one from elsewhere is checked when it is read.
     fn token(&mut self, path: &KeyPath, token: Option<&Secret>) {
         if let Some(Secret::Literal(text)) = token
             && let Err(short) = Token::configured(text)
@@ -93,7 +93,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
 }
 
 impl Check<'_, '_> {
-    /// Hosts of the admin listener are names, without scheme and port.
+    /// Checks the hosts of the admin listener: names without scheme and port.
     fn hosts(&mut self, hosts: &[String]) {
         let path = KeyPath::of("admin", "hosts");
         for (index, host) in hosts.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Two listeners never share a place, and the private one least of all.
+    /// Checks that no two listeners share an address, least of all with the private one.
     fn listeners(&mut self, config: &Config) {
         let path = KeyPath::of("http", "listen");
         let listen = &config.http.listen.0;
@@ -136,7 +136,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// `info`, or `info,tidegate::engine=debug`.
+    /// Checks a log level: `info`, or `info,tidegate::engine=debug`.
     fn level(&mut self, text: &str) {
         const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
         for part in text.split(',') {

@@ -1,5 +1,5 @@
 //! The text of a configuration with the environment's overrides laid over it, as one tree in which
-//! every value knows where it stands.
+//! every value knows its place.
 //!
 //! A value from the file spans its bytes there. A value from a variable spans one position behind
 //! the end of the file, one for each variable, so that one kind of place serves both.
@@ -15,7 +15,7 @@ use super::{Environment, overlay};
 pub(super) type Node<'t> = Spanned<DeValue<'t>>;
 pub(super) type Span = Range<usize>;
 
-/// The tree, and what is needed to say where something in it stands.
+/// The tree, and the data that give the place of each value.
 #[derive(Debug)]
 pub(super) struct Document<'t> {
     name: &'t str,
@@ -25,8 +25,8 @@ pub(super) struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Reads the file's text and lays the variables over it; with it, the variables that fit
-    /// nowhere.
+    /// Reads the file's text and lays the variables over it; also returns a problem for each
+    /// variable that fits nowhere.
     ///
     /// # Errors
     /// Every error of TOML's syntax.
@@ -50,12 +50,12 @@ impl<'t> Document<'t> {
         Ok((document, problems))
     }
 
-    /// A copy of the tree, to be taken apart.
+    /// Returns a copy of the tree, to be taken apart.
     pub(super) fn tree(&self) -> Spanned<DeTable<'t>> {
         self.root.clone()
     }
 
-    /// A problem with what stands at `span`.
+    /// Returns a problem with the value at `span`.
     pub(super) fn problem(&self, span: &Span, path: KeyPath, message: String) -> Problem {
         Problem {
             place: self.place(span),
@@ -64,13 +64,14 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// A problem with the value of `path`, or with the innermost table around it that is there.
+    /// Returns a problem with the value of `path`, or with the innermost table around it that
+    /// exists.
     pub(super) fn problem_at(&self, path: &KeyPath, message: String) -> Problem {
         let span = self.innermost(path);
         self.problem(&span, path.clone(), message)
     }
 
-    /// Whether somebody wrote this key.
+    /// Returns whether the key is written in the file or a variable.
     pub(super) fn has(&self, path: &KeyPath) -> bool {
         let mut node = None;
         path.steps().iter().all(|step| {
@@ -79,14 +80,14 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// The way to the smallest thing that covers `span`, keys included.
+    /// Returns the path of the smallest key or value that covers `span`.
     pub(super) fn path_of(&self, span: &Span) -> KeyPath {
         let mut best = (usize::MAX, KeyPath::default());
         find(self.root.get_ref(), span, &KeyPath::default(), &mut best);
         best.1
     }
 
-    /// Where a span stands, in words a person can go by.
+    /// Returns the place of a span, in words for a person.
     pub(super) fn place(&self, span: &Span) -> Place {
         if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
             let variable = self.variables.get(nth);
@@ -128,7 +129,7 @@ impl<'t> Document<'t> {
         self.problem(&span, KeyPath::default(), message)
     }
 
-    /// Puts one variable's value where its name says.
+    /// Puts one variable's value at the key that its name says.
     fn lay_over(&mut self, variable: &'t str, text: &'t str) -> Result<(), Problem> {
         let start = self.text.len() + 1 + self.variables.len();
         let span = start..start;
@@ -154,7 +155,7 @@ fn child<'a, 't>(parent: Parent<'a, 't>, step: &Step) -> Option<Parent<'a, 't>> 
     inner.map(Parent::Value)
 }
 
-/// Looks for the smallest thing around `span`, the inner one of two that are alike.
+/// Finds the smallest key or value around `span`; of two equal ones the inner.
 fn find(table: &DeTable<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
     for (key, value) in table {
         let path = path.key(key.get_ref());
@@ -169,7 +170,7 @@ fn find_in(node: &Node<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyP
         DeValue::Table(table) => find(table, span, path, best),
         DeValue::Array(list) => {
             for (index, inner) in list.iter().enumerate() {
-                // All of a list in a variable stands in one place: then the list is meant.
+                // All of a list in a variable has one place: then the list itself is meant.
                 if inner.span() != node.span() || inner.get_ref().is_table() {
                     find_in(inner, span, &path.index(index), best);
                 }

@@ -1,4 +1,4 @@
-//! The environment, as an argument: what tests give it, and what a process has.
+//! The environment, as an argument: from a test, or of the process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::overlay;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// That of this process; variables that are not UTF-8 are left out.
+    /// Returns the environment of this process; variables that are not UTF-8 are left out.
     #[must_use]
     pub fn of_process() -> Self {
         std::env::vars_os()
@@ -18,14 +18,15 @@ impl Environment {
             .collect()
     }
 
-    /// A variable's value.
+    /// Returns a variable's value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The variables that override a key: `TIDEGATE_SECTION__KEY`. The double underscore tells them
-    /// from what others set (Kubernetes gives every pod `TIDEGATE_PORT` for a service `tidegate`).
+    /// Returns the variables that override a key: `TIDEGATE_SECTION__KEY`. The double underscore
+    /// tells them from variables of other programs (Kubernetes gives every pod `TIDEGATE_PORT` for
+    /// a service `tidegate`).
     pub(super) fn overrides(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self
             .0
@@ -46,7 +47,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// Names only: values are where secrets are.
+    /// Shows names only: values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::Listeners;
 use tidegate_plan::{ByteSize, Listen, Network, Period};
 
-/// The public listener: where it listens, and what a client may cost.
+/// The public listener: its addresses, and the limits of a client.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
@@ -14,20 +14,20 @@ pub struct Http {
     pub listen: Listeners,
     /// Connections at once, and never more than one for each 32 KiB of `cache.budget`; more wait to be accepted.
     pub max_connections: u32,
-    /// How long a client may take to send a request's headers.
+    /// The time for a client to send a request's headers.
     pub header_timeout: Period,
-    /// How long a connection stays open between requests.
+    /// The time that a connection stays open between requests.
     ///
-    /// Longer than nginx keeps one to its upstream (60 s), so that nginx is the one that closes it
-    /// and never sends a request into a connection that is going away.
+    /// Longer than nginx keeps one to its upstream (60 s), so that nginx is the one that closes it and never sends a
+    /// request into a connection that is going away.
     pub idle_timeout: Period,
-    /// How long a client may take none of the bytes that wait for it.
+    /// The time that a client may take none of the bytes that wait for it.
     pub write_timeout: Period,
     /// Bytes of a request's headers; larger ones are answered with 431.
     pub max_header: ByteSize,
     /// Bytes of a request's target; longer ones are answered with 414.
     pub max_uri: ByteSize,
-    /// How long answers may take to end after SIGTERM.
+    /// The time for answers to end after SIGTERM.
     pub drain: Period,
     /// Proxies whose `X-Forwarded-For` is believed, addresses or networks; over a socket it always is.
     #[schemars(extend("examples" = [["127.0.0.1", "10.0.0.0/8"]]))]

@@ -1,4 +1,4 @@
-//! A profile that is given while the gateway runs, read and checked as if it stood in the file.
+//! A profile that is given at run time, read and checked as if it stood in the file.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::profile::Overlay;
 use super::{Config, Environment, KeyPath, Place, Problem, Problems, check, read, sorted};
 use tidegate_plan::Profile;
 
-/// What the profile is called while it is checked: nothing, so that it is none of the others.
+/// The name of the profile while it is checked: empty, so that it differs from all others.
 const NAME: &str = "";
 
 impl Config {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     pub fn named_profile(&self, name: &str) -> Result<Profile, Problems> {
         self.profile(name).ok_or_else(|| {
             let own = self.profile.keys().map(String::as_str);
@@ -26,12 +26,12 @@ impl Config {
         })
     }
 
-    /// The profile of these keys, which are those of `[profile.NAME]` as JSON. Laid over `under`,
-    /// or else, as in the file, over the profile that it extends. Its read-ahead is cut to the
-    /// budget.
+    /// Returns the profile of these keys, which are those of `[profile.NAME]` as JSON. It is laid
+    /// over `under`, or without that, as in the file, over the profile that it extends. Its
+    /// read-ahead is cut to the budget.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// For everything that is wrong with it.
     pub fn read_profile(&self, keys: &Value, under: Option<&Profile>) -> Result<Profile, Problems> {
         let (overlay, config) = self.read_overlay(keys)?;
         let Some(under) = under else {
@@ -45,7 +45,7 @@ impl Config {
         Ok(config.cut(overlay.over(under.clone())))
     }
 
-    /// The overlay, and this configuration with it.
+    /// Returns the overlay, and this configuration with it.
     fn read_overlay(&self, keys: &Value) -> Result<(Overlay, Self), Problems> {
         let whole = || problem(KeyPath::default(), "expected an object of profile keys");
         let keys = keys.as_object().ok_or_else(whole)?;
@@ -76,7 +76,7 @@ fn problem(path: KeyPath, message: &str) -> Problems {
     }])
 }
 
-/// Without `profile` and the name that nobody gave it.
+/// Returns the problem, with its path relative to the profile.
 fn shortened(problem: Problem) -> Problem {
     let inner = problem.path.steps().iter().skip(2).cloned();
     let path = inner.fold(KeyPath::default(), |path, step: Step| path.then(step));

@@ -1,19 +1,20 @@
-//! `[log]`: what is logged, and how.
+//! `[log]`: the format and content of the log.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is logged, and how. Logs go to standard error.
+/// The format and content of the log. It goes to standard error.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     /// Text for people, JSON for programs.
     pub format: LogFormat,
-    /// From which level on: off, error, warn, info, debug, trace; also by module, after a comma.
+    /// The least level that is logged: off, error, warn, info, debug, trace; also by module, after
+    /// a comma.
     ///
     /// For example `info,tidegate::engine=debug`.
     pub level: String,
-    /// One line a request.
+    /// Log one line a request.
     pub access: bool,
 }
 
@@ -27,7 +28,7 @@ impl Default for Log {
     }
 }
 
-/// How a line of the log is written.
+/// The format of a line of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {

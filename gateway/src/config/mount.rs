@@ -14,12 +14,12 @@ use tidegate_plan::serial::FromText;
 
 /// A route's objects as files in a folder (Linux, FUSE), on the same cache.
 ///
-/// As root, or where `fusermount3` is installed. `tidegate mount` mounts one without serving HTTP.
+/// Needs root, or `fusermount3`. `tidegate mount` mounts one without serving HTTP.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["path"]))]
 pub struct Mount {
-    /// The folder to mount on: it must be there, and the path absolute.
+    /// The folder to mount on: it must exist, and the path be absolute.
     #[schemars(extend("examples" = ["/mnt/media"]))]
     pub path: PathBuf,
     /// The path of the route whose objects it shows, by that route's profile.
@@ -27,23 +27,22 @@ pub struct Mount {
     /// That route's host, if it has one.
     #[schemars(extend("examples" = ["media.example.org"]))]
     pub host: Option<String>,
-    /// Whether files can be written; what is written lies in the spool until it is in the bucket.
+    /// Whether files can be written; written bytes lie in the spool until they are in the bucket.
     pub writable: bool,
-    /// When a `close` returns: once the object is in the bucket, or safe in the spool.
+    /// The moment when a `close` returns: once the object is in the bucket, or safe in the spool.
     ///
-    /// With `background` it is sent on behind, and again after a restart or when the origin is back.
+    /// With `background` it is sent afterwards, and again after a restart or when the origin is back.
     pub commit: CommitName,
-    /// A file is opened for writing only where the bucket has answered a probe within this time.
+    /// Before a file is opened for writing, the bucket is asked, unless it has answered within this time.
     ///
-    /// Else it is asked. For programs that do not look at what a close says, such as PHP, with
-    /// `commit = "close"`. Left out: it is not asked.
+    /// For programs that ignore the result of a close, such as PHP, with `commit = "close"`. Left out: it is not asked.
     #[schemars(extend("examples" = ["1s"]))]
     pub probe: Option<Period>,
-    /// Most objects of a folder that can be renamed; a larger one is EXDEV, and `mv` copies it. 0: none can.
+    /// The most objects of a folder that can be renamed; a larger one is EXDEV, and `mv` copies it. 0: none can.
     ///
     /// Each is copied on the server and then deleted.
     pub rename_limit: u32,
-    /// Who owns the files; left out: the user that tidegate runs as.
+    /// The owner of the files; left out: the user that tidegate runs as.
     #[schemars(extend("examples" = [1000]))]
     pub uid: Option<u32>,
     /// Their group; left out: that user's.
@@ -51,18 +50,18 @@ pub struct Mount {
     pub gid: Option<u32>,
     /// Permissions to take away, in octal.
     pub umask: Umask,
-    /// Let other users look; for others than root it needs `user_allow_other` in /etc/fuse.conf.
+    /// Let other users in; for users other than root it needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
-    /// A file's time: when its object was written, or what its metadata says.
+    /// A file's time: when its object was written, or the time in its metadata.
     ///
-    /// `metadata` is what rclone and others keep in `x-amz-meta-mtime`; it costs a request for each
-    /// file of a folder that is shown with times.
+    /// `metadata` is the time that rclone and others keep in `x-amz-meta-mtime`; it costs a request for each file of a
+    /// folder that is shown with times.
     pub mtime: Mtime,
     /// Threads that take the kernel's requests.
     pub threads: u32,
-    /// Every request of a program is answered by then, with an input/output error if need be.
+    /// The deadline of every request of a program; then it fails with an input/output error.
     ///
-    /// One that writes, when nothing has moved for so long.
+    /// For a request that writes, the time without any progress.
     pub deadline: Period,
 }
 
@@ -88,7 +87,7 @@ impl Default for Mount {
     }
 }
 
-/// When a close returns.
+/// The moment when a close returns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CommitName {
@@ -99,18 +98,18 @@ pub enum CommitName {
     Background,
 }
 
-/// What a file's time is.
+/// The source of a file's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mtime {
-    /// When its object was written.
+    /// The time when its object was written.
     #[default]
     Modified,
-    /// What its metadata says.
+    /// The time in its metadata.
     Metadata,
 }
 
-/// Permissions that are taken away: `022` as text, for a number would not be read as octal.
+/// Permissions that are taken away: `022` as text, because a number would not be read as octal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Umask(pub u16);
 
@@ -163,8 +162,8 @@ impl JsonSchema for Umask {
 }
 
 impl Config {
-    /// Which of [`Config::routes`] a mount shows. Paths are compared without the slash at their
-    /// end, hosts without regard to case.
+    /// Returns the index in [`Config::routes`] of the route that a mount shows. Paths are compared without the slash at
+    /// their end, hosts without regard to case.
     #[must_use]
     pub fn route_of(&self, mount: &Mount) -> Option<usize> {
         let bare = |path: &str| path.trim_end_matches('/').to_owned();

@@ -11,7 +11,7 @@ use tidegate_plan::Period;
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "bucket"]))]
 pub struct Origin {
-    /// What routes call it. What is cached belongs to endpoint, bucket and `identity`, not to this name.
+    /// The name in routes. Cached objects belong to endpoint, bucket and `identity`, not to this name.
     #[schemars(extend("examples" = ["media"]))]
     pub name: String,
     /// The bucket.
@@ -24,35 +24,35 @@ pub struct Origin {
     pub region: String,
     /// The bucket stands in the path (MinIO, most others), not in the host name (AWS).
     pub path_style: bool,
-    /// Left out: the usual AWS chain (environment, profile, instance role).
+    /// The ID of an access key; left out: the usual AWS chain (environment, profile, instance role).
     #[schemars(extend("examples" = ["minioadmin"]))]
     pub access_key_id: Option<String>,
-    /// Belongs to `access_key_id`.
+    /// The secret of `access_key_id`.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "env": "MINIO_SECRET" }]))]
     pub secret_access_key: Option<Secret>,
-    /// Belongs to temporary keys.
+    /// The token of temporary keys.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "env": "AWS_SESSION_TOKEN" }]))]
     pub session_token: Option<Secret>,
     /// Requests are not signed: for public buckets.
     pub anonymous: bool,
-    /// Name of what these credentials may see. Origins of one bucket share what is cached only under one name.
+    /// The name of these credentials' rights. Origins of one bucket share cached objects only under one name.
     #[schemars(extend("examples" = ["public"]))]
     pub identity: Option<String>,
-    /// How long a connection may take to stand, TLS included.
+    /// The time for a connection to stand, TLS included.
     pub connect_timeout: Period,
-    /// How long the first byte of an answer may take.
+    /// The time for the first byte of an answer.
     pub first_byte_timeout: Period,
-    /// How long the next bytes of an answer may take.
+    /// The time for the next bytes of an answer.
     pub stall_timeout: Period,
-    /// How long one request may take, its retries included.
+    /// The time for one request, its retries included.
     pub total_timeout: Period,
-    /// How often a request that failed is made again; a broken body goes on from its last byte.
+    /// The number of retries of a failed request; a broken body goes on from its last byte.
     pub retries: u32,
-    /// Requests at once; what a reader waits for goes before what is fetched ahead.
+    /// Requests at once; those that a reader waits for go before read-ahead.
     pub max_requests: u32,
-    /// 403 means missing: for credentials that may not list the bucket, where AWS does not say 404.
+    /// 403 means missing: for credentials that may not list the bucket, for which AWS does not say 404.
     pub missing_is_403: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The environment's overrides: which key a variable means, what its value is, and how both are
-//! put into the tree.
+//! The environment's overrides: the key that a variable means, its value, and their way into the
+//! tree.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use super::document::{Node, Span};
 use super::problem::{KeyPath, Step};
 use super::schema;
 
-/// What a variable's name begins with.
+/// The prefix of a variable's name.
 pub(super) const PREFIX: &str = "TIDEGATE_";
 
-/// Puts a variable's value where its name says.
+/// Puts a variable's value at the key that its name says.
 ///
 /// # Errors
-/// The key that was meant, and why nothing can stand there.
+/// The key that was meant, and why no value can stand there.
 pub(super) fn lay_over<'t>(
     root: &mut DeTable<'t>,
     variable: &str,
@@ -29,13 +29,13 @@ pub(super) fn lay_over<'t>(
         Ok(value) if !accepts_text(schema::shared(), path.steps()) => {
             moved(value.into_inner(), span)
         }
-        // What is no TOML either is refused by its own type.
+        // A value that is not TOML either is refused by its own type.
         _ => DeValue::String(Cow::Borrowed(text)),
     };
     put(root, path.steps(), value, span).map_err(|message| (path, message))
 }
 
-/// `TIDEGATE_ORIGIN__0__ENDPOINT` is `origin[0].endpoint`.
+/// Parses a variable's name: `TIDEGATE_ORIGIN__0__ENDPOINT` is `origin[0].endpoint`.
 fn path_named(variable: &str) -> KeyPath {
     let name = variable.strip_prefix(PREFIX).unwrap_or(variable);
     name.split("__").fold(KeyPath::default(), |path, part| {
@@ -46,7 +46,8 @@ fn path_named(variable: &str) -> KeyPath {
     })
 }
 
-/// Whether the key takes text: then a variable's value is that text, whatever it looks like.
+/// Returns whether the key takes text: then a variable's value is that text, whatever it looks
+/// like.
 fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
     let Some((first, rest)) = steps.split_first() else {
         return schema::allows(schema, "string");
@@ -58,7 +59,7 @@ fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
     inner.is_none_or(|inner| accepts_text(inner, rest))
 }
 
-/// The same value, standing at `span` with all that is in it.
+/// Returns the same value, with `span` as the place of it and of all values in it.
 fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
     let node = |inner: Node<'t>| Spanned::new(span.clone(), moved(inner.into_inner(), span));
     match value {
@@ -73,7 +74,7 @@ fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
     }
 }
 
-/// Puts a value into a table, making the tables and lists on the way that are not there yet.
+/// Puts a value into a table, and creates the missing tables and lists on the way.
 fn put<'t>(
     table: &mut DeTable<'t>,
     steps: &[Step],
@@ -84,7 +85,7 @@ fn put<'t>(
         return Err("a number where a key belongs".to_owned());
     };
     if rest.is_empty() {
-        // Removed first, for a key that stays keeps the place where the file has it.
+        // Removed first, because a key that stays keeps its place in the file.
         table.remove(key.as_str());
         table.insert(named(key, span), Spanned::new(span.clone(), value));
         return Ok(());
@@ -103,7 +104,7 @@ fn named<'t>(key: &str, span: &Span) -> Spanned<Cow<'t, str>> {
     Spanned::new(span.clone(), Cow::Owned(key.to_owned()))
 }
 
-/// As [`put`], below a value that is there.
+/// Does as [`put`], below an existing value.
 fn put_into<'t>(
     node: &mut Node<'t>,
     steps: &[Step],

@@ -1,8 +1,8 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration, and their places.
 
 use std::fmt;
 
-/// The way to a key: `route[1].origin`.
+/// The path to a key: `route[1].origin`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyPath(Vec<Step>);
 
@@ -16,12 +16,12 @@ pub(super) enum Step {
 }
 
 impl KeyPath {
-    /// The key of a section: `cache.memory`.
+    /// Returns the key of a section: `cache.memory`.
     pub(crate) fn of(section: &str, key: &str) -> Self {
         Self::default().key(section).key(key)
     }
 
-    /// A table in a list of them: `route[1]`.
+    /// Returns a table in a list of tables: `route[1]`.
     pub(crate) fn nth(section: &str, index: usize) -> Self {
         Self::default().key(section).index(index)
     }
@@ -58,7 +58,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// Where something stands. Ordered as a person reads: the file from top to bottom, then variables.
+/// The place of a value. Ordered as a person reads: the file from top to bottom, then variables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In a file; line and column count from 1, the column in characters.
@@ -72,18 +72,18 @@ pub enum Place {
     },
     /// In an environment variable.
     Variable(String),
-    /// Nowhere: what is wrong is that it is missing, and there is no file.
+    /// No place: the problem is a missing key, and there is no file.
     Nowhere,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// The key, as far as there is one.
+    /// The key, if there is one.
     pub path: KeyPath,
-    /// What is wrong, and what would be right.
+    /// The problem, and what would be right.
     pub message: String,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, one line each, in the order of the file.
+/// All problems, one line each, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -119,12 +119,12 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// `; did you mean …?` where one of the names is close to what was written, else nothing.
+/// Returns `; did you mean …?` if one of the names is close to the written one, else nothing.
 pub(super) fn suggestion<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     nearest(wrong, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// The name that is closest to what was written, if any is close enough to be meant.
+/// Returns the name that is closest to the written one, if any is close enough to be meant.
 pub(super) fn nearest<'n>(
     wrong: &str,
     names: impl IntoIterator<Item = &'n str>,
@@ -138,8 +138,8 @@ pub(super) fn nearest<'n>(
         .map(|(_, name)| name)
 }
 
-/// From 0 to 1. Two letters that changed places make a short word too unlike itself for
-/// Jaro-Winkler, so a single slip always counts as close.
+/// Returns the likeness of two names, from 0 to 1. Two swapped letters make a short word too unlike
+/// itself for Jaro-Winkler, so a single slip always counts as close.
 fn likeness(a: &str, b: &str) -> f64 {
     let slip = a.len() > 2 && strsim::osa_distance(a, b) == 1;
     strsim::jaro_winkler(a, b).max(if slip { 0.9 } else { 0.0 })

@@ -1,4 +1,4 @@
-//! `[profile.NAME]`: how the objects of a route are treated.
+//! `[profile.NAME]`: the treatment of a route's objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
 
-/// How the objects of a route are treated. What is left out comes from the profile that it extends.
+/// The treatment of a route's objects. Keys that are left out come from the profile that it
+/// extends.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overlay {
@@ -22,33 +23,33 @@ pub struct Overlay {
     /// Ceiling of parallel requests for one reader.
     #[schemars(extend("examples" = [16]))]
     pub streams: Option<u32>,
-    /// At which use a chunk is offered to disk.
+    /// The use at which a chunk is offered to disk.
     #[schemars(extend("examples" = ["first"]))]
     pub disk: Option<DiskUseName>,
-    /// How long an object counts as fresh; its own `Cache-Control` may shorten it.
+    /// The time that an object counts as fresh; its own `Cache-Control` may shorten it.
     #[schemars(extend("examples" = ["60s"]))]
     pub ttl: Option<Period>,
-    /// `ttl` overrules the object's own `Cache-Control`.
+    /// Whether `ttl` overrules the object's own `Cache-Control`.
     #[schemars(extend("examples" = [false]))]
     pub force_ttl: Option<bool>,
-    /// How long after that a stale answer is given while it is being confirmed.
+    /// The time after that in which a stale answer is given while it is being confirmed.
     #[schemars(extend("examples" = ["10m"]))]
     pub stale_while_revalidate: Option<Period>,
-    /// How long a stale answer is given while the origin fails.
+    /// The time in which a stale answer is given while the origin fails.
     #[schemars(extend("examples" = ["24h"]))]
     pub stale_if_error: Option<Period>,
-    /// How long a missing object is remembered as missing.
+    /// The time that a missing object is remembered as missing.
     #[schemars(extend("examples" = ["5s"]))]
     pub negative_ttl: Option<Period>,
     /// Most pages of 1,000 names that a mount lists of a folder to find names in it; 0: none.
     #[schemars(extend("examples" = [10]))]
     pub list_pages: Option<u32>,
-    /// Bulk data, kept from displacing what memory holds.
+    /// Bulk data, which must not displace the content of the memory tier.
     #[schemars(extend("examples" = [false]))]
     pub bulk: Option<bool>,
 }
 
-/// At which use a chunk is offered to disk.
+/// The use at which a chunk is offered to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskUseName {
@@ -70,16 +71,16 @@ impl From<DiskUseName> for DiskUse {
     }
 }
 
-/// Why a profile has no values.
+/// The reason why a profile has no values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unresolved {
-    /// There is none of this name.
+    /// There is no profile of this name.
     Unknown(String),
-    /// It extends itself, through these.
+    /// It extends itself, through these profiles.
     Cycle(Vec<String>),
 }
 
-/// The profile of this name: overlays laid over each other, the built-in one at the bottom.
+/// Returns the profile of this name: overlays laid over each other, the built-in one at the bottom.
 pub(super) fn resolve(
     overlays: &BTreeMap<String, Overlay>,
     name: &str,
@@ -105,7 +106,7 @@ pub(super) fn resolve(
 }
 
 impl Overlay {
-    /// What it says, and of the rest what `under` says.
+    /// Returns the overlay's values, and those of `under` for the rest.
     pub(super) fn over(&self, under: Profile) -> Profile {
         let time = |over: Option<Period>, under: Duration| over.map_or(under, Duration::from);
         Profile {

@@ -1,4 +1,4 @@
-//! From the tree to the structs, past every value that cannot be read.
+//! Reads the tree into the structs, past every value that cannot be read.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,11 @@ use super::document::{Document, Node, Span};
 use super::problem::{KeyPath, Problem};
 use super::{Config, Environment, shape};
 
-/// The document, what of it could be read, and what could not.
+/// Returns the document, the readable configuration, and a problem for each value that cannot be
+/// read.
 ///
 /// # Errors
-/// What is wrong with the syntax: then nothing was read.
+/// Every error of the syntax: then nothing was read.
 pub(super) fn read<'t>(
     name: &'t str,
     text: &'t str,
@@ -26,8 +27,8 @@ pub(super) fn read<'t>(
     Ok((document, config, problems))
 }
 
-/// Reads the values. What cannot be read is reported and taken out, its default stands in, and the
-/// rest is read again: so all are found, and not the first only.
+/// Reads the values. An unreadable value is reported and taken out, its default stands in, and the
+/// rest is read again: so all are found, and not only the first.
 fn values<'t>(
     document: &Document<'t>,
     tree: &mut Spanned<DeTable<'t>>,
@@ -41,7 +42,7 @@ fn values<'t>(
         };
         let span = error.span().unwrap_or_default();
         let path = document.path_of(&span);
-        // The rest of a value of which a part was wrong is not wrong a second time.
+        // If a part of a value was wrong, the rest of it is not reported a second time.
         if !told
             .iter()
             .any(|inner| inner.steps().starts_with(path.steps()))
@@ -55,7 +56,7 @@ fn values<'t>(
     }
 }
 
-/// serde's words in the words of the file.
+/// Translates serde's words into those of the file.
 fn plain(message: &str) -> String {
     let found = message
         .replacen("invalid type: map", "invalid type: table", 1)
@@ -66,7 +67,7 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// Removes the innermost entry whose key or value stands at `span`.
+/// Removes the innermost entry whose key or value is at `span`.
 fn take_out(table: &mut DeTable<'_>, span: &Span) -> bool {
     if table.iter_mut().any(|(_, node)| take_out_of(node, span)) {
         return true;

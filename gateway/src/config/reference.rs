@@ -1,6 +1,6 @@
-//! What there is to set, written out for people: the example file with every key and its default,
-//! and the page `docs/CONFIGURATION.md`. Both are drawn from the schema, so they cannot differ from
-//! the structs; `tests/config_reference.rs` holds the files in the repository to this.
+//! All settings, written out for people: the example file with every key and its default, and the
+//! page `docs/CONFIGURATION.md`. Both are made from the schema, so they cannot differ from the
+//! structs; `tests/config_reference.rs` checks the files in the repository against them.
 
 use std::fmt::Write;
 
@@ -47,18 +47,18 @@ larger than `cache.budget` is cut to it with a warning; it is an error where bot
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
-/// One section, as it is headed in the file.
+/// One section, with its header in the file.
 struct Section<'s> {
     /// `[http]`, `[[cache.disk]]`, `[profile.audiobooks]`.
     header: String,
-    /// What it is for, in full.
+    /// Its full description.
     about: String,
     schema: &'s Value,
-    /// It appears once, and its defaults hold without it.
+    /// Whether it appears once, and its defaults hold without it.
     always: bool,
 }
 
-/// `config/tidegate.toml`.
+/// Writes `config/tidegate.toml`.
 #[must_use]
 pub fn toml() -> String {
     let mut text = TOML_HEAD.to_owned();
@@ -83,9 +83,9 @@ pub fn toml() -> String {
     text
 }
 
-/// The value to show for a key, and what comments it out: its default, or an example where it has
-/// none. An empty list or table tells nothing, and where the whole section is an example anyway,
-/// something better stands in for it.
+/// Returns the value to show for a key, and the mark that comments it out: its default, or an
+/// example if it has none. If the whole section is an example anyway, an example replaces an empty
+/// list or table, which shows nothing.
 fn shown(schema: &Value, in_force: bool) -> Option<(&'static str, &Value)> {
     match (schema.get("default"), example(schema)) {
         (Some(default), _) if in_force => Some(("", default)),
@@ -96,14 +96,14 @@ fn shown(schema: &Value, in_force: bool) -> Option<(&'static str, &Value)> {
     }
 }
 
-/// `config/schema.json`.
+/// Writes `config/schema.json`.
 #[must_use]
 pub fn schema() -> String {
     let text = serde_json::to_string_pretty(schema::shared());
     format!("{}\n", text.expect("a value is always JSON"))
 }
 
-/// `gateway/docs/CONFIGURATION.md`.
+/// Writes `gateway/docs/CONFIGURATION.md`.
 #[must_use]
 pub fn page() -> String {
     let mut text = PAGE_HEAD.to_owned();
@@ -176,7 +176,7 @@ fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
     text.write_fmt(what).expect("a string takes everything");
 }
 
-/// The sections in the order of the structs, what lies in a section right behind it.
+/// Returns the sections in the order of the structs, each followed by its inner sections.
 fn sections(root: &Value) -> Vec<Section<'_>> {
     let mut all = Vec::new();
     for (name, schema) in properties(root) {
@@ -225,7 +225,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
         .map(|(key, schema)| (key.as_str(), schema))
 }
 
-/// The keys of a section that are no sections of their own.
+/// Returns the keys of a section that are no sections of their own.
 fn keys(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     properties(schema).filter(|(_, inner)| tables(inner).is_none())
 }
@@ -245,7 +245,7 @@ fn is_nothing(value: &Value) -> bool {
         || value.as_object().is_some_and(|map| map.is_empty())
 }
 
-/// The whole description, each paragraph on one line.
+/// Returns the whole description, each paragraph on one line.
 fn described(schema: &Value) -> String {
     let text = schema
         .get("description")
@@ -262,7 +262,7 @@ fn first_paragraph(text: &str) -> &str {
     text.split("\n\n").next().unwrap_or(text)
 }
 
-/// One line on a key, with the words it takes where it takes only some.
+/// Returns one line on a key, with the allowed words if there are only some.
 fn one_line(schema: &Value) -> String {
     let about = described(schema);
     let choices = schema::choices(schema);
@@ -272,13 +272,13 @@ fn one_line(schema: &Value) -> String {
     }
 }
 
-/// A value as TOML writes it.
+/// Returns a value as TOML writes it.
 fn written(value: &Value) -> String {
     let value = toml::Value::try_from(value).expect("the schema holds no null here");
     value.to_string()
 }
 
-/// What kind of value it is, for a person.
+/// Returns the kind of a value, for a person.
 fn kind(schema: &Value) -> String {
     let inner = present(schema);
     let named = inner.get("x-kind").and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! `[[route]]`: which URLs are which objects, and how they are answered.
+//! `[[route]]`: the map from URLs to objects, and the settings of answers.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::Secret;
 use tidegate_plan::Period;
 
-/// Which URLs are which objects, and how they are answered. The longest matching path wins; a
-/// route with a host goes before one without. Without any, a single origin is served below `/`.
+/// The map from URLs to objects, and the settings of answers. The longest matching path wins; a route with a host goes
+/// before one without. Without any, a single origin is served below `/`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["origin"]))]
 pub struct Route {
-    /// What the URL's path begins with.
+    /// The prefix of the URL's path.
     pub path: String,
-    /// Only requests for this host.
+    /// The only host whose requests it answers.
     #[schemars(extend("examples" = ["media.example.org"]))]
     pub host: Option<String>,
     /// The origin's name.
     #[schemars(extend("examples" = ["media"]))]
     pub origin: String,
-    /// What the key begins with; the rest of the URL's path follows.
+    /// The prefix of the key; the rest of the URL's path follows.
     pub key_prefix: String,
-    /// How its objects are treated: web, stream, documents, backup, or one of your own.
+    /// The treatment of its objects: web, stream, documents, backup, or one of your own.
     pub profile: String,
     /// The object that stands for a path that ends in `/`.
     #[schemars(extend("examples" = ["index.html"]))]
@@ -35,7 +35,7 @@ pub struct Route {
     /// Headers to add to the answers.
     #[schemars(extend("examples" = [{ "X-Robots-Tag": "noindex" }]))]
     pub headers: BTreeMap<String, String>,
-    /// Which other sites' scripts may read the answers; left out: none.
+    /// The other sites whose scripts may read the answers; left out: none.
     #[schemars(extend("examples" = [{ "origins": ["https://example.org"], "max_age": "10m" }]))]
     pub cors: Option<Cors>,
     /// A client's `Cache-Control: no-cache` makes the gateway ask the origin.
@@ -44,18 +44,18 @@ pub struct Route {
     pub compress: bool,
     /// Codings in which text lies in the bucket beside its originals: `app.js.br` for `app.js`, `.gz`, `.zst`.
     ///
-    /// One that a client accepts is sent in the original's place, if it is not older; the first named wins among those
-    /// that the client likes as well. Upload the original first.
+    /// One that a client accepts is sent in the original's place, if it is not older. Of those that the client likes
+    /// equally, the first one wins. Upload the original first.
     #[schemars(extend("examples" = [["br", "gzip", "zstd"]]))]
     pub precompressed: Vec<Precompressed>,
     /// Types that are guessed from a key's ending, for objects stored without one.
     ///
-    /// An octet-stream counts as none. `passive`: images but SVG, audio, video, PDF, fonts, plain text. `all` adds HTML, SVG, scripts and the rest,
-    /// which browsers run: only where nobody but you writes to the bucket.
+    /// An octet-stream counts as none. `passive`: images but SVG, audio, video, PDF, fonts, plain text. `all` adds
+    /// HTML, SVG, scripts and the rest, which browsers run: only if no other person can write to the bucket.
     pub guess_types: GuessTypes,
-    /// PUT and DELETE are answered, to whoever shows `write_token`.
+    /// PUT and DELETE are answered, for clients that show `write_token`.
     pub writable: bool,
-    /// What PUT and DELETE must show, as `Authorization: Bearer`.
+    /// The token that PUT and DELETE must show, as `Authorization: Bearer`.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "file": "/etc/tidegate/write-token" }]))]
     pub write_token: Option<Secret>,
@@ -88,7 +88,7 @@ impl Default for Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuessTypes {
-    /// Types that no browser runs scripts of.
+    /// Types in which browsers run no scripts.
     #[default]
     Passive,
     /// Every type that is known.
@@ -117,7 +117,7 @@ pub struct Cors {
     /// Sites, such as `https://example.org`, or `*` for all.
     #[schemars(extend("examples" = [["https://example.org"]]))]
     pub origins: Vec<String>,
-    /// How long a browser may remember the answer to a preflight.
+    /// The time that a browser may remember the answer to a preflight.
     pub max_age: Period,
 }
 

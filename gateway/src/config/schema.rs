@@ -1,5 +1,5 @@
-//! The JSON schema of a configuration: drawn from the structs, it is what editors complete from,
-//! what the reference is written from, and what a file's shape is checked against.
+//! The JSON schema of a configuration, made from the structs: editors complete from it, the
+//! reference is written from it, and a file's shape is checked against it.
 
 use std::sync::LazyLock;
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::Config;
 
-/// The schema, made once.
+/// Returns the schema, made once.
 pub(super) fn shared() -> &'static Value {
     static SCHEMA: LazyLock<Value> = LazyLock::new(json_schema);
     &SCHEMA
 }
 
-/// The schema of `tidegate.toml` (JSON Schema 2020-12).
+/// Returns the schema of `tidegate.toml` (JSON Schema 2020-12).
 #[must_use]
 pub fn json_schema() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
@@ -26,7 +26,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-/// Removes defaults that are none: of keys that have to be given, and those that stand for nothing.
+/// Removes defaults that are not real: those of required keys, and `null`.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -48,13 +48,13 @@ fn tidy(schema: &mut Value) {
     }
 }
 
-/// The keys that have to be given.
+/// Returns the keys that have to be given.
 pub(super) fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let list = schema.get("required").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The schema of a table's key; of any key, where the user chooses the names.
+/// Returns the schema of a table's key; of any key, if the user chooses the names.
 pub(super) fn property<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
     let schema = present(schema);
     let named = schema.get("properties").and_then(|all| all.get(key));
@@ -65,7 +65,7 @@ pub(super) fn property<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
     })
 }
 
-/// The names of a table's keys; none where the user chooses them.
+/// Returns the names of a table's keys; none if the user chooses them.
 pub(super) fn keys(schema: &Value) -> impl Iterator<Item = &str> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties
@@ -73,7 +73,7 @@ pub(super) fn keys(schema: &Value) -> impl Iterator<Item = &str> {
         .flat_map(|all| all.keys().map(String::as_str))
 }
 
-/// The schema of a value that is there, of one that may be left out.
+/// Returns the schema of the value itself, if it may be left out.
 pub(super) fn present(schema: &Value) -> &Value {
     let Some(Value::Array(any)) = schema.get("anyOf") else {
         return schema;
@@ -85,7 +85,7 @@ pub(super) fn present(schema: &Value) -> &Value {
     }
 }
 
-/// Whether a value of this JSON type may stand here.
+/// Returns whether a value of this JSON type may stand here.
 pub(super) fn allows(schema: &Value, kind: &str) -> bool {
     let listed = match schema.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -98,7 +98,7 @@ pub(super) fn allows(schema: &Value, kind: &str) -> bool {
     listed || alternatives.flatten().any(|one| allows(one, kind))
 }
 
-/// The words that may stand here, where only some may.
+/// Returns the allowed words, if there are only some.
 pub(super) fn choices(schema: &Value) -> Vec<&str> {
     let schema = present(schema);
     let plain = schema.get("enum").and_then(Value::as_array);

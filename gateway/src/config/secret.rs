@@ -1,4 +1,4 @@
-//! Secrets: written down, or where to find them; never shown.
+//! Secrets: written down, or by reference; never shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,22 +10,22 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use super::Environment;
 
-/// A secret, or where to find it: `"literal"`, `{ env = "NAME" }` or `{ file = "PATH" }`.
+/// A secret, or its location: `"literal"`, `{ env = "NAME" }` or `{ file = "PATH" }`.
 ///
-/// It is read when it is needed, not when the configuration is. `Debug` shows `[secret]`, and there
-/// is neither `Display` nor `Serialize`.
+/// It is read when it is needed, not when the configuration is. `Debug` shows `[secret]`, and there is neither
+/// `Display` nor `Serialize`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// Stands in the configuration.
+    /// It stands in the configuration.
     Literal(String),
-    /// Stands in an environment variable.
+    /// It stands in an environment variable.
     Env(String),
-    /// Stands in a file; one newline at its end is not part of it. A path may begin with
-    /// `$CREDENTIALS_DIRECTORY/`, the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
+    /// It stands in a file; one newline at its end is not part of it. A path may begin with `$CREDENTIALS_DIRECTORY/`,
+    /// the folder of the credentials that systemd hands to a unit (systemd.exec(5)).
     File(PathBuf),
 }
 
-/// Why a secret could not be read; names where it was sought, never what was found.
+/// The reason why a secret could not be read; names its location, never its content.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The variable is not set, or is empty.
@@ -34,9 +34,9 @@ pub enum SecretError {
     /// The file cannot be read.
     #[error("cannot read the secret in {path}: {error}")]
     File {
-        /// Where it was sought.
+        /// The path.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// The file is empty.
@@ -45,7 +45,7 @@ pub enum SecretError {
 }
 
 impl Secret {
-    /// The file that it stands in, if users other than the file's owner and group may read it.
+    /// Returns the secret's file, if users other than the file's owner and group may read it.
     #[must_use]
     pub fn readable_by_others(&self, env: &Environment) -> Option<PathBuf> {
         let Self::File(path) = self else { return None };
@@ -54,10 +54,10 @@ impl Secret {
         (mode & 0o004 != 0).then_some(path)
     }
 
-    /// The secret itself.
+    /// Reads the secret.
     ///
     /// # Errors
-    /// Says where it was sought in vain.
+    /// If the variable or file has none; the error names it.
     pub fn resolve(&self, env: &Environment) -> Result<String, SecretError> {
         match self {
             Self::Literal(text) => Ok(text.clone()),
@@ -85,10 +85,10 @@ impl Secret {
     }
 }
 
-/// The variable that systemd tells the folder of a unit's credentials by.
+/// The variable in which systemd gives the folder of a unit's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// The path of a secret's file, with the folder of credentials in place of its name.
+/// Returns the path of a secret's file, with the variable for the folder of credentials replaced by its value.
 fn place(path: &Path, env: &Environment) -> Result<PathBuf, SecretError> {
     let Ok(name) = path.strip_prefix(format!("${CREDENTIALS}")) else {
         return Ok(path.to_owned());
@@ -118,8 +118,8 @@ impl<'de> Deserialize<'de> for Secret {
                 f.write_str("a secret")
             }
 
-            // A value of the wrong type may still be the secret (digits without quotes), and
-            // serde's own messages would repeat it.
+            // A value of the wrong type may still be the secret (digits without quotes), and serde's own messages would
+            // repeat it.
             fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
                 Err(wrong())
             }

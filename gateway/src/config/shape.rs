@@ -1,8 +1,8 @@
-//! Holds the tree against the schema: keys that do not exist, sections that are none, words that
-//! are not among those allowed, keys that are missing.
+//! Checks the tree against the schema: unknown keys, sections of the wrong kind, words that are not
+//! allowed, missing keys.
 //!
-//! It mends as it goes, so that one mistake is told once: a key that is almost right is read as the
-//! right one, and what cannot be read is taken out, and the default stands in for it.
+//! It also repairs the tree, so that one mistake is reported once: a key that is almost right is
+//! read as the right one; an unreadable value is taken out, and its default stands in for it.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::document::{Document, Node, Span};
 use super::problem::{KeyPath, Problem, nearest, suggestion};
 use super::schema;
 
-/// Checks and mends `tree`, and says what was wrong with it.
+/// Checks and repairs `tree`, and returns its problems.
 pub(super) fn check<'t>(document: &Document<'t>, tree: &mut Spanned<DeTable<'t>>) -> Vec<Problem> {
     let mut shape = Shape {
         document,
@@ -58,7 +58,7 @@ impl<'t> Shape<'_, 't> {
         }
     }
 
-    /// Reports the keys that do not exist; reads those that are almost right as what they mean.
+    /// Reports the keys that do not exist; those that are almost right are read as the right ones.
     fn unknown_keys(&mut self, table: &mut DeTable<'t>, schema: &Value, path: &KeyPath) {
         let unknown = table
             .iter()
@@ -77,7 +77,7 @@ impl<'t> Shape<'_, 't> {
         }
     }
 
-    /// Whether the value may stay.
+    /// Checks a value; returns whether it may stay.
     fn value(&mut self, node: &mut Node<'t>, schema: &Value, path: &KeyPath) -> bool {
         let schema = schema::present(schema);
         let span = node.span();
@@ -100,7 +100,7 @@ impl<'t> Shape<'_, 't> {
         true
     }
 
-    /// A list of tables.
+    /// Checks a list of tables.
     fn list(&mut self, node: &mut Node<'t>, items: &Value, path: &KeyPath) -> bool {
         let span = node.span();
         let kind = node.get_ref().type_str();
@@ -120,7 +120,7 @@ impl<'t> Shape<'_, 't> {
         good
     }
 
-    /// A word, where only some are allowed; anything else is left to its own type.
+    /// Checks a word, if only some are allowed; any other value is left to its own type.
     fn word(&mut self, node: &Node<'t>, schema: &Value, path: &KeyPath) -> bool {
         let choices = schema::choices(schema);
         let message = match node.get_ref().as_str() {
@@ -140,7 +140,7 @@ impl<'t> Shape<'_, 't> {
     }
 }
 
-/// What a list's tables look like, if it is a list of tables.
+/// Returns the schema of a list's tables, if it is a list of tables.
 fn tables(schema: &Value) -> Option<&Value> {
     schema
         .get("items")
@@ -162,7 +162,7 @@ fn listed(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// `a string`, `an integer`.
+/// Returns a kind with its article: `a string`, `an integer`.
 fn a(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'i']) {
         "an"
@@ -172,7 +172,7 @@ fn a(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// How the key could look.
+/// Returns an example of the key.
 fn example(schema: &Value, key: &str) -> String {
     let examples = schema::property(schema, key).and_then(|s| s.get("examples")?.get(0));
     examples.map_or_else(String::new, |example| {

@@ -1,4 +1,4 @@
-//! `[state]`: what must outlive a restart.
+//! `[state]`: metadata that outlives a restart.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use tidegate_plan::ByteSize;
 
-/// Metadata: which version each key has, and what was purged.
+/// Metadata: the version of each key, and the purges.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct State {
     /// A folder; left out: beside the first disk, and without disks in memory.
     #[schemars(extend("examples" = ["/var/lib/tidegate"]))]
     pub path: Option<PathBuf>,
-    /// How large its database grows; then keys confirmed longest ago make room for new ones.
+    /// The largest size of its database; then keys confirmed longest ago make room for new ones.
     pub size: ByteSize,
 }
 

@@ -32,7 +32,7 @@ const STATIONS: [(&str, &str); 5] = [
     ("Bucket", "S3, asked for one version, in ranges"),
 ];
 
-/// The whole file.
+/// Returns the whole file.
 pub(super) fn pdf() -> Vec<u8> {
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -97,12 +97,12 @@ fn way_of_a_read() -> String {
     content
 }
 
-/// One line; the texts above need no escapes.
+/// Shows one line; the texts above need no escapes.
 fn text(font: &str, size: u32, x: i32, y: i32, line: &str) -> String {
     format!("BT /{font} {size} Tf {x} {y} Td ({line}) Tj ET\n")
 }
 
-/// Objects one after the other, and the table that says at which byte each begins (PDF 1.4, 3.4).
+/// Joins the objects, and adds the table of their first bytes (PDF 1.4, 3.4).
 fn assemble(objects: &[String]) -> Vec<u8> {
     // Bytes above 127 in the second line tell transfer programs that the file is binary.
     let mut file = b"%PDF-1.4\n%\xE2\xE3\xCF\xD3\n".to_vec();

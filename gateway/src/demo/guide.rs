@@ -1,7 +1,7 @@
-//! What the demo prints: where to look, and what to try with curl.
+//! The text that the demo prints: URLs to open, and commands for curl.
 //!
-//! Every URL in it answers a plain GET with 200. The one thing that is no GET, the purge, is written
-//! without a scheme, as curl takes it too.
+//! Every URL in it answers a plain GET with 200. The purge, which is no GET, is written without a scheme, as curl takes
+//! it too.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,8 +11,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::samples::{ALL, CHANGING, LARGE, PICTURE, RECORDING, Sample};
 
-/// What a path may hold as it is: unreserved characters (RFC 3986, 2.3), the slash, and the plus,
-/// which stands for itself.
+/// The characters of a path that need no escape: unreserved ones (RFC 3986, 2.3), the slash, and the plus, which stands
+/// for itself.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -30,7 +30,7 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// A guide to a gateway on these addresses, with its things in `folder`.
+    /// Returns a guide to a gateway on these addresses, with its files in `folder`.
     #[must_use]
     pub fn new(http: SocketAddr, admin: SocketAddr, folder: &Path) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Guide {
         }
     }
 
-    /// Every URL that the text names, once.
+    /// Returns every URL that the text names, once.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let samples = ALL.iter().map(|sample| self.url(sample));
@@ -129,7 +129,7 @@ fn entry(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f, "\n{title}:")
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -1,7 +1,7 @@
 //! Plays the sample recording: three minutes of a slow waltz on plucked strings, as a WAV file.
 //!
-//! WAV, because every browser plays it, any byte of it can be sought to by arithmetic, and writing
-//! it takes a header of 44 bytes.
+//! WAV, because every browser plays it, any byte of it can be sought to by arithmetic, and its
+//! header of 44 bytes is easy to write.
 
 use std::f32::consts::TAU;
 
@@ -29,7 +29,7 @@ const CHORDS: [(u8, [u8; 3]); 8] = [
     (0, [12, 15, 19]),  // A minor
 ];
 
-/// The tune over the chords, one row a bar: semitones above A at 220 Hz, 0 where it rests.
+/// The tune over the chords, one row a bar: semitones above A at 220 Hz, 0 for a rest.
 const TUNE: [[u8; 3]; 16] = [
     [19, 0, 15],
     [20, 19, 15],
@@ -49,7 +49,7 @@ const TUNE: [[u8; 3]; 16] = [
     [12, 0, 0],
 ];
 
-/// The whole file.
+/// Returns the whole file.
 pub(super) fn wav() -> Vec<u8> {
     let mut sound = vec![0.0; BARS * BAR * EIGHTH];
     for bar in 0..BARS {
@@ -77,8 +77,8 @@ fn play_bar(sound: &mut [f32], bar: usize) {
     }
 }
 
-/// A string struck at `start`: overtones, of which the higher are fainter and die sooner. Each is a
-/// damped oscillator, y'' = 2 r cos(w) y' - r² y.
+/// Adds a string struck at `start`: overtones, of which the higher are fainter and die sooner. Each
+/// is a damped oscillator, y'' = 2 r cos(w) y' - r² y.
 fn pluck(sound: &mut [f32], start: usize, base: f32, semitones: u8, loudness: f32) {
     let pitch = base * (f32::from(semitones) / 12.0).exp2();
     let end = sound.len().min(start + 9 * EIGHTH);
@@ -95,7 +95,7 @@ fn pluck(sound: &mut [f32], start: usize, base: f32, semitones: u8, loudness: f3
     }
 }
 
-/// The room.
+/// Adds the echo of a room.
 fn echo(sound: &mut [f32]) {
     for (delay, share) in [
         (RATE as usize * 29 / 100, 0.22),
@@ -107,7 +107,7 @@ fn echo(sound: &mut [f32]) {
     }
 }
 
-/// The last five seconds grow silent.
+/// Fades the last five seconds out.
 fn fade(sound: &mut [f32]) {
     let length = 5 * RATE as usize;
     for (i, sample) in sound.iter_mut().rev().take(length).enumerate() {
@@ -115,7 +115,8 @@ fn fade(sound: &mut [f32]) {
     }
 }
 
-/// RIFF WAVE, PCM of 16 bits, one channel (Multimedia Programming Interface 1.0, chapter 3).
+/// Encodes RIFF WAVE, PCM of 16 bits, one channel (Multimedia Programming Interface 1.0, chapter
+/// 3).
 fn file(sound: &[f32]) -> Vec<u8> {
     let loudest = sound
         .iter()

@@ -1,5 +1,5 @@
-//! The large sample: lines of 16 bytes, each of which says in hexadecimal where it stands. Whatever
-//! range is asked for, whoever looks at the answer sees whether it is the right one.
+//! The large sample: lines of 16 bytes, each of which holds its own offset in hexadecimal. So a
+//! reader can check any range of it by eye.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const BLOCK: u64 = 1 << 20;
 /// Bytes in a line.
 const LINE: u64 = 16;
 
-/// The file of `size` bytes, made as it is read.
+/// Returns the file of `size` bytes, made as it is read.
 pub(super) fn body(size: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + Sync + 'static {
     stream::iter((0..size.div_ceil(BLOCK)).map(move |index| {
         let start = index * BLOCK;

@@ -3,10 +3,10 @@
 use image_webp::{ColorType as WebpColour, WebPEncoder};
 use jpeg_encoder::{ColorType as JpegColour, Encoder as JpegEncoder};
 
-/// Where the water begins, from the top.
+/// The top of the water, from the top of the picture.
 const SHORE: f32 = 0.66;
 
-/// How many ridges stand behind each other.
+/// The number of ridges behind each other.
 const RIDGES: u8 = 5;
 
 type Colour = [f32; 3];
@@ -18,7 +18,7 @@ pub(super) struct Scene {
     zenith: Colour,
     horizon: Colour,
     sun: Colour,
-    /// From left and top, in heights of the picture.
+    /// The position from left and top, in heights of the picture.
     sun_at: [f32; 2],
     near: Colour,
     stars: bool,
@@ -77,7 +77,7 @@ impl Picture {
         Self { width, height, rgb }
     }
 
-    /// Baseline JPEG.
+    /// Encodes it as baseline JPEG.
     pub(super) fn to_jpeg(&self, quality: u8) -> Vec<u8> {
         let mut file = Vec::new();
         JpegEncoder::new(&mut file, quality)
@@ -86,7 +86,7 @@ impl Picture {
         file
     }
 
-    /// Lossless WebP.
+    /// Encodes it as lossless WebP.
     pub(super) fn to_webp(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let (width, height) = (u32::from(self.width), u32::from(self.height));
@@ -97,7 +97,7 @@ impl Picture {
     }
 }
 
-/// A scene, and how far down the crest of each ridge lies in each column of the picture.
+/// A scene, and the depth of each ridge's crest in each column of the picture.
 struct View<'s> {
     scene: &'s Scene,
     height: f32,
@@ -121,7 +121,7 @@ impl<'s> View<'s> {
         if y < SHORE {
             return self.land_and_sky(x, y);
         }
-        // Water mirrors what is above it, shaken by waves that grow towards the beholder.
+        // Water mirrors the part above it, shaken by waves that grow towards the viewer.
         let depth = (y - SHORE) / (1.0 - SHORE);
         let wave = noise(
             x * (30.0 - 20.0 * depth),
@@ -191,7 +191,7 @@ impl Scene {
     }
 }
 
-/// Light that fades with the distance from its source.
+/// Returns light that fades with the distance from its source.
 fn glow(dx: f32, dy: f32, steep: f32) -> f32 {
     (-steep * (dx * dx + dy * dy)).exp()
 }
@@ -208,7 +208,7 @@ fn to_byte(part: f32) -> u8 {
     (part.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// Smooth noise from 0 to 1, one hill or dale a unit.
+/// Returns smooth noise from 0 to 1, one hill or dale a unit.
 fn noise(x: f32, y: f32, seed: u32) -> f32 {
     let (left, top) = (x.floor(), y.floor());
     let ease = |t: f32| t * t * (3.0 - 2.0 * t);
@@ -219,13 +219,13 @@ fn noise(x: f32, y: f32, seed: u32) -> f32 {
     upper + (lower - upper) * down
 }
 
-/// A number from 0 to 1 that only looks random.
+/// Returns a number from 0 to 1 that only looks random.
 fn hash(x: u32, y: u32, seed: u32) -> f32 {
     let mut mixed =
         x.wrapping_mul(0x9E37_79B1) ^ y.wrapping_mul(0x85EB_CA77) ^ seed.wrapping_mul(0xC2B2_AE3D);
     mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x2C1B_3C6D);
     mixed = (mixed ^ (mixed >> 12)).wrapping_mul(0x297A_2D39);
     mixed ^= mixed >> 15;
-    // 24 bits are what an f32 holds exactly.
+    // An f32 holds exactly 24 bits.
     (mixed >> 8) as f32 / (1 << 24) as f32
 }

@@ -1,5 +1,5 @@
-//! What lies in the demo's bucket, all of it made here: nothing is downloaded, and each start makes
-//! the same.
+//! The content of the demo's bucket, all of it made here: nothing is downloaded, and each start
+//! makes the same.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub struct Sample {
     pub key: &'static str,
     /// Its media type.
     pub content_type: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
     body: Body,
 }
@@ -76,7 +76,7 @@ pub(super) const LARGE: Sample = Sample::new(
     Body::Offsets,
 );
 
-/// The text that is there to be changed.
+/// The text for the user to change.
 pub(super) const CHANGING: Sample = Sample::new(
     "notes/changing.txt",
     TEXT,
@@ -135,12 +135,12 @@ fn jpeg(scene: &Scene, width: u16, height: u16, quality: u8) -> Vec<u8> {
     Picture::paint(scene, width, height).to_jpeg(quality)
 }
 
-/// Puts into the bucket what is not there yet; what is there stays, changed by hand or not.
+/// Puts missing samples into the bucket; existing ones stay, changed by hand or not.
 ///
 /// `large` is the size of [`LARGE`], in bytes.
 ///
 /// # Errors
-/// Where the folder behind the origin cannot be written.
+/// If the folder behind the origin cannot be written.
 pub(super) async fn fill(origin: &Embedded, large: u64) -> anyhow::Result<()> {
     for sample in ALL {
         if origin.has(sample.key).await {

@@ -1,4 +1,4 @@
-//! How fast a cache disk is: in sequence and here and there, written and read.
+//! The speed of a cache disk: in sequence and scattered, written and read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::store::space::Space;
 use tidegate_plan::ByteSize;
 use tidegate_plan::diagnosis::Disk;
 
-/// Blocks in sequence.
+/// The size of blocks in sequence.
 const BLOCK: u64 = 1 << 20;
 
-/// As many reads at once as let a disk of any kind show what it can do.
+/// Reads at once: enough for a disk of any kind to show its full speed.
 const DEPTH: usize = 4;
 
-/// A file smaller than this says little: it fits what disks have of memory themselves.
+/// The smallest useful file: a smaller one fits into the disk's own memory.
 const LEAST: u64 = 64 << 20;
 
-/// What stays free whatever the configuration says: a twentieth, and of a large disk 1 GiB.
+/// The part of a disk that stays free whatever the configuration says: a twentieth, at most 1 GiB.
 const KEPT: (u64, u64) = (20, 1 << 30);
 
 /// Measures the disk behind `asked`, with chunks of this size.
 ///
 /// # Errors
-/// It cannot be written to, or is nearly full.
+/// If it cannot be written to, or is nearly full.
 pub(super) async fn measure(
     asked: &config::Disk,
     chunk: ByteSize,
@@ -109,7 +109,7 @@ impl Passes<'_> {
     }
 }
 
-/// The folder, or the nearest one above it that is there: what the gateway would make it in.
+/// Returns the folder, or the nearest existing one above it, in which the gateway would make it.
 fn existing(path: &Path) -> anyhow::Result<&Path> {
     let here = |path: &&Path| path.is_dir();
     let above = path
@@ -125,8 +125,8 @@ fn existing(path: &Path) -> anyhow::Result<&Path> {
 }
 
 impl Space {
-    /// How large the file may be: as `wanted`, but no more than half of what is not to stay free,
-    /// in whole blocks.
+    /// Returns the size of the file: as `wanted`, but at most half of the free space beyond the
+    /// reserve, in whole blocks.
     fn scratch(self, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
         let kept = min_free.max((self.total / KEPT.0).min(KEPT.1));
         let room = self.free.saturating_sub(kept) / 2;
@@ -144,7 +144,8 @@ impl Space {
         Ok(wanted.max(block).min(room) / block * block)
     }
 
-    /// What a cache could take here: half of what is free, in whole GiB as far as there are any.
+    /// Returns a capacity for a cache here: half of the free space beyond `min_free`, in whole GiB
+    /// if there are any.
     fn capacity(self, min_free: u64) -> ByteSize {
         let half = self.free.saturating_sub(min_free) / 2;
         ByteSize(match half >> 30 {

@@ -1,4 +1,4 @@
-//! How fast memory is copied: what every byte costs that is not handed on as it is.
+//! The speed of copying memory: the cost of every byte that is not handed on without a copy.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use super::Progress;
 use tidegate_plan::diagnosis::Rate;
 
-/// Larger than the caches of most processors.
+/// The size of the copied block: larger than the caches of most processors.
 const SIZE: usize = 64 << 20;
 
-/// Copying varies little: longer would not be more precise.
+/// The longest time: copying varies little, so more would not be more precise.
 const LONG_ENOUGH: Duration = Duration::from_millis(500);
 
-/// The rate of one thread.
+/// Measures the rate of one thread.
 pub(super) async fn measure(time: Duration, progress: &mut Progress) -> anyhow::Result<Rate> {
     progress.begin("memory: copying");
     let time = time.min(LONG_ENOUGH);

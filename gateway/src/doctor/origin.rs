@@ -1,4 +1,4 @@
-//! How fast an origin is: the first byte, one connection, and as many as bring more.
+//! The speed of an origin: the first byte, one connection, and as many as bring more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,28 +18,28 @@ use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 /// Objects from this size on are large enough to measure rates with.
 const LARGE: u64 = 64 << 20;
 
-/// How many connections are tried, as long as more bring more.
+/// The numbers of connections that are tried, as long as more bring more.
 const CONNECTIONS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// A step that brings less than this share more has brought nothing.
+/// The least growth: a step below it has brought nothing.
 const GROWTH: f64 = 1.1;
 
-/// How many steps in a row that bring nothing are enough: one may be bad luck.
+/// The steps in a row without growth after which it stops: one may be bad luck.
 const FLAT: usize = 2;
 
-/// A request, as the gateway makes it.
+/// The smallest and the largest request, as the gateway makes them.
 const PART: (u64, u64) = (256 << 10, 8 << 20);
 
-/// However fast the origin is, one step fetches no more than this.
+/// The most bytes that one step fetches, however fast the origin is.
 const MOST: u64 = 1 << 30;
 
-/// How often the first byte is waited for, not counting the first time, which has to connect.
+/// The measurements of the first byte, not counting the first one, which has to connect.
 const FIRST_BYTES: u64 = 15;
 
 /// Measures an origin with the first large one of `keys`, or else the largest.
 ///
 /// # Errors
-/// It does not answer, or there is no object to measure it with.
+/// If it does not answer, or there is no object to measure it with.
 pub(super) async fn measure(
     origin: &Arc<dyn Origin>,
     (name, limit): (&str, u32),
@@ -73,7 +73,7 @@ pub(super) async fn measure(
         progress.begin(format_args!("origin {name:?}: {connections} connection{s}"));
         let rate = match progress.end(object.rate(connections).await) {
             Ok(rate) => rate,
-            // What fewer connections brought still counts.
+            // The results with fewer connections still count.
             Err(_) if !rates.is_empty() => break,
             Err(error) => return Err(error),
         };
@@ -136,7 +136,7 @@ impl Object {
         Ok(best)
     }
 
-    /// The bytes `first..first + length`, as far as there are so many.
+    /// Gets the bytes `first..first + length`, fewer at the object's end.
     async fn get(&self, first: u64, length: u64) -> Result<Body, OriginError> {
         let request = Get {
             key: self.key.clone(),
@@ -156,7 +156,7 @@ impl Object {
         }
     }
 
-    /// The median of how long first bytes take, here and there in the object.
+    /// Returns the median time to a first byte, at several places in the object.
     async fn first_byte(&self) -> Result<Duration, OriginError> {
         let deadline = Instant::now() + self.time;
         let mut times = Vec::new();
@@ -175,7 +175,7 @@ impl Object {
         Ok(counted[counted.len() / 2])
     }
 
-    /// The rate of so many connections together.
+    /// Returns the rate of so many connections together.
     async fn rate(self: &Arc<Self>, connections: u32) -> anyhow::Result<Rate> {
         let part = (self.size / u64::from(connections)).clamp(PART.0, PART.1);
         let counts = Arc::new(Counts::default());
@@ -185,7 +185,8 @@ impl Object {
             let (object, counts) = (Arc::clone(self), Arc::clone(&counts));
             fetching.spawn(async move { object.fetch(part, &counts).await });
         }
-        // However short the time: a rate needs a byte. The origin's own deadlines bound that wait.
+        // Even if the time is short, a rate needs a byte. The origin's own deadlines bound that
+        // wait.
         let over = async {
             sleep_until(began + self.time).await;
             counts.first.notified().await;
@@ -221,11 +222,11 @@ impl Object {
     }
 }
 
-/// What the connections of one step have in common.
+/// The state that the connections of one step share.
 #[derive(Debug, Default)]
 struct Counts {
     parts: AtomicU64,
     bytes: AtomicU64,
-    /// The first byte has come.
+    /// Notified of the first byte.
     first: Notify,
 }

@@ -1,9 +1,9 @@
-//! Says what is being measured, and what came out.
+//! Reports the measurements and their results.
 
 use std::fmt;
 use std::io::{self, Write};
 
-/// Where the doctor says what it does: a line for each measurement, begun when that begins.
+/// The doctor's progress: a line for each measurement, begun when that begins.
 pub struct Progress(Box<dyn Write + Send>);
 
 impl Progress {
@@ -12,12 +12,12 @@ impl Progress {
         Self(Box::new(out))
     }
 
-    /// A measurement begins.
+    /// Reports the begin of a measurement.
     pub(super) fn begin(&mut self, what: impl fmt::Display) {
         self.say(format_args!("{what} … "));
     }
 
-    /// It has ended; gives back how.
+    /// Reports the result of a measurement, and returns it.
     pub(super) fn end<T: fmt::Display, E: fmt::Display>(
         &mut self,
         result: Result<T, E>,
@@ -29,7 +29,7 @@ impl Progress {
         result
     }
 
-    /// Nobody who reads along any more is no reason to stop.
+    /// Writes text. A closed reader is ignored: the work goes on.
     fn say(&mut self, text: fmt::Arguments<'_>) {
         let written: io::Result<()> = self.0.write_fmt(text).and_then(|()| self.0.flush());
         drop(written);

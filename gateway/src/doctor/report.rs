@@ -1,17 +1,17 @@
-//! Everything that came out, for a person, and to paste.
+//! The results, for a person, and to paste.
 
 use std::fmt;
 
 use tidegate_plan::diagnosis::{Diagnosis, Disk, Measurements, Origin};
 
-/// What was measured, and what it means.
+/// The measurements, and their meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What was measured.
+    /// The measurements.
     pub measurements: Measurements,
-    /// What it means.
+    /// Their meaning.
     pub diagnosis: Diagnosis,
-    /// What could not be measured, and why; one line each.
+    /// The parts that could not be measured, with the reason; one line each.
     pub missing: Vec<String>,
 }
 

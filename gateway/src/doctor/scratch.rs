@@ -1,7 +1,7 @@
 //! The file that disks are measured with: without a name, and read and written past the file cache.
 //!
-//! Where the file system takes `O_DIRECT`, nothing goes through the cache. Where it does not, what
-//! was written is brought to the disk every few MiB, and pages are given back (`posix_fadvise(2)`,
+//! If the file system takes `O_DIRECT`, no bytes go through the cache. If not, written bytes are
+//! flushed to the disk every few MiB, and pages are released (`posix_fadvise(2)`,
 //! `POSIX_FADV_DONTNEED`) as soon as they were used.
 
 use std::fmt;
@@ -18,10 +18,10 @@ use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use crate::store::direct;
 use tidegate_plan::diagnosis::Rate;
 
-/// What buffers, offsets and lengths of direct I/O are multiples of: no disk has larger sectors.
+/// The alignment of buffers, offsets and lengths of direct I/O: no disk has larger sectors.
 const ALIGN: usize = direct::PAGE as usize;
 
-/// Without direct I/O a thread lets the disk catch up after so many bytes.
+/// The bytes after which a thread without direct I/O lets the disk catch up.
 const CATCH_UP: u64 = 8 << 20;
 
 /// The file. Gone when it is dropped or the process ends.
@@ -30,16 +30,16 @@ pub(super) struct Scratch {
     file: File,
     direct: bool,
     size: u64,
-    /// From the start on, how much has been written.
+    /// The number of bytes written, from the start on.
     written: AtomicU64,
 }
 
 /// One way to go through the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pass {
-    /// What is done with each block.
+    /// The action on each block.
     pub(super) access: Access,
-    /// In which order.
+    /// The order of the blocks.
     pub(super) order: Order,
     /// Bytes of a block, a multiple of 4 KiB.
     pub(super) block: u64,
@@ -47,26 +47,26 @@ pub(super) struct Pass {
     pub(super) depth: usize,
 }
 
-/// What is done with a block.
+/// The action on a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
 }
 
-/// Which block comes next.
+/// The order of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Sequence,
     Scattered,
 }
 
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passed {
-    /// All blocks together.
+    /// The rate of all blocks together.
     pub(super) rate: Rate,
-    /// The median of how long a block took.
+    /// The median time of a block.
     pub(super) block: Duration,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Passed {
 }
 
 impl Scratch {
-    /// A file in `folder` for up to `size` bytes.
+    /// Makes a file in `folder` for up to `size` bytes.
     pub(super) fn make(folder: &Path, size: u64) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
         let direct = go_direct(&file);
@@ -90,7 +90,7 @@ impl Scratch {
         })
     }
 
-    /// Goes through the file for `time`, or once; one block at least. Blocks.
+    /// Goes through the file for `time`, or once; at least one block. Blocks the thread.
     pub(super) fn pass(&self, pass: Pass, time: Duration) -> io::Result<Passed> {
         let fresh = (pass.access, pass.order) == (Access::Write, Order::Sequence);
         let extent = match fresh {
@@ -134,7 +134,7 @@ impl Scratch {
         })
     }
 
-    /// Gives back the file cache's pages; a length of 0 means to the end.
+    /// Releases the file cache's pages; a length of 0 means to the end.
     fn forget(&self, offset: u64, length: u64) -> io::Result<()> {
         if self.direct {
             return Ok(());
@@ -144,8 +144,8 @@ impl Scratch {
     }
 }
 
-/// Whether the file can be used past the cache. Some file systems take the flag and then refuse to
-/// write, so it is tried.
+/// Sets `O_DIRECT`, and returns whether it works. Some file systems take the flag and then refuse
+/// to write, so it is tried.
 fn go_direct(file: &File) -> io::Result<bool> {
     let flags = fcntl_getfl(file)?;
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
@@ -158,7 +158,7 @@ fn go_direct(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A pass under way.
+/// A pass in progress.
 struct Walk<'s> {
     scratch: &'s Scratch,
     pass: Pass,
@@ -170,7 +170,7 @@ struct Walk<'s> {
 }
 
 impl Walk<'_> {
-    /// One thread's share.
+    /// Runs one thread's share.
     fn go(&self, mut buffer: Buffer) -> io::Result<()> {
         let (mut times, mut behind) = (Vec::new(), 0);
         while let Some(offset) = self.offset() {
@@ -214,7 +214,7 @@ impl Walk<'_> {
     }
 }
 
-/// Bytes that begin where direct I/O wants them to, and that no file system can compress.
+/// Bytes that are aligned for direct I/O, and that no file system can compress.
 struct Buffer {
     bytes: Vec<u8>,
     start: usize,

@@ -1,4 +1,4 @@
-//! What `stat` shows.
+//! The attributes that `stat` shows.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,16 +9,16 @@ use super::settings::{Modified, Settings};
 use crate::engine::names::Facts;
 use crate::engine::upload::Drafted;
 
-/// What programs are advised to read at a time: the kernel's own step in a plain file system.
+/// The read size that programs are advised to use: the kernel's own step in a plain file system.
 const BLOCK: u32 = 128 << 10;
 
-/// And to write at a time: as much as one request of the kernel carries.
+/// The write size that programs are advised to use: as much as one request of the kernel carries.
 const DRAFT_BLOCK: u32 = 1 << 20;
 
-/// Where rclone, s3fs and others keep a file's time, in seconds with a fraction.
+/// The metadata in which rclone, s3fs and others keep a file's time, in seconds with a fraction.
 pub(super) const KEPT: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
 
-/// A file's attributes.
+/// Returns a file's attributes.
 pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     let blocks = facts.size.div_ceil(512);
     let time = modified(settings.modified, facts);
@@ -30,7 +30,7 @@ pub(super) fn file(settings: &Settings, ino: u64, facts: &Facts) -> FileAttr {
     }
 }
 
-/// The attributes of a file as it is being written.
+/// Returns the attributes of a file that is being written.
 pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileAttr {
     let kept = match settings.modified {
         Modified::Metadata => drafted.header(&KEPT).and_then(seconds),
@@ -46,7 +46,7 @@ pub(super) fn drafted(settings: &Settings, ino: u64, drafted: &Drafted) -> FileA
     }
 }
 
-/// A time as others keep it.
+/// Formats a time as other programs keep it.
 pub(super) fn kept(time: SystemTime) -> HeaderValue {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = match since.subsec_nanos() {
@@ -56,7 +56,7 @@ pub(super) fn kept(time: SystemTime) -> HeaderValue {
     HeaderValue::try_from(text).expect("digits are a header")
 }
 
-/// A folder's attributes. A bucket knows no time of its folders: it is the mount's.
+/// Returns a folder's attributes. A bucket has no times of folders: the mount's time is used.
 pub(super) fn folder(settings: &Settings, ino: u64, mounted: SystemTime) -> FileAttr {
     plain(settings, ino, FileType::Directory, 0o777, mounted)
 }
@@ -72,7 +72,7 @@ fn plain(settings: &Settings, ino: u64, kind: FileType, mode: u16, time: SystemT
         crtime: time,
         kind,
         perm: mode & !settings.umask,
-        // Of a folder 1 says that it does not count the folders in it (`find` relies on that).
+        // For a folder, 1 says that it does not count the folders in it (`find` relies on that).
         nlink: 1,
         uid: settings.uid,
         gid: settings.gid,

@@ -1,5 +1,5 @@
-//! The folder beneath a mount point: what a program that finds no mount there writes, it writes to the
-//! local disk, where the next mount hides it.
+//! The folder beneath a mount point. If the mount is missing, programs write there to the local disk, and the next
+//! mount hides those files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,18 +12,17 @@ use super::session::is_fuse;
 /// Names that a warning lists.
 const NAMES: usize = 3;
 
-/// What is wrong with a folder that is mounted on.
+/// A problem of a folder that is mounted on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beneath {
-    /// What, in one sentence.
+    /// The problem, in one sentence.
     pub text: String,
-    /// Only root's programs could do harm.
+    /// Whether only root's programs could do harm.
     pub root_only: bool,
 }
 
-/// Looks at the folder beneath a mount point. Nothing is said of one that is mounted on now, for then the
-/// mount hides it, and of one that is not there. `writer`: user and group of the programs that write to the
-/// mount, if it is writable.
+/// Checks the folder beneath a mount point. Finds nothing if the folder is missing, or is mounted on now, for then the
+/// mount hides it. `writer`: user and group of the programs that write to the mount, if it is writable.
 #[must_use]
 pub fn beneath(path: &Path, writer: Option<(u32, u32)>) -> Vec<Beneath> {
     let Ok(path) = &fs::canonicalize(path) else {
@@ -77,7 +76,7 @@ fn writable(path: &Path, folder: &fs::Metadata, (uid, gid): (u32, u32)) -> Optio
         (false, false) => mode & 0o002,
     };
     let root_only = granted == 0 && uid != 0;
-    // Where the file system has no such flag, nothing keeps root from it.
+    // If the file system has no such flag, nothing keeps root from it.
     if root_only && flags.is_none() {
         return None;
     }

@@ -1,16 +1,16 @@
-//! From the engine's reason to the number that a program sees: one table.
+//! Maps the engine's errors to the numbers that a program sees: one table.
 
 use fuser::Errno;
 
 use crate::engine::{Error, WriteError};
 
-/// What a failure is to a program.
+/// Returns the number of a read error.
 pub(super) fn of(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
         Error::Forbidden => Errno::EACCES,
-        // The bytes of the version that a handle is on are nowhere any more; a program cannot be
-        // told to begin anew, and must not get others.
+        // The bytes of the handle's version are gone everywhere; a program cannot be told to begin
+        // anew, and must not get others.
         Error::Changed => Errno::EIO,
         Error::Overloaded { .. }
         | Error::Unavailable
@@ -20,11 +20,12 @@ pub(super) fn of(error: &Error) -> Errno {
     }
 }
 
-/// The number, and a line in the log where it is ours or the origin's fault.
+/// Returns the number, and logs the error unless the file is just missing.
 pub(super) fn logged(error: &Error, key: &str) -> Errno {
     match error {
         Error::NotFound => {}
-        // What an operator mends. How an origin fares that is down is told once, not for each file.
+        // These an operator has to repair. An origin that is down is logged once, not for each
+        // file.
         Error::Forbidden | Error::BadOrigin(_) => {
             tracing::warn!(%error, key, "a file could not be read");
         }
@@ -33,14 +34,14 @@ pub(super) fn logged(error: &Error, key: &str) -> Errno {
     of(error)
 }
 
-/// What a failure to write is to a program.
+/// Returns the number of a write error, which is logged unless the file just exists.
 pub(super) fn written(error: &WriteError, key: &str) -> Errno {
     if *error != WriteError::Exists {
         tracing::warn!(%error, key, "a file could not be written");
     }
     match error {
         WriteError::Exists => Errno::EEXIST,
-        // The file that was opened is not there any more: another has taken its place.
+        // The file that was opened is gone: another has taken its place.
         WriteError::Changed => Errno::ESTALE,
         WriteError::Full | WriteError::StorageFull => Errno::ENOSPC,
         WriteError::TooLarge => Errno::EFBIG,

@@ -1,4 +1,4 @@
-//! What each request of the kernel means. Knows the engine, and the kernel only as a trait.
+//! Carries out the kernel's requests. Uses the engine, and knows the kernel only as a trait.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -31,14 +31,14 @@ mod write;
 use open::Handle;
 pub(super) use write::SetAttr;
 
-/// For how long the kernel may keep what an open handle holds a file to.
+/// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED: Duration = Duration::from_secs(1);
 
-/// What is told to the kernel without being asked.
+/// Notifications that are sent to the kernel unasked.
 pub(super) trait Kernel: Send + Sync + fmt::Debug {
-    /// Drop a node's pages and attributes. Says whether that was done.
+    /// Drops a node's pages and attributes. Returns whether that was done.
     fn drop_pages(&self, ino: u64) -> bool;
-    /// Drop a name in a folder.
+    /// Drops a name in a folder.
     fn drop_name(&self, folder: u64, name: &str);
 }
 
@@ -47,11 +47,11 @@ pub(super) trait Kernel: Send + Sync + fmt::Debug {
 pub(super) struct Files {
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
-    /// Answers all that wait, and everything from then on, with an error.
+    /// Makes all waiting requests, and all later ones, fail.
     pub(super) stop: CancellationToken,
     engine: Engine,
     source: Arc<Source>,
-    /// What it writes through, if it may.
+    /// The way to write, if the mount is writable.
     writable: Option<Writable>,
     nodes: Nodes,
     open: Handles<Handle>,
@@ -59,11 +59,11 @@ pub(super) struct Files {
     kernel: OnceLock<Arc<dyn Kernel>>,
     late: Late,
     mounted: SystemTime,
-    /// Files that go past the kernel's pages can be mapped all the same.
+    /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(super) maps: AtomicBool,
 }
 
-/// What the kernel is told of a node, and for how long it may believe that.
+/// A node's attributes for the kernel, and how long it may rely on them.
 pub(super) type Shown = (FileAttr, Duration);
 
 impl Files {
@@ -79,7 +79,7 @@ impl Files {
             Access::Write(writable) => Some(writable),
         };
         let nodes = Nodes::new(source.origin.id(), &settings.prefix);
-        // A clock that was set back takes no folder back before what was written here.
+        // If the clock was set back, no folder gets a time before the latest write here.
         let mounted = SystemTime::now().max(engine.latest_time().into());
         Self {
             settings,
@@ -98,17 +98,17 @@ impl Files {
         }
     }
 
-    /// Whom to tell, as soon as there is somebody.
+    /// Sets the receiver of notifications.
     pub(super) fn attach(&self, kernel: Arc<dyn Kernel>) {
         let _ = self.kernel.set(kernel);
     }
 
-    /// Whether it may be written to.
+    /// Returns whether the mount is writable.
     pub(super) fn is_writable(&self) -> bool {
         self.writable.is_some()
     }
 
-    /// Ends at once when the mount goes; what is waited for is bounded by who does the work.
+    /// Ends at once when the mount goes; `work` bounds its own waits.
     pub(super) async fn until_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Errno>>,
@@ -142,7 +142,7 @@ impl Files {
         shown.ok_or(Errno::ENOENT)
     }
 
-    /// What a path means, what is being written included.
+    /// Resolves a path, drafts included.
     async fn meaning(&self, path: &str) -> Result<Answer, Errno> {
         if let Some(drafted) = self.drafted(path) {
             return Ok(drafted);
@@ -172,7 +172,7 @@ impl Files {
         }
     }
 
-    /// Whether attributes need more than a listing tells.
+    /// Returns whether attributes need more than a listing returns.
     pub(super) fn headers(&self) -> bool {
         self.settings.modified == Modified::Metadata
     }
@@ -199,8 +199,8 @@ impl Files {
         })
     }
 
-    /// The same of a name that was listed some time ago: what is known of it now goes first, and what
-    /// is not must be looked up before it is used.
+    /// Does the same for a name that was listed some time ago. The engine's present knowledge goes first; a name that
+    /// it does not know must be looked up before it is used.
     pub(super) fn tell_listed(&self, folder: u64, path: &str, listed: &Entry) -> Option<Shown> {
         match self.engine.known(&self.source, path) {
             Some(Answer { entry, fresh }) if entry != Entry::Missing => {
@@ -218,7 +218,7 @@ impl Files {
         (attr::file(&self.settings, node.ino, &facts), fresh)
     }
 
-    /// The number that a name in a folder has, without telling the kernel of it.
+    /// Returns the number of a name in a folder; the kernel is not told of it.
     pub(super) fn number_of(&self, path: &str, is_folder: bool) -> u64 {
         match is_folder {
             true => self.nodes.number_of(&format!("{path}/")),
@@ -226,7 +226,7 @@ impl Files {
         }
     }
 
-    /// What [`Files::tell`] gave for the kernel did not go out.
+    /// Takes back a [`Files::tell`] whose result was not sent to the kernel.
     pub(super) fn untell(&self, ino: u64) {
         if let Some(node) = self.nodes.get(ino) {
             node.pages().untold();
@@ -247,7 +247,7 @@ impl Files {
         if let Some(shown) = self.show_draft(&node) {
             return Ok(shown);
         }
-        // What is open must not depend on the origin.
+        // An open file must not depend on the origin.
         if let Some(pinned) = node.pages().pinned() {
             return Ok((attr::file(&self.settings, ino, pinned), PINNED));
         }
@@ -257,7 +257,7 @@ impl Files {
         let answer = self.meaning(&node.key()).await?;
         match answer.entry {
             Entry::File(facts) => Ok(self.show(&node, &facts, answer.fresh)),
-            // The kernel asks before it opens, too: it is told to look again, as there.
+            // The kernel asks before it opens, too: it is told to look again, as in `open`.
             Entry::Folder | Entry::Missing => Err(Errno::ESTALE),
         }
     }
@@ -276,7 +276,7 @@ impl Files {
         self.folders.close(handle);
     }
 
-    /// What the gateway knows of a file. Asks for the version where it is unknown.
+    /// Returns an extended attribute. Asks the origin for the version if it is unknown.
     pub(super) async fn getxattr(&self, ino: u64, name: OsString) -> Result<String, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         let name = name.to_str().filter(|name| xattr::is_ours(name));
@@ -316,7 +316,7 @@ impl Files {
         }
     }
 
-    /// A folder's own attributes and its parent's number, for `.` and `..`.
+    /// Returns the numbers of a folder and of its parent, for `.` and `..`.
     pub(super) fn dots(&self, folder: &Folder) -> [(u64, &'static str); 2] {
         [(folder.node.ino, "."), (folder.node.parent(), "..")]
     }
@@ -326,7 +326,7 @@ impl Files {
     }
 }
 
-/// The path of a name in a folder; `odd` is the error of what can be no name.
+/// Returns the path of a name in a folder; `odd` is the error for a string that cannot be a name.
 fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> {
     if name.len() > MAX_NAME {
         return Err(Errno::ENAMETOOLONG);
@@ -335,7 +335,7 @@ fn path_of(folder: &Node, name: &OsString, odd: Errno) -> Result<String, Errno> 
     Ok(format!("{}{}", folder.key(), name.ok_or(odd)?))
 }
 
-/// The key of a file that still has a name.
+/// Returns the key of a file that still has a name.
 fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
     if !node.is_linked() {
         return Err(Errno::ESTALE);
@@ -344,7 +344,7 @@ fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
 }
 
 impl Watch for Files {
-    /// The kernel forgets what it knows of the purged names before the purge is answered.
+    /// Makes the kernel forget the purged names before the purge is answered.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let Some(kernel) = self.kernel.get().cloned() else {

@@ -1,8 +1,7 @@
 //! A folder that a program reads: its names, page by page.
 //!
-//! The first names go out as soon as the first page is there, and the next page is on its way while
-//! they do. Memory holds two pages, and where each page began, so that a program can go back to any
-//! place that it was told.
+//! The first names go out as soon as the first page is there, while the next page is already being fetched. Memory
+//! holds two pages, and where each page began, so that a program can go back to any offset that it was told.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,13 +24,13 @@ pub(super) struct Folder {
 
 #[derive(Debug, Default)]
 struct Stream {
-    /// The number of each page's first name, and where it begins.
+    /// The number of each page's first name, and where the page begins.
     begun: Vec<(u64, Option<Place>)>,
-    /// What was being written in it when it was begun.
+    /// The drafts in the folder when the reading began.
     drafts: Vec<(String, Entry)>,
     page: Option<Arc<Names>>,
     ahead: Option<AbortOnDropHandle<Result<Page, Error>>>,
-    /// Names of drafts that the pages had.
+    /// Names of drafts that the pages already had.
     met: HashSet<String>,
 }
 
@@ -49,7 +48,7 @@ impl Names {
         self.first + self.names.len() as u64
     }
 
-    /// From the name of this number on.
+    /// Returns the names from this number on.
     pub(super) fn from(&self, number: u64) -> &[(String, Entry)] {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -67,8 +66,8 @@ impl Folder {
         }
     }
 
-    /// It is read from its beginning; again, as it is now. `drafts`: names in it that the bucket may not have
-    /// yet.
+    /// Starts reading from the beginning; if it was read before, with a fresh listing. `drafts`: names that the bucket
+    /// may not have yet.
     pub(super) async fn begin(&self, drafts: Vec<(String, Entry)>) {
         let mut stream = self.stream.lock().await;
         if stream.page.is_some() {
@@ -80,7 +79,7 @@ impl Folder {
         };
     }
 
-    /// Names that include the one of this number, unless the folder ends before it.
+    /// Returns names that include the one of this number, unless the folder ends before it.
     pub(super) async fn at(&self, number: u64) -> Result<Arc<Names>, Error> {
         let mut stream = self.stream.lock().await;
         loop {
@@ -131,7 +130,7 @@ impl Folder {
 }
 
 impl Stream {
-    /// Those that no page had come behind the last.
+    /// Adds the drafts that no page had, behind the last page.
     fn add_drafts(&mut self, page: &mut Page) {
         for (name, _) in &page.names {
             if self.drafts.iter().any(|(draft, _)| draft == name) {
@@ -144,7 +143,7 @@ impl Stream {
         }
     }
 
-    /// Where the page began that this name was on.
+    /// Returns the beginning of the page that had this name.
     fn back_to(&mut self, number: u64) -> (u64, Option<Place>) {
         self.ahead = None;
         let behind = self.begun.partition_point(|(first, _)| *first <= number);

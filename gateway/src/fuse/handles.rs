@@ -1,4 +1,4 @@
-//! What programs hold open, by number.
+//! Open files and folders, by number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! Takes the kernel's requests and sends the answers: the only file that knows both.
 //!
-//! A request is begun on the thread that took it. What is at hand is answered there; what has to
-//! wait goes on as a task, and the thread takes the next request.
+//! A request is begun on the thread that took it. If nothing has to be waited for, it is answered there; else it goes
+//! on as a task, and the thread takes the next request.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -27,18 +27,18 @@ mod writing;
 
 use listing::{fill, fill_plus, names};
 
-/// Requests that the kernel may have under way on its own account, read-ahead most of all. Its
-/// default of 12 is less than a few readers keep busy.
+/// Requests that the kernel may have in flight on its own account, mainly read-ahead. Its default of 12 is less than a
+/// few readers keep busy.
 const BACKGROUND: u16 = 64;
 
-/// The most that one write carries: as much as the kernel sends at once.
+/// The most bytes of one write: as much as the kernel sends at once.
 const MAX_WRITE: u32 = 1 << 20;
 
-/// Nodes are never used again for something else: a number is a key.
+/// Nodes are never reused for another file: a number belongs to a key.
 const GENERATION: Generation = Generation(0);
 
-/// What `statfs` says there is: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and
-/// programs that look for free space find some.
+/// The size that `statfs` reports: blocks of 4 KiB, a pebibyte of them. A bucket has no end, and programs that look for
+/// free space find some.
 const BLOCKS: u64 = 1 << 38;
 const BLOCK: u32 = 4096;
 
@@ -93,7 +93,7 @@ impl Adapter {
         self.carry_out(work, reply);
     }
 
-    /// Begins `work` here, goes on elsewhere if it has to wait, and replies.
+    /// Begins `work` here, continues it in a task if it has to wait, and replies.
     fn carry_out<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -115,20 +115,20 @@ impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS;
         if !self.files.headers() {
-            // Only where a listing tells what `stat` shows.
+            // Only if a listing has all that `stat` shows.
             wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
         }
         if self.files.is_writable() {
-            // A file that is opened to be replaced is never asked for; and no file here has rights
-            // that a write would have to take away.
+            // A file that is opened to be replaced is never fetched; and no file here has set-user-ID bits that a write
+            // would have to clear.
             wanted |= InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
             let _ = config.set_max_write(MAX_WRITE);
             wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         } else {
-            // With it the pieces of one call come side by side. What is appended must come in order.
+            // With it the pieces of one call come in parallel. Appended pieces must come in order.
             wanted |= InitFlags::FUSE_ASYNC_DIO;
         }
-        // What an old kernel lacks it does without.
+        // Flags that an old kernel lacks are left out.
         let given = wanted & config.capabilities();
         let _ = config.add_capabilities(given);
         let maps = given.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
@@ -239,7 +239,7 @@ impl Filesystem for Adapter {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // What was done to names is in the bucket by now.
+        // Changes of names are in the bucket by now.
         reply.ok();
     }
 
@@ -401,7 +401,7 @@ impl Filesystem for Adapter {
     }
 }
 
-/// A value, or its length to who asks for that with a size of 0 (getxattr(2)).
+/// Sends a value, or its length if the caller asks with a size of 0 (getxattr(2)).
 fn send(value: &str, size: u32, reply: ReplyXattr) {
     let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
     match size {
@@ -411,7 +411,7 @@ fn send(value: &str, size: u32, reply: ReplyXattr) {
     }
 }
 
-/// Tells the kernel through its device.
+/// Notifies the kernel through its device.
 #[derive(Debug)]
 pub(super) struct Told(pub(super) Notifier);
 
@@ -421,7 +421,7 @@ impl Kernel for Told {
     }
 
     fn drop_name(&self, folder: u64, name: &str) {
-        // What the kernel does not know it need not forget.
+        // An error means that the kernel does not know the name, and need not forget it.
         let _ = self.0.inval_entry(INodeNo(folder), OsStr::new(name));
     }
 }

@@ -1,24 +1,24 @@
-//! Names that could not be found out in time.
+//! Look-ups that did not finish in time.
 //!
-//! Of all who ask for one name, or make files in one folder, the kernel lets one through at a time.
-//! With an origin that hangs each would wait a deadline, one after the other, and none of those that
-//! wait for their turn can be killed. So a failure that took long reaches them all: for a tenth of the
-//! time that it took, what would have to be asked is refused at once. What is known is answered.
+//! Of all programs that look up one name, or make files in one folder, the kernel lets one through at a time. If the
+//! origin hangs, each would wait a deadline, one after the other, and none of those that wait for their turn can be
+//! killed. So a slow failure counts for all of them: for a tenth of the time that it took, look-ups that need the
+//! origin are refused at once. Known names are still answered.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For how much of the time that it took a failure counts.
+/// The divisor of a failure's duration that gives the time for which it counts.
 const SHARE: u32 = 10;
 
-/// Until when nothing is asked.
+/// The time until which look-ups are refused.
 #[derive(Debug, Default)]
 pub(super) struct Late(Mutex<Option<Instant>>);
 
 impl Late {
-    /// Somebody asks; to be told of a success.
+    /// Starts a look-up; the caller says when it succeeded.
     pub(super) fn ask(&self) -> Asking<'_> {
         Asking {
             late: self,
@@ -26,7 +26,7 @@ impl Late {
         }
     }
 
-    /// Returns while nothing is asked, else never.
+    /// Returns while look-ups are refused, else never.
     pub(super) async fn refused(&self) {
         let until = *self.until();
         if until.is_none_or(|until| until <= Instant::now()) {
@@ -39,7 +39,7 @@ impl Late {
     }
 }
 
-/// A question. Dropped without an answer, because it failed or was given up, it counts as a failure.
+/// A look-up. If it is dropped unsettled, because it failed or was given up, it counts as a failure.
 #[derive(Debug)]
 pub(super) struct Asking<'a> {
     late: &'a Late,
@@ -47,7 +47,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// It was answered, or was not asked at all.
+    /// Notes that it was answered, or was not needed at all.
     pub(super) fn settled(mut self) {
         self.since = Instant::now();
     }

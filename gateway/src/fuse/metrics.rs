@@ -1,4 +1,4 @@
-//! What mounts count.
+//! The metrics of mounts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use tidegate_telemetry::names;
 
-/// What the kernel asks for.
+/// The kernel's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     LookUp,
@@ -56,7 +56,7 @@ type Labels = [(&'static str, &'static str); 2];
 #[derive(Debug, Clone)]
 pub struct Metrics {
     operations: Family<Labels, Counter>,
-    /// By operation, the good and the bad: what is counted on every read is looked up once.
+    /// By operation, for success and failure: counters of every read are looked up once.
     counters: Arc<[[Counter; 2]; WORDS.len()]>,
     pub(super) handles: Gauge,
 }
@@ -79,7 +79,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes them part of what `/metrics` shows.
+    /// Registers them for `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
         names::FUSE_OPERATIONS.register(registry, self.operations.clone());
         names::FUSE_HANDLES.register(registry, self.handles.clone());

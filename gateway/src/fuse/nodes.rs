@@ -1,12 +1,12 @@
-//! What the kernel knows: nodes, by number.
+//! The nodes that the kernel knows, by number.
 //!
-//! A node's number is a hash of bucket and key, so that it is the same after a restart: programs
-//! that keep libraries know files by it. The key of a folder ends in `/`, so a file and a folder of
-//! one name have different numbers. Where two keys meet on one number, the later takes the next.
-//! The kernel counts how often it was told of a node, and says when it forgets.
+//! A node's number is a hash of bucket and key, so that it is the same after a restart: programs that keep libraries
+//! identify files by it. The key of a folder ends in `/`, so a file and a folder of one name have different numbers. If
+//! two keys have the same hash, the later one takes the next number. The kernel counts how often it was told of a node,
+//! and says when it forgets.
 //!
-//! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that
-//! it has its new key's. A node whose file was removed lives on for those who hold it open.
+//! A file that is renamed keeps its node, and so its number, until the kernel forgets it; after that it has the number
+//! of its new key. A node whose file was removed lives on for its open handles.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,21 +30,21 @@ pub(super) struct Node {
     place: Mutex<Place>,
     pages: Mutex<Pages>,
     slot: Mutex<Slot>,
-    /// Held by an open or a close while it sees to the kernel's pages: one at a time.
+    /// Held by an open or a close while it updates the kernel's pages: one at a time.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Held alone while the name is changed, in the bucket and here, and together by who begins to write
-    /// to what it names. Taken before the turn.
+    /// Write-locked while the name is changed, in the bucket and here; read-locked by each handle that begins to write
+    /// to the file. Taken before the turn.
     pub(super) naming: Arc<RwLock<()>>,
 }
 
-/// Where a node is.
+/// The location of a node.
 #[derive(Debug, Clone)]
 struct Place {
-    /// The folder it lies in; the root lies in itself.
+    /// The number of the folder that contains it; the root contains itself.
     parent: u64,
-    /// An object's key; or what the keys of a folder begin with, empty or with a `/` at its end.
+    /// An object's key; or the prefix of the keys in a folder: empty, or ending in `/`.
     key: Arc<str>,
-    /// It was not removed since.
+    /// Whether it still has this name: false once it was removed.
     linked: bool,
 }
 
@@ -71,23 +71,22 @@ impl Node {
             .expect("no code panics while it holds this lock")
     }
 
-    /// The object's key, or what the keys of the folder begin with. Of one that was removed, the
-    /// last.
+    /// Returns the object's key, or the prefix of the folder's keys. For a removed file, its last key.
     pub(super) fn key(&self) -> Arc<str> {
         self.place().key.clone()
     }
 
-    /// The folder it lies in.
+    /// Returns the number of the folder that contains it.
     pub(super) fn parent(&self) -> u64 {
         self.place().parent
     }
 
-    /// Whether it still has a name.
+    /// Returns whether it still has a name.
     pub(super) fn is_linked(&self) -> bool {
         self.place().linked
     }
 
-    /// Whether it has this key now.
+    /// Returns whether it has this key now.
     pub(super) fn is_at(&self, key: &str) -> bool {
         let place = self.place();
         place.linked && *place.key == *key
@@ -105,13 +104,13 @@ impl Node {
             .expect("no code panics while it holds this lock")
     }
 
-    /// The draft, as long as it is what everybody reads.
+    /// Returns the draft, as long as readers of the node read it.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
         let is_draft = self.pages().is_draft();
         self.slot().writer().filter(|_| is_draft)
     }
 
-    /// The name in its folder.
+    /// Returns the name in its folder.
     pub(super) fn name(&self) -> String {
         let key = self.key();
         let path = key.trim_end_matches('/');
@@ -129,14 +128,14 @@ pub(super) struct Nodes {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// With how often the kernel was told of each.
+    /// Each node, with the number of times that the kernel was told of it.
     nodes: HashMap<u64, (Arc<Node>, u64)>,
-    /// The numbers of those that have another than their key's: it was taken, or they were renamed.
+    /// The numbers of nodes whose number is not their key's hash: it was taken, or they were renamed.
     elsewhere: HashMap<Arc<str>, u64>,
 }
 
 impl Known {
-    /// The number of the node of this key, whose own number is `first`.
+    /// Returns the number of the node of this key, whose own number is `first`.
     fn at(&self, key: &str, first: u64) -> Option<u64> {
         if let Some(ino) = self.elsewhere.get(key) {
             return Some(*ino);
@@ -145,7 +144,7 @@ impl Known {
         node.is_at(key).then_some(first)
     }
 
-    /// The first number from this one on that nobody has.
+    /// Returns the first free number from this one on.
     fn vacant(&self, mut ino: u64) -> u64 {
         while self.nodes.contains_key(&ino) {
             ino = next(ino);
@@ -153,7 +152,7 @@ impl Known {
         ino
     }
 
-    /// The node of this key has it no longer.
+    /// Takes the key from its node, and returns the node.
     fn unlink(&mut self, key: &str, first: u64) -> Option<Arc<Node>> {
         let ino = self.at(key, first)?;
         self.elsewhere.remove(key);
@@ -164,7 +163,7 @@ impl Known {
 }
 
 impl Nodes {
-    /// The nodes of a bucket below a folder.
+    /// Returns the nodes of a bucket below a folder.
     pub(super) fn new(origin: OriginId, prefix: &str) -> Self {
         Self {
             origin,
@@ -186,7 +185,7 @@ impl Nodes {
         self.known().nodes.get(&ino).map(|(node, _)| node.clone())
     }
 
-    /// The node of a key, told to the kernel once more.
+    /// Returns the node of a key, and counts that the kernel is told of it once more.
     pub(super) fn tell(&self, parent: u64, key: &str, is_folder: bool) -> Arc<Node> {
         let mut known = self.known();
         let first = self.number(key);
@@ -205,14 +204,14 @@ impl Nodes {
         node
     }
 
-    /// The number that a key has, or is going to have; the kernel is not told.
+    /// Returns the number that a key has, or is going to have; the kernel is not told.
     pub(super) fn number_of(&self, key: &str) -> u64 {
         let known = self.known();
         let first = self.number(key);
         known.at(key, first).unwrap_or_else(|| known.vacant(first))
     }
 
-    /// The kernel forgets that it was told so often.
+    /// Subtracts `times` from the node's count; at zero the node is forgotten.
     pub(super) fn forget(&self, ino: u64, times: u64) {
         let mut known = self.known();
         let Some((node, told)) = known.nodes.get_mut(&ino) else {
@@ -228,7 +227,7 @@ impl Nodes {
         }
     }
 
-    /// Those that have one of these keys, in the order of their numbers.
+    /// Returns the nodes with one of these keys, in the order of their numbers.
     pub(super) fn having(&self, keys: &[&str]) -> BTreeMap<u64, Arc<Node>> {
         let known = self.known();
         let numbers = keys
@@ -238,13 +237,13 @@ impl Nodes {
         found.collect()
     }
 
-    /// Waits for those who are about to write to the files of these keys, and keeps others from it until
-    /// what is returned is dropped.
+    /// Waits for handles that are about to write to the files of these keys, and blocks new ones until the returned
+    /// guards are dropped.
     pub(super) async fn hold_names(&self, keys: &[&str]) -> Vec<OwnedRwLockWriteGuard<()>> {
         Self::hold(|| self.having(keys)).await
     }
 
-    /// The same for a folder and all that lies in it.
+    /// Does the same for a folder and all nodes below it.
     pub(super) async fn hold_folder(&self, folder: &str) -> Vec<OwnedRwLockWriteGuard<()>> {
         Self::hold(|| self.within(folder)).await
     }
@@ -253,24 +252,24 @@ impl Nodes {
         loop {
             let nodes = find();
             let mut held = Vec::new();
-            // In one order, or two that rename to and fro would wait for each other.
+            // In one order: otherwise two renames in opposite directions would wait for each other.
             for node in nodes.values() {
                 held.push(node.naming.clone().write_owned().await);
             }
-            // Another may have a name by now.
+            // Another node may have one of the names by now.
             if find().keys().eq(nodes.keys()) {
                 return held;
             }
         }
     }
 
-    /// The file or folder of this key is gone. The kernel may know its node for longer, and what
-    /// comes under the key later is another one.
+    /// Removes the key from its node. The kernel may know the node for longer; a file that comes under the key later is
+    /// another node.
     pub(super) fn unlink(&self, key: &str) -> Option<Arc<Node>> {
         self.known().unlink(key, self.number(key))
     }
 
-    /// The same, if it is this node that has its key: another may have it by now.
+    /// Does the same, if this node still has its key: another may have it by now.
     pub(super) fn unlink_node(&self, node: &Node) {
         let (mut known, key) = (self.known(), node.key());
         let first = self.number(&key);
@@ -279,7 +278,7 @@ impl Nodes {
         }
     }
 
-    /// A file has another key, in this folder, and what was there is gone. It keeps its number.
+    /// Gives a file another key, in this folder; a node that had that key loses it. The file keeps its number.
     pub(super) fn rename(&self, from: &str, to: &str, parent: u64) -> Option<Arc<Node>> {
         let mut known = self.known();
         known.unlink(to, self.number(to));
@@ -292,7 +291,7 @@ impl Nodes {
         Some(node)
     }
 
-    /// A folder has another key, in this folder, and so has all that lies in it. What was there is gone.
+    /// Gives a folder and all nodes below it new keys. Nodes that had those keys lose them.
     pub(super) fn rename_folder(&self, from: &str, to: &str, parent: u64) {
         let all = self.within(from);
         let mut known = self.known();
@@ -312,7 +311,7 @@ impl Nodes {
         }
     }
 
-    /// The key, by which this number is found from now on.
+    /// Returns the key, under which this number is found from now on.
     fn file_under(&self, known: &mut Known, key: Arc<str>, ino: u64) -> Arc<str> {
         if self.number(&key) != ino {
             known.elsewhere.insert(key.clone(), ino);
@@ -320,13 +319,13 @@ impl Nodes {
         key
     }
 
-    /// A folder and all that lies in it, in the order of their numbers.
+    /// Returns a folder and all nodes below it, in the order of their numbers.
     pub(super) fn within(&self, folder: &str) -> BTreeMap<u64, Arc<Node>> {
         let all = self.covered(|key| key.starts_with(folder));
         all.into_iter().map(|node| (node.ino, node)).collect()
     }
 
-    /// Those whose keys are covered.
+    /// Returns the nodes whose keys are covered.
     pub(super) fn covered(&self, covers: impl Fn(&str) -> bool) -> Vec<Arc<Node>> {
         let known = self.known();
         let nodes = known.nodes.values();
@@ -343,7 +342,7 @@ fn next(ino: u64) -> u64 {
     free(ino.wrapping_add(1))
 }
 
-/// 0 means none, and 1 is the root.
+/// Replaces the numbers 0 (none) and 1 (the root).
 fn free(ino: u64) -> u64 {
     if ino > ROOT { ino } else { ROOT + 1 }
 }

@@ -1,39 +1,40 @@
-//! Which version's pages the kernel may hold of a file: of one at a time, ever.
+//! The version whose pages the kernel may hold of a file: never more than one.
 //!
 //! The kernel keeps pages, size and times by node. Handles are on versions, and several can be open
 //! on one node. So:
 //!
-//! - The first handle decides which version they are of. As long as one is open, the node shows that
-//!   version's size and time: the kernel cuts pages off where a file becomes shorter.
-//! - A handle on another version meanwhile needs a node of its own: past the pages it would not go
-//!   where the kernel copies (`sendfile`) or maps. So those that go past them count as well.
-//! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A
-//!   handle on another one has them dropped first.
-//! - While the file is written here, pages are of the *draft*, and so is every handle: what is
-//!   written goes through the pages, or past them while there are none (`slot`). When that begins,
-//!   pages of anything but the version that the draft is based on are dropped. When it ends with a
-//!   commit, they are of the version that was committed, and stay.
+//! - The first handle decides the version. As long as one is open, the node shows that version's size and time: the
+//!   kernel cuts pages off where a file becomes shorter.
+//! - A handle on another version meanwhile needs a node of its own: bypassing the pages does not work where the kernel
+//!   copies (`sendfile`) or maps. So handles that bypass them count as well.
+//! - Once they are all closed, pages stay, and are kept by the next handle on the same version. A handle on another
+//!   version has them dropped first.
+//! - The kernel reads some files by itself, past these pages (`passthrough`), and then wants all handles of a node so:
+//!   the first one decides.
+//! - While the file is written here, pages are of the *draft*, and so is every handle: writes go through the pages, or
+//!   past them while there are none (`slot`). When a draft begins, pages are dropped unless they are of the version
+//!   that it is based on. When it ends with a commit, they are of the committed version, and stay.
 
 use std::time::Duration;
 
 use crate::engine::names::Facts;
 use tidegate_plan::{ETag, Timestamp, VersionId};
 
-/// What the kernel holds of one file. See the module's head.
+/// The kernel's pages of one file. See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// What pages may be of.
+    /// The version that pages may be of.
     of: Of,
-    /// Open handles, all of them on `of`, and what it is.
+    /// Open handles, all of them on `of`.
     handles: u32,
     pinned: Option<Facts>,
-    /// What the kernel was told last.
+    /// The size and time that the kernel was told last.
     told: Option<(u64, Option<Timestamp>)>,
-    /// The kernel itself has written what it holds, and knows that it knows no times.
+    /// Whether the kernel itself has written its pages, and so does not know the version's time.
     written: bool,
 }
 
-/// What pages may be of.
+/// The version that pages may be of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Of {
     /// There are none.
@@ -41,16 +42,16 @@ enum Of {
     Nothing,
     /// This version.
     Version(VersionId),
-    /// What is being written.
+    /// The draft.
     Draft,
-    /// A draft that went its own way since.
+    /// A draft that has changed since.
     Unknown,
 }
 
-/// How a handle is opened.
+/// The treatment of the kernel's pages at an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// What the kernel holds is right.
+    /// The kernel's pages and attributes are right.
     Keep,
     /// The kernel must drop pages and attributes first.
     Drop,
@@ -59,7 +60,7 @@ pub(super) enum Opening {
 }
 
 impl Pages {
-    /// A handle on version `id` is opened. Not while there is a draft.
+    /// Counts an opened handle on version `id`. Not while there is a draft.
     pub(super) fn open(&mut self, id: VersionId, facts: &Facts) -> Opening {
         debug_assert!(!self.is_draft(), "such a handle follows the draft");
         let same = self.of == Of::Version(id);
@@ -67,7 +68,7 @@ impl Pages {
             return Opening::Elsewhere;
         }
         let right = match self.told {
-            // Of a version that was written through these pages only the length can be wrong.
+            // If a version was written through these pages, only the length can be wrong.
             Some((size, _)) if same && self.written => size == facts.size,
             known => (same || self.of == Of::Nothing) && known == Some(told(facts)),
         };
@@ -81,20 +82,20 @@ impl Pages {
         opening
     }
 
-    /// A handle is opened that follows the draft: what the kernel holds is right.
+    /// Counts an opened handle that follows the draft: the kernel's pages are right.
     pub(super) fn follow(&mut self) {
         self.handles += 1;
     }
 
-    /// Whether handles are open on another version than this one. One that was purged is no other.
+    /// Returns whether handles are open on another version, by ETag. A version that was purged is not another one.
     pub(super) fn holds_another(&self, than: &ETag) -> bool {
         let held = self.pinned.as_ref().and_then(|it| it.etag.as_ref());
         held.is_some_and(|held| held != than)
     }
 
-    /// Somebody begins to write: from now on everybody reads the draft, which has this size. Says
-    /// whether the kernel must drop its pages first, because they are not of `base`, the version that
-    /// the draft begins as, or its attributes, because they have another size: it seeks by that.
+    /// Begins a draft of this size: from now on readers read it. Returns whether the kernel must drop its pages first,
+    /// because they are not of `base`, the version that the draft begins as, or its attributes, because they have
+    /// another size: the kernel seeks by that.
     pub(super) fn begin(&mut self, base: Option<VersionId>, size: u64) -> bool {
         let believed = self.size().unwrap_or(size);
         let stale = match self.of {
@@ -108,7 +109,7 @@ impl Pages {
         stale
     }
 
-    /// Nobody writes any more. What the draft was committed as, if it was; then pages are of that.
+    /// Ends a draft. If it was committed, pages are of that version.
     pub(super) fn settle(&mut self, committed: Option<(VersionId, Facts)>) {
         let Some((id, facts)) = committed else {
             self.of = Of::Unknown;
@@ -121,7 +122,7 @@ impl Pages {
         self.pinned = (self.handles > 0).then_some(facts);
     }
 
-    /// A version has another name by now, and so another identity, with the same bytes.
+    /// Notes that a version was renamed, and so has another identity, with the same bytes.
     pub(super) fn moved(&mut self, from: VersionId, to: VersionId) {
         if self.of == Of::Version(from) {
             self.of = Of::Version(to);
@@ -129,17 +130,17 @@ impl Pages {
         }
     }
 
-    /// Whether handles are open that use the pages.
+    /// Returns whether handles are open that use the pages.
     pub(super) fn is_open(&self) -> bool {
         self.handles > 0
     }
 
-    /// Whether there is a draft.
+    /// Returns whether there is a draft.
     pub(super) fn is_draft(&self) -> bool {
         self.of == Of::Draft
     }
 
-    /// A handle is closed.
+    /// Counts a closed handle.
     pub(super) fn close(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {
@@ -147,31 +148,30 @@ impl Pages {
         }
     }
 
-    /// What an open handle holds the node to.
+    /// Returns the attributes that an open handle pins.
     pub(super) fn pinned(&self) -> Option<&Facts> {
         self.pinned.as_ref()
     }
 
-    /// The size that the kernel was told last.
+    /// Returns the size that the kernel was told last.
     pub(super) fn size(&self) -> Option<u64> {
         self.told.map(|(size, _)| size)
     }
 
-    /// The kernel is told the length of the draft.
+    /// Notes that the kernel is told the length of the draft.
     pub(super) fn show_draft(&mut self, size: u64) {
         self.told = Some((size, None));
     }
 
-    /// What [`Pages::show`] was to tell did not go out: what the kernel believes is not known.
+    /// Takes back a [`Pages::show`] that was not sent: the kernel's knowledge is now unknown.
     pub(super) fn untold(&mut self) {
         self.told = Some((u64::MAX, None));
     }
 
-    /// What to tell the kernel of a file of which `facts` are known now, and for how long that
-    /// holds.
+    /// Returns the attributes to send for a file with the present `facts`, and how long they hold.
     pub(super) fn show(&mut self, facts: &Facts, fresh: Duration) -> (Facts, Duration) {
         let (shown, fresh) = match &self.pinned {
-            // As soon as the old version's handles are closed, the new one shows.
+            // Once the old version's handles are closed, the new one shows.
             Some(pinned) if told(pinned) != told(facts) => (pinned.clone(), Duration::ZERO),
             _ => (facts.clone(), fresh),
         };
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(pages.open(A, &facts(1)), Opening::Elsewhere);
         pages.close();
         pages.close();
-        // When it was written is known only now; the bytes are the same.
+        // Its time of writing is known only now; the bytes are the same.
         let dated = Facts {
             modified: Some(Timestamp(9)),
             ..facts(5)

@@ -1,8 +1,8 @@
-//! Which processes use a handle.
+//! The processes that use a handle.
 //!
-//! A close reaches us once for each process that has a copy of the descriptor, and a child has a copy
-//! of all that its parent has open until it runs another program. Only a close by a process that
-//! opened the file, or wrote to it through this handle, says that what was written is complete.
+//! The kernel sends a close once for each process that has a copy of the descriptor, and a child has a copy of all that
+//! its parent has open until it runs another program. Only a close by a process that opened the file, or wrote to it
+//! through this handle, says that the written bytes are complete.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ pub(super) struct Users(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// As the kernel names them: by thread.
+    /// Thread numbers, as the kernel sends them.
     threads: Vec<u32>,
     processes: Vec<u32>,
 }
 
 impl Users {
-    /// This thread uses the handle.
+    /// Notes that this thread uses the handle.
     pub(super) fn add(&self, thread: u32) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.threads.contains(&thread) {
@@ -31,7 +31,7 @@ impl Users {
         }
     }
 
-    /// Whether a thread is of one of them. One that cannot be told is.
+    /// Returns whether a thread is of one of these processes. An unknown thread (0) counts as one.
     pub(super) fn have(&self, thread: u32) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         thread == 0
@@ -40,7 +40,7 @@ impl Users {
     }
 }
 
-/// The process of a thread (proc_pid_status(5)); of one that is gone, its own number.
+/// Returns the process of a thread (proc_pid_status(5)); if the thread is gone, its own number.
 fn process_of(thread: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
     let status = status.unwrap_or_default();

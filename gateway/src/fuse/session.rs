@@ -1,8 +1,8 @@
-//! Mounting, and the end of it.
+//! Mounts and unmounts folders.
 //!
-//! Mounted is as root by the system call, else through `fusermount3`, which is set-uid. Unmounted is
-//! lazily: the folder is free at once, and what programs still hold open goes on until they close it
-//! or the process ends. A mount that a dead process left behind is cleared away first.
+//! Root mounts by the system call, other users through `fusermount3`, which is set-uid. Unmounting is lazy: the folder
+//! is free at once, and programs keep their open files until they close them or the process ends. A mount that a dead
+//! process left behind is removed first.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,28 +23,28 @@ use super::metrics::Metrics;
 use super::settings::{Access, Settings};
 use crate::engine::{Engine, Source, Watch};
 
-/// What the kernel reads ahead of a program, in KiB: one request of the largest size. Reading far
-/// ahead is the engine's business, which knows how fast the bucket is.
+/// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
+/// fast the bucket is.
 const READ_AHEAD_KIB: u32 = 1024;
 
 /// The name that `mount` and `df` show.
 const NAME: &str = "tidegate";
 
-/// How long programs that were just told of an error may take to close their files.
+/// The time for programs that were just told of an error to close their files.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// Why there is no mount.
+/// The reason why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The folder is not there, or is none.
+    /// The folder is missing, or is not a folder.
     #[error("cannot mount on {path}: {error}")]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// Another file system lies there.
+    /// Another file system is mounted there.
     #[error("cannot mount on {0}: another FUSE file system is mounted there, and alive")]
     Taken(PathBuf),
     /// The system refused.
@@ -55,12 +55,12 @@ pub enum MountError {
     Refused {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// A mount that is there.
+/// A mounted file system.
 #[derive(Debug)]
 pub struct Mounted {
     files: Arc<Files>,
@@ -69,10 +69,10 @@ pub struct Mounted {
     ended: watch::Receiver<bool>,
 }
 
-/// Mounts. Answers until [`Mounted::stop`], or until somebody unmounts.
+/// Mounts. Serves requests until [`Mounted::stop`], or until an operator unmounts.
 ///
 /// # Errors
-/// Says what is wrong with the folder, or what the system refused.
+/// If the folder is wrong, or the system refuses.
 pub async fn mount(
     settings: Settings,
     engine: Engine,
@@ -121,7 +121,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         told.send_replace(true);
     };
     let thread = std::thread::Builder::new().name("mount".to_owned());
-    // Nobody waits for it: who uses a file of the mount may do so until the process ends.
+    // Detached: programs may use files of the mount until the process ends.
     drop(thread.spawn(run).map_err(refused)?);
     if let Err(error) = raise_read_ahead(&path) {
         tracing::debug!(%error, "the kernel's read-ahead stays as it is");
@@ -168,14 +168,14 @@ fn options(settings: &Settings, writable: bool) -> Config {
     config
 }
 
-/// The folder as the kernel names it, free to be mounted on.
+/// Returns the folder's canonical path, free to be mounted on.
 fn clear(path: &Path) -> Result<PathBuf, MountError> {
     let folder = |error| MountError::Folder {
         path: path.to_owned(),
         error,
     };
-    // Whoever served it is gone: nobody can use it, so nobody misses it. Asked for its space, not
-    // for its attributes, which the kernel may remember.
+    // Its server is gone, so no program can use it. `statvfs` asks for the space, because the kernel may remember the
+    // attributes.
     if matches!(rustix::fs::statvfs(path), Err(Errno::NOTCONN)) {
         tracing::warn!(path = %path.display(), "clearing away the mount of a process that is gone");
         detach(path).map_err(folder)?;
@@ -190,7 +190,7 @@ fn clear(path: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Whether a FUSE file system is mounted right there (proc_pid_mountinfo(5)).
+/// Returns whether a FUSE file system is mounted at this very path (proc_pid_mountinfo(5)).
 pub(super) fn is_fuse(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let wanted = path.to_string_lossy();
@@ -201,7 +201,7 @@ pub(super) fn is_fuse(path: &Path) -> bool {
     })
 }
 
-/// Spaces and the like stand in the table as octal numbers.
+/// Decodes the octal numbers that stand for spaces and the like in the table.
 fn unescaped(text: &str) -> String {
     let escapes = [
         ("\\040", " "),
@@ -214,7 +214,7 @@ fn unescaped(text: &str) -> String {
     })
 }
 
-/// Takes the mount away, whoever uses it.
+/// Unmounts, even if files are in use.
 fn detach(path: &Path) -> io::Result<()> {
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
         Err(Errno::PERM) => {}
@@ -230,7 +230,7 @@ fn detach(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Without it, reads come 128 KiB at a time. Only root may do so.
+/// Raises the kernel's read-ahead: else reads come 128 KiB at a time. Only root may do so.
 fn raise_read_ahead(path: &Path) -> io::Result<()> {
     let device = rustix::fs::stat(path)?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -239,26 +239,26 @@ fn raise_read_ahead(path: &Path) -> io::Result<()> {
 }
 
 impl Mounted {
-    /// Where it is.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is not to be seen at its place any more, to be asked at any time. Who has a file of it open
+    /// Returns a check, usable at any time, whether the mount is gone from its folder. Programs with open files of it
     /// may go on.
     pub fn is_gone(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let (ended, path) = (self.ended.clone(), self.path.clone());
         move || *ended.borrow() || !is_fuse(&path)
     }
 
-    /// Returns when somebody else has unmounted it.
+    /// Waits until the mount has ended.
     pub async fn ended(&mut self) {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Answers everybody who waits with an error, and unmounts. Who still holds a file open then gets
-    /// errors from it, until the process has ended.
+    /// Answers all waiting requests with an error, and unmounts. Files that are still open then return errors, until
+    /// the process has ended.
     pub async fn stop(mut self) {
         self.files.stop.cancel();
         if *self.ended.borrow() {

@@ -1,4 +1,4 @@
-//! What a mount is told.
+//! The settings of a mount.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,57 +6,57 @@ use std::time::Duration;
 use crate::engine::Writers;
 use crate::engine::upload::Commit;
 
-/// Where a mount is, whose its files are, and how long it may take.
+/// The mount's folder, its files' owner and mode, and its time limits.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder to mount on.
     pub path: PathBuf,
-    /// What the keys of its files begin with.
+    /// The prefix of its files' keys.
     pub prefix: String,
-    /// Who owns the files.
+    /// The owner of the files.
     pub uid: u32,
     /// Their group.
     pub gid: u32,
     /// Permissions that are taken away from `rw-rw-rw-` for files and `rwxrwxrwx` for folders.
     pub umask: u16,
-    /// Other users than the one who mounts may look.
+    /// Whether users other than the one that mounts may use it.
     pub allow_other: bool,
-    /// What a file's time of modification is.
+    /// The source of a file's time of modification.
     pub modified: Modified,
     /// Threads that take the kernel's requests; at least one.
     pub threads: usize,
-    /// Every request is answered by then.
+    /// The deadline of every request.
     pub deadline: Duration,
 }
 
-/// What a file's time of modification is.
+/// The source of a file's time of modification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Modified {
-    /// When the object was written (`Last-Modified`).
+    /// The time when the object was written (`Last-Modified`).
     #[default]
     Written,
-    /// What rclone and others keep in the object's metadata (`x-amz-meta-mtime`), where it is there.
+    /// The time that rclone and others keep in the object's metadata (`x-amz-meta-mtime`), if it is there.
     Metadata,
 }
 
-/// What may be done on a mount.
+/// The access that programs have to a mount.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Files are read.
+    /// Files can be read.
     Read,
-    /// They are written, too.
+    /// Files can be written, too.
     Write(Writable),
 }
 
-/// What a mount writes through.
+/// The settings of a writable mount.
 #[derive(Debug, Clone)]
 pub struct Writable {
-    /// Everything that is written through this process.
+    /// The drafts that this process writes.
     pub writers: Writers,
     /// When a close returns.
     pub commit: Commit,
-    /// The bucket must have answered within this time for a file to be opened to be written; it is asked.
+    /// Before a file is opened for writing, the bucket is asked, unless it answered within this time.
     pub probe: Option<Duration>,
-    /// The most objects of a folder that is renamed; 0: none is.
+    /// The most objects of a folder that can be renamed; 0: no folder can.
     pub rename_limit: usize,
 }

@@ -1,82 +1,81 @@
-//! What is being written of a file, and by how many of its handles.
+//! The draft of a file, and the handles that write to it.
 //!
-//! As long as any handle of a file is open that was written here, the draft is held: it reads what
-//! was written, and after a commit the version that this became. A handle *follows* the draft that
-//! was begun while the handle was open; one that is opened when nobody writes any more is on a version
-//! of its own, as in a mount that only reads.
+//! As long as any handle of a file that was written here is open, the draft is held: readers read the written bytes,
+//! and after a commit the version that was committed. A handle *follows* a draft that was begun while the handle was
+//! open. A handle that is opened when no handle writes any more is on a version of its own, as in a read-only mount.
 //!
-//! Who alone opens a file to fill it, which has little in it or nothing, goes past the kernel's pages:
-//! they are seldom read, and to make one costs as much as to write to it. As long as that handle is
-//! open, whoever comes goes past them too.
+//! A handle that alone opens a file to fill it, while the file has little or nothing in it, bypasses the kernel's
+//! pages: they are seldom read, and to make one costs as much as to write to it. As long as that handle is open, other
+//! handles bypass them too.
 
 use std::sync::Arc;
 
 use crate::engine::{Object, Writer};
 use tidegate_plan::VersionId;
 
-/// See the module's head.
+/// The state of a file's draft and handles: see the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     writer: Option<Arc<Writer>>,
-    /// What it was committed as last.
+    /// The version that it was committed as last.
     settled: Option<Object>,
     /// Open handles that write.
     writers: u32,
-    /// Those of them that write past the pages.
+    /// Open handles that write and bypass the pages.
     past: u32,
     /// Open handles.
     handles: u32,
-    /// How often somebody began to write.
+    /// The number of drafts that were begun.
     begun: u64,
-    /// How often it was given a time.
+    /// The number of times that the file was given a time.
     times_given: u64,
-    /// The versions that the file had when it was renamed, each with what has its bytes now.
+    /// The versions that the file had when it was renamed, each with the object that has its bytes now.
     moved: Vec<(VersionId, Object)>,
 }
 
-/// What a handle is opened for.
+/// The purpose that a handle is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
     /// It writes, and may read.
     Write,
-    /// It writes to what has little in it.
+    /// It writes to a file with little in it.
     Fill,
 }
 
-/// What a handle is given when it is opened.
+/// The state that a handle is given when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entered {
-    /// When that was, in drafts.
+    /// The number of drafts begun before it.
     pub(super) born: u64,
-    /// It must go past the kernel's pages.
+    /// It must bypass the kernel's pages.
     pub(super) past: bool,
     writes: bool,
 }
 
 impl Slot {
-    /// The draft, if one is held.
+    /// Returns the draft, if one is held.
     pub(super) fn writer(&self) -> Option<Arc<Writer>> {
         self.writer.clone()
     }
 
-    /// Whether it was given a time since, who writes sees by this number.
+    /// Returns the number of times that the file was given a time. A writer compares it to see a change.
     pub(super) fn times_given(&self) -> u64 {
         self.times_given
     }
 
-    /// It is given a time.
+    /// Counts that the file was given a time.
     pub(super) fn give_time(&mut self) {
         self.times_given += 1;
     }
 
-    /// The draft, if a handle of this birth reads it.
+    /// Returns the draft, if a handle of this birth reads it.
     pub(super) fn followed(&self, born: u64) -> Option<Arc<Writer>> {
         self.writer.clone().filter(|_| self.begun > born)
     }
 
-    /// What a handle of this birth reads: the version that it was opened on, or what a draft became that
-    /// it followed, under whatever name that is now.
+    /// Returns the version that a handle of this birth reads: the one that it was opened on, or the commit of the draft
+    /// that it followed, under the name that this has now.
     pub(super) fn read_by(&self, opened: Option<&Object>, born: u64) -> Option<Object> {
         let followed = self.begun > born;
         let on = if followed {
@@ -87,24 +86,24 @@ impl Slot {
         self.successor(on.id()).or_else(|| Some(on.clone()))
     }
 
-    /// The draft was committed as this.
+    /// Notes the version that the draft was committed as.
     pub(super) fn settle(&mut self, object: Option<Object>) {
         self.settled = object;
     }
 
-    /// The name has another node: who followed the draft stays on what it was committed as.
+    /// Lets go of the draft because the name has another node. Handles that followed it stay on its commit.
     pub(super) fn stay(&mut self) -> Option<Arc<Writer>> {
         self.writer.take()
     }
 
-    /// Holds a draft. `anew`: nobody wrote before. Says whether it is another one than the one held.
+    /// Holds a draft. `anew`: no handle wrote before. Returns whether it replaces another draft.
     pub(super) fn hold(&mut self, writer: Arc<Writer>, anew: bool) -> bool {
         self.begun += u64::from(anew);
         let before = self.writer.replace(writer.clone());
         before.is_some_and(|before| !before.is_of_one(&writer))
     }
 
-    /// A handle is opened; `follows`: it reads the draft that is there.
+    /// Counts an opened handle; `follows`: it reads the draft that is there.
     pub(super) fn enter(&mut self, purpose: Purpose, follows: bool) -> Entered {
         let alone = purpose == Purpose::Fill && self.handles == 0;
         let past = alone || self.past > 0;
@@ -119,7 +118,7 @@ impl Slot {
         Entered { born, past, writes }
     }
 
-    /// A handle is closed. With the last one the draft is let go.
+    /// Counts a closed handle. With the last one, the draft is returned and let go.
     pub(super) fn leave(&mut self, entered: Entered) -> Option<Arc<Writer>> {
         self.handles -= 1;
         self.writers -= u32::from(entered.writes);
@@ -134,12 +133,12 @@ impl Slot {
         }
     }
 
-    /// Open handles that write.
+    /// Returns the number of open handles that write.
     pub(super) fn writers(&self) -> u32 {
         self.writers
     }
 
-    /// Remembers what a version of the file is after a rename.
+    /// Notes the object that a version of the file became by a rename.
     pub(super) fn moved(&mut self, from: VersionId, to: Object) {
         if self.handles == 0 {
             return;
@@ -151,7 +150,7 @@ impl Slot {
         self.moved.push((from, to));
     }
 
-    /// What has the bytes of a version, if the file was renamed.
+    /// Returns the object that has the bytes of a version, if the file was renamed.
     fn successor(&self, of: VersionId) -> Option<Object> {
         let mut latest = self.moved.iter().rev();
         let moved = latest.find(|(from, _)| *from == of);

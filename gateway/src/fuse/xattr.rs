@@ -1,10 +1,10 @@
-//! What the gateway knows of a file, as extended attributes.
+//! Extended attributes: the gateway's knowledge of a file.
 
 use crate::engine::{Found, Object, Tier};
 use tidegate_plan::ByteRange;
 
-/// Every name. They are not listed: programs that copy what is listed would ask for the version of each
-/// file, and not all files have all of them.
+/// Every name. They are not listed: programs that copy listed attributes would ask for the version of each file, and
+/// not all files have all of them.
 const NAMES: [&str; 5] = [
     "user.tidegate.etag",
     "user.tidegate.version",
@@ -13,15 +13,15 @@ const NAMES: [&str; 5] = [
     PENDING,
 ];
 
-/// What waits to be committed, and for what; `no` where nothing does.
+/// The stage of uncommitted bytes; `no` if there are none.
 pub(super) const PENDING: &str = "user.tidegate.pending";
 
-/// Whether it is one of ours: others are answered without a look at the file.
+/// Returns whether it is one of these names: others are answered without a look at the file.
 pub(super) fn is_ours(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The value of one of ours, if the file has it.
+/// Returns the value of one of these names, if the file has it.
 pub(super) fn value(name: &str, object: &Object) -> Option<String> {
     let version = object.version();
     match name.rsplit('.').next()? {
@@ -35,7 +35,7 @@ pub(super) fn value(name: &str, object: &Object) -> Option<String> {
     }
 }
 
-/// How much of the file is cached, and where the slowest of that lies.
+/// Returns the cached part of a file, and the tier in which the slowest part of it lies.
 fn cached(object: &Object) -> &'static str {
     match object.locate(ByteRange::new(0, object.version().size)) {
         Found::All(Tier::Memory) => "memory",

@@ -1,4 +1,4 @@
-//! What a request asks for, as far as its head tells.
+//! The request, as its head describes it.
 
 use http::header::{CACHE_CONTROL, HOST, PRAGMA};
 use http::request::Parts;
@@ -6,8 +6,8 @@ use http::{HeaderMap, Version};
 
 use super::rescue::Cause;
 
-/// The host asked for: of the target where it names one (RFC 9112, 3.2.2), else of `Host`, which
-/// HTTP/1.1 demands exactly once.
+/// Returns the requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`,
+/// which HTTP/1.1 demands exactly once.
 pub(super) fn host(parts: &Parts) -> Result<&str, Cause> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let first = lines.next();
@@ -18,7 +18,7 @@ pub(super) fn host(parts: &Parts) -> Result<&str, Cause> {
     Ok(parts.uri.host().or(own).unwrap_or_default())
 }
 
-/// The directives of the request's `Cache-Control`, without their values.
+/// Returns the directives of the request's `Cache-Control`, without their values.
 pub(super) fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let lines = headers.get_all(CACHE_CONTROL).iter();
     lines
@@ -27,7 +27,7 @@ pub(super) fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
         .map(|item| item.trim().to_ascii_lowercase())
 }
 
-/// Whether the client wants the origin to be asked (RFC 9111, 5.2.1 and 5.4).
+/// Returns whether the client wants the origin to be asked (RFC 9111, 5.2.1 and 5.4).
 pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
     if headers.contains_key(CACHE_CONTROL) {
         return directives(headers).any(|own| own == "no-cache" || own == "max-age=0");

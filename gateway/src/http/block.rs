@@ -20,21 +20,20 @@ use crate::engine::variant;
 use tidegate_plan::media_type::{self, GuessTypes};
 use tidegate_plan::{Coding, ObjectKey, Version};
 
-/// Blocks kept of one route: what is asked for at the same time, not all there is. About 1 KiB
-/// each.
+/// Blocks kept of one route: enough for the objects in use at one time, not for all. About 1 KiB each.
 const SLOTS: usize = 1024;
 
 /// The smallest object worth compressing: below, it fits one packet either way.
 const COMPRESS_FROM: u64 = 512;
 
-/// What the answers of one version have in common.
+/// The headers that all answers of one version share.
 #[derive(Debug)]
 pub(super) struct Block {
     /// For 200 and 206; `Content-Length`, `Cache-Status` and `Age` are yet to be set.
     pub(super) full: HeaderMap,
     /// For 304 (RFC 9110, 15.4.5).
     pub(super) bare: HeaderMap,
-    /// The tags of the variants that the engine makes, in the order of [`OWN`], where it does.
+    /// The ETags of the variants that the engine makes, in the order of [`OWN`]; `None` if it makes none.
     pub(super) tags: Option<[HeaderValue; 2]>,
     /// Whether it is text that may be sent in a coding.
     pub(super) encodable: bool,
@@ -59,7 +58,7 @@ impl Block {
         for (name, value) in &route.headers {
             full.insert(name, value.clone());
         }
-        // Nothing above may take the place of what the protocol depends on.
+        // The headers above must not replace those that the protocol depends on.
         let tag = value(version.etag.as_str());
         full.insert(ETAG, tag);
         full.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -72,7 +71,7 @@ impl Block {
         if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
-        // These differ from answer to answer. They have their places, so that a copy need not grow.
+        // These differ from answer to answer. Their entries exist already, so that a copy need not grow.
         full.insert(CONTENT_LENGTH, version.size.into());
         full.insert(CACHE_STATUS, HeaderValue::from_static(""));
         full.insert(AGE, HeaderValue::from(0));
@@ -86,7 +85,7 @@ impl Block {
         }
     }
 
-    /// The tag of the variant in `coding`; the object's own where there is none.
+    /// Returns the ETag of the variant in `coding`; the object's own if there is none.
     pub(super) fn tag(&self, coding: Coding) -> &HeaderValue {
         let at = OWN.iter().position(|own| *own == coding);
         let tag = self.tags.as_ref().zip(at).map(|(tags, at)| &tags[at]);
@@ -94,7 +93,7 @@ impl Block {
     }
 }
 
-/// A header value out of text that came as one; an entity tag or a date.
+/// Makes a header value of an entity tag or a date, which came as one.
 pub(super) fn value(text: &str) -> HeaderValue {
     HeaderValue::from_bytes(text.as_bytes()).expect("tags and dates have no control characters")
 }
@@ -115,9 +114,9 @@ fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
     bare
 }
 
-/// The type to answer with, where it is another one than the object's own (`None`: that one stands).
-/// An object with a type of its own keeps it. One without, or with one of the two octet-streams, gets
-/// the type that `rule` allows to guess from the key's ending.
+/// Returns the content type to answer with, if it differs from the object's own (`None`: it does not). An object with a
+/// type of its own keeps it. One without, or with one of the two octet-streams, gets the type that `rule` allows to
+/// guess from the key's ending.
 fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
     let own = version.header(&CONTENT_TYPE).map_or("", essence);
     if !media_type::says_nothing(own) {
@@ -136,7 +135,7 @@ fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// Text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
+/// Returns whether it is text that is not encoded yet and not marked `no-transform` (RFC 9110, 7.7).
 fn is_encodable(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let forbidden = |value: &str| value.to_ascii_lowercase().contains("no-transform");
@@ -183,7 +182,7 @@ impl Blocks {
         }
     }
 
-    /// The block of `version`, which is the one of `key`.
+    /// Returns the block of `version`, which is a version of `key`.
     pub(super) fn get(
         &self,
         version: &Arc<Version>,

@@ -1,4 +1,4 @@
-//! The one body that every answer has: its length known to the byte, its frames the engine's own.
+//! The body of every answer: its length is known to the byte, its frames are the engine's own.
 //!
 //! A body that ends early or breaks yields an error, upon which the server cuts the connection (or
 //! resets the stream), so that the client sees that its copy is not whole.
@@ -14,15 +14,15 @@ use super::exchange::Exchange;
 use super::streams::Outgoing;
 use crate::engine::{ClosedDraft, Object, Variant};
 
-/// The body of an answer, which also keeps the books of its [`Exchange`].
+/// The body of an answer, which also updates its [`Exchange`].
 pub(super) struct Body<O: Readable = Object> {
     content: Content<O>,
     exchange: Option<Exchange>,
 }
 
-/// What a body is made of.
+/// The source of a body's bytes.
 pub(super) enum Content<O: Readable = Object> {
-    /// Nothing, or nothing any more.
+    /// No bytes, or none left.
     Nothing,
     /// A short text.
     Text(Bytes),
@@ -30,7 +30,7 @@ pub(super) enum Content<O: Readable = Object> {
     Object(Box<Delivery<O>>),
     /// Bytes of a variant of an object.
     Variant(Box<Delivery<Variant>>),
-    /// Bytes of what is not in the bucket yet.
+    /// Bytes of a draft that is not in the bucket yet.
     Draft(Box<Delivery<ClosedDraft>>),
 }
 
@@ -99,7 +99,7 @@ impl<O: Readable> Drop for Body<O> {
 }
 
 impl<O: Readable> Content<O> {
-    /// Whether the last poll waited for the client, and not for bytes.
+    /// Returns whether the last poll waited for the client, and not for bytes.
     pub(super) fn is_held_back(&self) -> bool {
         match self {
             Self::Object(delivery) => delivery.is_held_back(),

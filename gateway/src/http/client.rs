@@ -1,4 +1,4 @@
-//! Who asks: the peer, or whom a trusted proxy names.
+//! The client's address: the peer, or the one that a trusted proxy names.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,10 @@ use tidegate_plan::Network;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
+/// Returns the client's address. `peer` is `None` on a Unix socket, whose peers are trusted.
 ///
 /// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first
-/// that is none: what stands before it was written by someone nobody vouches for.
+/// other address: no trusted proxy wrote the text before it.
 #[must_use]
 pub fn address(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     let vouched = |address: IpAddr| trusted.iter().any(|network| network.contains(address));

@@ -1,5 +1,5 @@
-//! Answers in a coding that the client likes better than identity: from a sibling in the bucket where the route
-//! says so, else as the engine's encoders make them.
+//! Answers in a coding that the client prefers to identity: from a sibling in the bucket if the route says so, else
+//! encoded by the engine.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use crate::engine::{Known, Open, Variant};
 use tidegate_plan::precondition;
 use tidegate_plan::{Accepted, ByteRange, Coding, ETag};
 
-/// What the engine encodes, best first.
+/// The codings of the engine, best first.
 pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
 
-/// How long an answer that is there waits for news of its siblings.
+/// The time that a ready answer waits for the look-up of its siblings.
 const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Asked<'_> {
-    /// The codings in which the engine may send this object to this client, the best first.
+    /// Returns the codings in which the engine may send this object to this client, the best first.
     fn codings(&self, opened: &Opened) -> impl Iterator<Item = Coding> + use<> {
         let encodes = opened.block.compressible && opened.object.may_be_encoded();
         let offered = if encodes { &OWN[..] } else { &[] };
         Accepted::of(&self.parts.headers).best(offered)
     }
 
-    /// The coding in which the engine is to send it.
+    /// Returns the coding in which the engine is to send it.
     pub(super) fn coding(&self, opened: &Opened) -> Option<Coding> {
         match opened.block.compressible {
             true => self.codings(opened).next(),
@@ -42,15 +42,15 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether the client has a variant of this version that it could be sent.
+    /// Returns whether the client has a variant of this version that it could be sent.
     pub(super) fn knows_variant(&self, opened: &Opened) -> bool {
         opened.block.compressible
             && self.parts.headers.contains_key(IF_NONE_MATCH)
             && self.named(opened).is_some()
     }
 
-    /// The tag for a 304: of what the client has, as it wrote it. Where it did not name that, of what it would be
-    /// sent.
+    /// Returns the ETag for a 304: the one that the client has, as it wrote it. If it named none, the one that it would
+    /// be sent.
     pub(super) async fn tag_not_modified(&self, opened: &Opened) -> Option<ETag> {
         let own = &opened.version.etag;
         let best = self.coding(opened)?;
@@ -73,7 +73,7 @@ impl Asked<'_> {
 }
 
 impl Frontend {
-    /// The whole object in `coding`, or for HEAD the headers of that; `None`: as it is.
+    /// Returns the whole object in `coding`, or its headers for HEAD; `None`: to be sent as it is.
     pub(super) async fn encoded(
         &self,
         asked: &Asked<'_>,
@@ -90,7 +90,7 @@ impl Frontend {
             Known::Identity => return None,
             Known::Variant(variant) => (Held::All, variant),
             Known::Nothing if is_head => {
-                // How long it will be is not known before it is made.
+                // The length is unknown before it is made.
                 headers.remove(CONTENT_LENGTH);
                 let nothing = Content::Nothing;
                 return Some(self.finish(
@@ -116,7 +116,7 @@ impl Frontend {
         Some(self.finish(asked, opened, StatusCode::OK, headers, held, content))
     }
 
-    /// The bytes of a variant, the first of them at hand; `None`: they have just gone.
+    /// Returns the bytes of a variant, the first of them ready; `None`: they have just gone.
     async fn variant(&self, variant: Variant) -> Option<Content> {
         let range = ByteRange::new(0, variant.size());
         let mut reader = variant.read_at(range);
@@ -125,8 +125,8 @@ impl Frontend {
         Some(Content::Variant(delivery.into()))
     }
 
-    /// The sibling in the bucket that is to be sent in the object's place. Never for a range, which is one of
-    /// identity.
+    /// Returns the sibling in the bucket that is to be sent in the object's place. Never for a range, which is a range
+    /// of identity.
     pub(super) async fn sibling(&self, asked: &Asked<'_>, opened: &Opened) -> Option<Opened> {
         let route = &asked.route.settings;
         if asked.ranges.is_some() || !opened.block.encodable {
@@ -156,7 +156,7 @@ impl Frontend {
             ..asked.how()
         };
         let mut sibling = self.opened(asked, &key, how).await.ok()?;
-        // An older one was made of other bytes. Without both times it is not known.
+        // An older sibling was made of other bytes. If a time is missing, its age is unknown.
         let (own, original) = (&sibling.version, &opened.version);
         let is_current = own.last_modified?.secs() >= original.last_modified?.secs();
         if !is_current || own.size == 0 {
@@ -168,7 +168,7 @@ impl Frontend {
 }
 
 impl Block {
-    /// The headers of a sibling in the place of its original: its own, with the original's type.
+    /// Returns the headers of a sibling in the place of its original: its own, with the original's type.
     fn stands_for(&self, original: &Self, coding: Coding) -> Self {
         let vary = |headers: &mut HeaderMap| {
             let values = headers.get_all(VARY).iter();

@@ -22,16 +22,16 @@ use super::serve::Server;
 use super::settings::Settings;
 use super::streams::{Outgoing, StreamTasks};
 
-/// How a process ends: first politely, then not.
+/// The two stages of the process's end: first graceful, then not.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ending {
-    /// Finish what is under way, begin nothing.
+    /// Finish the answers in flight, begin none.
     pub(super) drain: CancellationToken,
     /// Stop.
     pub(super) abort: CancellationToken,
 }
 
-/// The protocol's parameters, which all connections share.
+/// Returns the protocol's parameters, which all connections share.
 pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
     let mut builder = Builder::new(StreamTasks);
     if !settings.http2 {
@@ -52,12 +52,12 @@ pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
     builder
 }
 
-/// hyper takes no smaller one.
+/// The smallest buffer that hyper takes.
 const MIN_BUFFER: usize = 8192;
 
-/// What answers requests; the frontend is one.
+/// The interface of a server that answers requests, such as the frontend.
 pub(super) trait Handler: Send + Sync + 'static {
-    /// Its answers' body.
+    /// The body of its answers.
     type Body: HttpBody<Data = Outgoing, Error: std::error::Error + Send + Sync> + Send + 'static;
 
     /// Answers one request of the connection whose notes `pulse` keeps.
@@ -93,7 +93,7 @@ pub(super) async fn run<H: Handler, S>(
     let mut look = limits.shortest();
     let mut draining = false;
     loop {
-        // One of the two is waited for at a time: a wait costs something each time the connection
+        // One of the two is waited for at a time: each wait costs something whenever the connection
         // wakes.
         let told = if draining {
             &ending.abort
@@ -135,7 +135,7 @@ pub(super) async fn run<H: Handler, S>(
     }
 }
 
-/// A socket that notes what moves.
+/// A socket that notes its traffic.
 struct Watched<S> {
     stream: S,
     pulse: Arc<Pulse>,

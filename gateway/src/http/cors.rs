@@ -1,4 +1,4 @@
-//! Reading from scripts of other sites (Fetch standard, "CORS protocol").
+//! Access for scripts of other sites (Fetch standard, "CORS protocol").
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -12,13 +12,13 @@ use super::settings::Cors;
 
 const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, ETag, Accept-Ranges");
 
-/// What a reader of ranges sends, apart from the headers that need no leave.
+/// The headers that a reader of ranges sends, except those that are always allowed.
 const ALLOWED: HeaderValue = HeaderValue::from_static(
     "Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
      Cache-Control",
 );
 
-/// Adds to an answer what lets a script read it. No credentials are ever allowed: nothing here
+/// Adds the headers that let a script read an answer. Credentials are never allowed: no answer
 /// depends on them.
 pub(super) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     if let Some(allowed) = allowed_origin(cors, request, answer) {
@@ -27,14 +27,14 @@ pub(super) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     }
 }
 
-/// The same for the answer to a preflight.
+/// Does the same for the answer to a preflight.
 pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     if !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return;
     }
     if let Some(allowed) = allowed_origin(cors, request, answer) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        // What writes is for programs that hold a token, not for pages.
+        // Writing is for programs that hold a token, not for pages.
         answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(false));
         answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED);
         answer.insert(ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
@@ -45,7 +45,7 @@ fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> O
     if cors.origins.iter().any(|own| own == "*") {
         return Some(HeaderValue::from_static("*"));
     }
-    // The answer differs by who asks, also where it allows nothing.
+    // The answer differs by the `Origin`, even if that is not allowed.
     answer.append(VARY, HeaderValue::from_static("Origin"));
     let origin = request.get(ORIGIN)?;
     let listed = |own: &String| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes());

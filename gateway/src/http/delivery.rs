@@ -1,9 +1,8 @@
 //! Bytes of one object on their way to one client.
 //!
-//! Frames are handed on as the engine yields them; a client too slow, or too dear, is handed copies
-//! instead (see [`super::pace`]). What a frame held is then read again a piece at a time, from the
-//! cache and only from there: where that would mean asking the origin once more, the frame is held, unless
-//! clients hold far too much already.
+//! Frames are handed on as the engine yields them; a client that is too slow, or holds too much, is handed copies
+//! instead (see [`super::pace`]). The frame's bytes are then read again a piece at a time, but only from the cache: if
+//! that would mean asking the origin once more, the frame is held, unless clients hold far too much already.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,17 +19,17 @@ use crate::engine::{
 };
 use tidegate_plan::ByteRange;
 
-/// What a body needs of an open object; the engine's is one.
+/// The interface of an open object that a body needs, such as the engine's.
 pub(super) trait Readable: Send + Unpin + 'static {
     /// The bytes of one range, in order.
     type Reader: Stream<Item = Result<Bytes, Error>> + Send + Unpin + 'static;
     /// Reads `range`.
     fn read_at(&self, range: ByteRange) -> Self::Reader;
-    /// Whether all of `range` can be read again without asking the origin.
+    /// Returns whether all of `range` can be read again without asking the origin.
     fn is_cached(&self, range: ByteRange) -> bool;
-    /// Takes the bytes that `reader` has at hand already.
+    /// Takes the bytes that `reader` has ready.
     fn take_primed(reader: &mut Self::Reader) -> Option<Bytes>;
-    /// Bytes of memory that `piece`, which `reader` yielded last, keeps alive.
+    /// Returns the bytes of memory that `piece`, which `reader` yielded last, keeps alive.
     fn keeps(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
 }
 
@@ -81,7 +80,7 @@ impl Readable for ClosedDraft {
         Self::read_at(self, range)
     }
 
-    /// The spool has it.
+    /// Returns true: the spool has it.
     fn is_cached(&self, _: ByteRange) -> bool {
         true
     }
@@ -95,10 +94,10 @@ impl Readable for ClosedDraft {
     }
 }
 
-/// Why a body broke off.
+/// The reason why a body broke off.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
-    /// The engine could not go on.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] Error),
     /// The engine delivered less or more than the range has.
@@ -109,40 +108,40 @@ pub(super) enum Broken {
 /// Bytes of one object on their way to one client: a range, or several with their headings.
 pub(super) struct Delivery<O: Readable> {
     object: O,
-    /// The range being read; `None` between ranges.
+    /// The reader of the present range; `None` between ranges.
     reader: Option<O::Reader>,
-    /// Where in the object the next byte lies, and where the range ends.
+    /// The position of the next byte in the object, and the end of the range.
     range: ByteRange,
-    /// The heading of the first part, then the bytes that were at hand from the start.
+    /// The heading of the first part, then the bytes that were ready from the start.
     heading: Option<Bytes>,
     first: Option<Bytes>,
-    /// What is left of a frame that goes out in copies.
+    /// The rest of a frame that goes out in copies.
     slow: Option<Slow<O::Reader>>,
     /// The copies that the client has not taken yet.
     copies: Option<Arc<Copies>>,
     /// Whether the last poll waited for the client, and not for bytes.
     held_back: bool,
-    /// What comes after this range.
+    /// The parts after this range.
     parts: Option<Multipart>,
     /// Bytes of the body not yet handed out, headings included.
     left: u64,
-    /// The frame handed out last, and when, until the client comes for more.
+    /// The time and length of the last frame, until the client asks for more.
     handed: Option<(Instant, usize)>,
-    /// How fast it took the one before.
+    /// The speed at which it took the one before.
     pace: Option<Pace>,
     allowance: Arc<dyn Allowance>,
 }
 
-/// A frame whose client is too slow, or too dear, to be given all of it at once.
+/// A frame whose client is too slow, or holds too much, to be given all of it at once.
 enum Slow<R> {
-    /// It is held, because it could not be read again for free.
+    /// It is held, because the cache might not have it again.
     Held(Bytes),
-    /// It was let go; this much is read again, a piece at a time: where that ends, and its reader.
+    /// It was released and is read again: up to `end`, a piece at a time, each with its end and its reader.
     Again { end: u64, piece: Option<(u64, R)> },
 }
 
 impl<O: Readable> Delivery<O> {
-    /// One range, whose reader may have been primed.
+    /// Delivers one range, whose reader may have been primed.
     pub(super) fn single(
         object: O,
         reader: O::Reader,
@@ -168,7 +167,7 @@ impl<O: Readable> Delivery<O> {
         delivery
     }
 
-    /// The ranges of `parts` with their headings; `reader` reads the first.
+    /// Delivers the ranges of `parts` with their headings; `reader` reads the first.
     pub(super) fn several(
         object: O,
         reader: O::Reader,
@@ -186,7 +185,7 @@ impl<O: Readable> Delivery<O> {
         }
     }
 
-    /// Charges what is at hand before the client comes for it, which may take as long as it likes.
+    /// Charges the bytes that are ready before the client asks for them, which may take any time.
     fn charge_first(&mut self) {
         let Some(reader) = &mut self.reader else {
             return;
@@ -198,17 +197,17 @@ impl<O: Readable> Delivery<O> {
         self.first = self.hand(&frame, keeps);
     }
 
-    /// Bytes of the body not yet handed out.
+    /// Returns the bytes of the body not yet handed out.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether the last poll waited for the client to take what it was handed.
+    /// Returns whether the last poll waited for the client to take bytes.
     pub(super) fn is_held_back(&self) -> bool {
         self.held_back
     }
 
-    /// The next bytes of the body; an error also where they end too early.
+    /// Returns the next bytes of the body; an error also if they end too early.
     pub(super) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -272,7 +271,7 @@ impl<O: Readable> Delivery<O> {
         }
     }
 
-    /// The heading of the next part, or the end of the last.
+    /// Returns the heading of the next part, or the end of the last.
     fn next_part(&mut self) -> Option<Bytes> {
         let (text, range) = self.parts.as_mut()?.next()?;
         self.reader = None;
@@ -300,7 +299,7 @@ impl<O: Readable> Delivery<O> {
         None
     }
 
-    /// The next copy out of a frame; `None` when it is used up.
+    /// Returns the next copy out of a frame; `None` at the frame's end.
     fn poll_slow(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
         let copies = self
             .copies

@@ -1,5 +1,5 @@
-//! A closed draft that is not in the bucket yet, as an answer: whole, with no validator and not to be kept,
-//! for no version of it has a tag so far.
+//! Answers from a closed draft that is not in the bucket yet: whole, without validators and not cacheable, for no
+//! version of it has an ETag so far.
 
 use http::header::{
     ACCEPT_RANGES, AGE, CACHE_CONTROL, CONTENT_LENGTH, ETAG, EXPIRES, IF_MATCH, LAST_MODIFIED, VARY,
@@ -17,17 +17,17 @@ use super::status::CACHE_STATUS;
 use crate::engine::{ClosedDraft, Error};
 use tidegate_plan::{ByteRange, ETag, Version};
 
-/// How the cache handled it: not at all (RFC 9211 wants neither `hit` nor `fwd`).
+/// Its cache status: neither `hit` nor `fwd` (RFC 9211), because the cache was not used.
 const DRAFT: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");
 
 impl Frontend {
-    /// The answer out of a draft; `None` where it is another by now: the object decides.
+    /// Returns the answer out of a draft; `None` if the draft has changed: the object decides.
     pub(super) async fn drafted(
         &self,
         asked: &Asked<'_>,
         draft: ClosedDraft,
     ) -> Option<Result<Reply, Cause>> {
-        // No tag is its own; any version is meant by `*`.
+        // It has no ETag to match; `*` matches any version.
         let wanted = asked.parts.headers.get(IF_MATCH);
         if wanted.is_some_and(|wanted| wanted != "*") {
             return Some(Err(Cause::Precondition));
@@ -50,7 +50,7 @@ impl Frontend {
     }
 }
 
-/// Those that its object will have, but for what speaks of a version.
+/// Returns the headers that its object will have, except those about a version.
 fn headers(asked: &Asked<'_>, draft: &ClosedDraft) -> HeaderMap {
     let version = Version {
         etag: ETag::parse("draft").expect("a tag"),

@@ -1,4 +1,4 @@
-//! The books of one request: what its connection, the metrics and the access log learn of it.
+//! The record of one request, for its connection, the metrics and the access log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::streams::Stream;
 /// time.
 const FEW_STREAMS: usize = 8;
 
-/// One request from its head to the last byte of its answer. Dropping it closes the books: what is
-/// not complete by then, the client or the origin cut off.
+/// One request from its head to the last byte of its answer. Dropping it ends the record: if the answer is not complete
+/// by then, the client or the origin cut it off.
 #[derive(Debug)]
 pub(super) struct Exchange {
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
-    /// Over HTTP/2.
+    /// Set over HTTP/2.
     stream: Option<Arc<Stream>>,
     client: Option<IpAddr>,
     method: Method,
     uri: Uri,
     started: Instant,
-    /// When its first bytes were at hand.
+    /// The time when its first bytes were ready.
     answered: Option<Instant>,
     /// `None` until an answer begins: a client that left before that has none.
     status: Option<StatusCode>,
@@ -40,7 +40,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// A request whose head has arrived.
+    /// Begins the record of a request whose head has arrived.
     pub(super) fn begin(
         metrics: Arc<Metrics>,
         pulse: Arc<Pulse>,
@@ -70,24 +70,24 @@ impl Exchange {
         }
     }
 
-    /// When the request's head arrived.
+    /// Returns the time when the request's head arrived.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// The stream that it came on, if there is more than one on its connection.
+    /// Its HTTP/2 stream; `None` over HTTP/1.
     pub(super) fn stream(&self) -> Option<Arc<Stream>> {
         self.stream.clone()
     }
 
-    /// Whether its connection has more streams open than it may while there are so many in all.
+    /// Returns whether its connection has more streams open than its share of the `most` streams in all.
     pub(super) fn is_one_too_many(&self, most: usize) -> bool {
         let all = self.metrics.streams.get();
         let all = usize::try_from(all).unwrap_or(0);
         self.stream.is_some() && self.pulse.exceeds(share(all, most))
     }
 
-    /// The answer is decided, its first bytes are at hand.
+    /// Notes that the answer is decided, and its first bytes are ready.
     pub(super) fn answers(&mut self, status: StatusCode, cache: CacheResult) {
         let now = Instant::now();
         self.answered = Some(now);
@@ -96,7 +96,7 @@ impl Exchange {
         self.cache = cache;
     }
 
-    /// The next bytes are not there yet.
+    /// Notes that the next bytes are not there yet.
     pub(super) fn waits(&mut self) {
         if !self.waits {
             self.waits = true;
@@ -104,15 +104,15 @@ impl Exchange {
         }
     }
 
-    /// The client has to take bytes before it is handed the next ones.
+    /// Notes that the client has to take bytes before it gets the next ones.
     pub(super) fn waits_for_client(&mut self) {
         self.hands(0);
     }
 
-    /// Bytes go to the client.
+    /// Notes bytes that go to the client.
     pub(super) fn hands(&mut self, bytes: usize) {
         if self.waits {
-            // The first bytes were at hand when the answer was decided; others were waited for.
+            // The first bytes were ready when the answer was decided; later ones were waited for.
             if self.sent > 0 {
                 self.pulse.moved(Instant::now());
             }
@@ -129,7 +129,7 @@ impl Exchange {
         }
     }
 
-    /// The answer is cut off by us. Its cause is known to nobody but the log.
+    /// Logs why the answer is cut off here. Only the log has the cause.
     pub(super) fn breaks(&self, error: &Broken) {
         tracing::warn!(
             path = self.uri.path(),
@@ -139,7 +139,7 @@ impl Exchange {
         );
     }
 
-    /// The answer is whole.
+    /// Notes that the answer is whole.
     pub(super) fn completes(&mut self) {
         self.complete = true;
     }
@@ -163,7 +163,7 @@ impl Drop for Exchange {
         if let Some(first_byte) = first_byte {
             self.metrics.first_byte.observe(first_byte.as_secs_f64());
         }
-        // 499 as nginx has it: the client went before there was an answer.
+        // 499 as in nginx: the client went before there was an answer.
         tracing::info!(
             target: "tidegate::access",
             method = self.method.as_str(),
@@ -179,9 +179,9 @@ impl Drop for Exchange {
     }
 }
 
-/// Streams that one connection may have open while there are `all` of at most `most`. Where they are scarce,
-/// each connection has a few, and then one at a time as over HTTP/1: a client is never refused because
-/// of others.
+/// Returns the number of streams that one connection may have open while there are `all` of at most `most`. If they are
+/// scarce, each connection has a few, and then one at a time as over HTTP/1: a client is never refused because of
+/// others.
 fn share(all: usize, most: usize) -> usize {
     match all {
         all if all <= most / 2 => usize::MAX,
@@ -190,7 +190,7 @@ fn share(all: usize, most: usize) -> usize {
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Returns milliseconds, to the microsecond.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

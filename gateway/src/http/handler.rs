@@ -1,9 +1,9 @@
-//! One request, from its head to an answer whose first bytes are at hand.
+//! One request, from its head to an answer whose first bytes are ready.
 //!
 //! Method, target and host are checked; the route gives the key; the engine opens the object on one
-//! version; the preconditions and the range decide what of it is sent; and the reader is primed. If
-//! the object changed before that, everything begins again on its new version. From there on the
-//! body carries on alone.
+//! version; the preconditions and the range decide which bytes are sent; and the reader is primed.
+//! If the object changed before that, everything begins again on its new version. After that the
+//! body needs no handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::range::Ranges;
 use tidegate_plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
 
-/// How often an object may change just as its answer is about to begin.
+/// The attempts to answer while the object changes just as its answer is about to begin.
 const ATTEMPTS: u32 = 3;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -44,7 +44,7 @@ pub(super) struct Asked<'a> {
     client: Client,
 }
 
-/// An object opened for a request: what its answers' headers are made of.
+/// An object opened for a request, and the headers of its answers.
 pub(super) struct Opened {
     pub(super) object: Object,
     pub(super) version: Arc<Version>,
@@ -79,7 +79,7 @@ impl Frontend {
         reply
     }
 
-    /// What can be said before the object is looked at: the route, and the path below it.
+    /// Checks everything that needs no object; returns the route, and the path below it.
     fn check<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), Cause> {
         let target = parts
             .uri
@@ -136,7 +136,7 @@ impl Frontend {
             && let Some(sibling) = Box::pin(self.sibling(asked, &opened)).await
         {
             match Box::pin(self.decided(asked, sibling)).await {
-                // The original is there all the same.
+                // The original can still be sent.
                 Err(Cause::Engine(_)) => {}
                 reply => return reply,
             }
@@ -144,7 +144,7 @@ impl Frontend {
         self.decided(asked, opened).await
     }
 
-    /// Opens an object, and makes its headers ready.
+    /// Opens an object, and prepares its headers.
     pub(super) async fn opened(
         &self,
         asked: &Asked<'_>,
@@ -253,9 +253,9 @@ impl Frontend {
         Ok(self.finish(asked, &opened, status, headers, held, content))
     }
 
-    /// The bytes of one range, the first of them at hand, and how many of them were cached.
+    /// Returns the bytes of one range, the first of them ready, and how many of them were cached.
     async fn begin(&self, opened: &Opened, range: ByteRange) -> Result<(Held, Content), Cause> {
-        // Before they are read: afterwards they are cached in any case.
+        // Before the read: afterwards they are cached in any case.
         let held = Held::of(&opened.object, &[range]);
         let reader = primed(&opened.object, range).await?;
         let (object, allowance) = (opened.object.clone(), self.allowance.clone());
@@ -263,7 +263,7 @@ impl Frontend {
         Ok((held, Content::Object(delivery.into())))
     }
 
-    /// Adds the headers that say how the answer came about.
+    /// Adds the headers that say how the answer was made.
     pub(super) fn finish(
         &self,
         asked: &Asked<'_>,

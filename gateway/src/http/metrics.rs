@@ -1,4 +1,4 @@
-//! What the frontend counts. Every handle is resolved at start; counting is an atomic addition.
+//! The frontend's metrics. Every handle is resolved at start; counting is an atomic addition.
 
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -78,7 +78,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows the metrics in `registry`.
+    /// Registers the metrics in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         names::HTTP_REQUESTS.register(registry, self.request_family.clone());
         names::HTTP_CACHE_RESULTS.register(registry, self.cache_family.clone());

@@ -18,8 +18,8 @@ pub(super) struct Multipart {
 }
 
 impl Multipart {
-    /// The parts for `pieces` of an object of `size` bytes and of type `content_type`. `salt`
-    /// tells one answer's boundary from another's.
+    /// Returns the parts for `pieces` of an object of `size` bytes and of type `content_type`.
+    /// `salt` makes the boundary differ from answer to answer.
     pub(super) fn new(
         pieces: &[ByteRange],
         size: u64,
@@ -44,24 +44,25 @@ impl Multipart {
         }
     }
 
-    /// Bytes of the whole body.
+    /// Returns the bytes of the whole body.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The answer's `Content-Type`.
+    /// Returns the answer's `Content-Type`.
     pub(super) fn content_type(&self) -> HeaderValue {
         HeaderValue::try_from(format!("multipart/byteranges; boundary={}", self.boundary))
             .expect("letters and digits are a valid header value")
     }
 
-    /// The next heading and the bytes after it; the last has none.
+    /// Returns the next heading and the bytes after it; the last has none.
     pub(super) fn next(&mut self) -> Option<(Bytes, Option<ByteRange>)> {
         self.parts.pop_front()
     }
 }
 
-/// Nobody who writes objects can foresee it, so none can contain it but by chance.
+/// Returns a boundary that a writer of objects cannot foresee, so that objects contain it only by
+/// chance.
 fn boundary(salt: u64) -> String {
     static SECRET: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     let [a, b] = &*SECRET;

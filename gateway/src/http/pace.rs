@@ -1,11 +1,11 @@
-//! How bytes are handed to a client, so that a slow one costs little memory.
+//! Client memory: bytes are handed to clients so that a slow client costs little.
 //!
-//! A frame is handed on uncopied, which keeps alive the buffer that it was cut from until the client has
-//! taken it. An [`Allowance`] is charged with the whole buffer. Where the allowance is spent, or the client
-//! is very slow, the client gets copies of at most [`PIECE`] bytes instead, and the buffer is let go. A
-//! frame of that length that is only a part of its buffer is copied in any case: a range of one byte must not
-//! keep a chunk alive. Copies are charged as well. Where they come to as much again as half of the allowance,
-//! each answer has one copy of [`SMALL_PIECE`] bytes on its way at a time.
+//! A frame is handed on without a copy, which keeps the buffer that it was cut from alive until the client has taken
+//! it. An [`Allowance`] is charged with the whole buffer. If the allowance is spent, or the client is very slow, the
+//! client gets copies of at most [`PIECE`] bytes instead, and the buffer is released. A frame of that length that is
+//! only a part of its buffer is always copied: a range of one byte must not keep a chunk alive. Copies are charged as
+//! well. If the charge exceeds the allowance by half of it, each answer has one copy of [`SMALL_PIECE`] bytes in flight
+//! at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,29 +20,28 @@ use prometheus_client::registry::Registry;
 
 use tidegate_telemetry::names;
 
-/// Bytes of one copy. Together with what the server buffers (16 KiB by default) a very slow client
-/// costs 32 KiB.
+/// Bytes of one copy. Together with the server's buffer (16 KiB by default) a very slow client costs 32 KiB.
 pub(super) const PIECE: usize = 16 << 10;
 
 /// Bytes of one copy while the allowance is overdrawn.
 pub(super) const SMALL_PIECE: usize = 2 << 10;
 
-/// Bytes a second below which a client is very slow: what a player of compressed audio takes. A
-/// copy of 16 KiB four times a second costs nothing beside its packets.
+/// The bytes a second below which a client is very slow: the rate of a player of compressed audio. A copy of 16 KiB
+/// four times a second costs nothing beside its packets.
 const VERY_SLOW: u128 = 64 << 10;
 
 /// A wait shorter than this says nothing about a client's speed.
 const HICCUP: Duration = Duration::from_millis(250);
 
-/// Memory that bytes on their way to clients may keep alive.
+/// The memory that bytes on their way to clients may keep alive.
 pub trait Allowance: Send + Sync + fmt::Debug {
-    /// Takes `bytes`, if there are so many left.
+    /// Takes `bytes`, if that many are left.
     fn take(&self, bytes: usize) -> bool;
-    /// Takes `bytes` whether they are left or not: for what is held already and cannot be let go.
+    /// Takes `bytes` even if they are not left: for memory that is held already and cannot be released.
     fn force(&self, bytes: usize);
-    /// Gives back what was taken.
+    /// Gives back bytes that were taken.
     fn give_back(&self, bytes: usize);
-    /// Whether much more is taken than there is.
+    /// Returns whether more than one and a half times the limit is taken.
     fn is_overdrawn(&self) -> bool;
 }
 
@@ -54,7 +53,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// An allowance of `limit` bytes.
+    /// Returns an allowance of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -63,13 +62,13 @@ impl Ceiling {
         }
     }
 
-    /// Bytes taken now.
+    /// Returns the bytes taken now.
     #[must_use]
     pub fn used(&self) -> usize {
         usize::try_from(self.used.get()).unwrap_or(0)
     }
 
-    /// Shows in `registry` what is taken.
+    /// Registers the number of bytes taken in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         names::MEMORY_PINNED.register(registry, self.used.clone());
     }
@@ -103,35 +102,35 @@ fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// How fast the client took the frame before.
+/// The speed at which the client took the frame before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Its length.
+    /// The frame's length.
     pub(super) bytes: usize,
-    /// How long the client kept us waiting after it.
+    /// The time that the client took until it asked for the next.
     pub(super) took: Duration,
 }
 
 impl Pace {
-    /// Whether the client gets copies until it is faster.
+    /// Returns whether the client gets copies until it is faster.
     pub(super) fn is_very_slow(self) -> bool {
         let millis = self.took.as_millis();
         self.took >= HICCUP && (self.bytes as u128) * 1000 < VERY_SLOW * millis
     }
 }
 
-/// Bytes on their way to a client: charged until the last reference to them is gone.
+/// Bytes on their way to a client: charged until their last reference is gone.
 #[derive(Debug)]
 pub(super) struct Pinned {
     bytes: Bytes,
-    /// Bytes of memory that they keep alive.
+    /// The bytes of memory that they keep alive.
     keeps: usize,
     allowance: Arc<dyn Allowance>,
 }
 
 impl Pinned {
-    /// Charges `bytes`, which are cut from a buffer of `keeps` bytes, and copies them if that is much more;
-    /// `None` where the allowance is spent.
+    /// Charges `bytes`, which are cut from a buffer of `keeps` bytes, and copies them if they are a small part of it;
+    /// `None` if the allowance is spent.
     pub(super) fn charged(
         bytes: &Bytes,
         keeps: usize,
@@ -148,7 +147,7 @@ impl Pinned {
         })
     }
 
-    /// Charges `bytes` in any case, copied as [`Pinned::charged`] copies them.
+    /// Charges `bytes` even if the allowance is spent, copied as in [`Pinned::charged`].
     pub(super) fn forced(bytes: &Bytes, keeps: usize, allowance: &Arc<dyn Allowance>) -> Bytes {
         let (bytes, keeps) = match is_better_copied(bytes, keeps) {
             true => (Bytes::copy_from_slice(bytes), bytes.len()),
@@ -191,7 +190,7 @@ pub(super) struct Copies {
     taken: AtomicWaker,
 }
 
-/// A copy on its way.
+/// A copy in flight.
 struct Copied {
     bytes: Vec<u8>,
     copies: Arc<Copies>,
@@ -206,7 +205,7 @@ impl Copies {
         })
     }
 
-    /// Bytes that the next copy may have.
+    /// Returns the bytes that the next copy may have.
     pub(super) fn size(&self) -> usize {
         match self.allowance.is_overdrawn() {
             true => SMALL_PIECE,
@@ -214,7 +213,7 @@ impl Copies {
         }
     }
 
-    /// Ready when another copy may be made.
+    /// Returns ready when another copy may be made.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_free =
             || self.on_their_way.load(Ordering::Acquire) == 0 || !self.allowance.is_overdrawn();
@@ -229,7 +228,7 @@ impl Copies {
         Poll::Pending
     }
 
-    /// A copy of `bytes`, charged in any case.
+    /// Returns a copy of `bytes`, charged even if the allowance is spent.
     pub(super) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Bytes {
         self.allowance.force(bytes.len());
         self.on_their_way.fetch_add(1, Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Whether a connection still lives: one clock for slow heads, idle keep-alive and stalled clients.
+//! Connection timeouts: one clock for slow heads, idle keep-alive and stalled clients.
 //!
-//! The socket's wrapper and the answers on it note what happens; a watchdog looks at the notes now
-//! and then and ends the connection when a deadline passed. That costs one timer a connection
-//! instead of one a wait. A deadline is noticed late by at most the shortest of the three.
+//! The socket's wrapper and the answers on it note their progress. A watchdog reads the notes now and then and ends the
+//! connection when a deadline has passed. That costs one timer a connection instead of one a wait. A deadline is
+//! noticed late by at most the shortest of the three.
 //!
-//! Over HTTP/2 what moves on the socket says nothing: PING and SETTINGS are answered, and pings sent, for a
-//! client that takes nothing. There each stream has its own stall deadline (see [`super::streams`]), and the
-//! connection is idle while no stream begins, is open or ends. As a stream is seen to move only at a look, its
-//! deadline may be noticed late by twice as much.
+//! Over HTTP/2, traffic on the socket proves nothing: PING and SETTINGS are answered, and pings sent, for a client that
+//! takes no bytes. There each stream has its own stall deadline (see [`super::streams`]), and the connection is idle
+//! while no stream begins, is open or ends. As progress of a stream is seen only at a check, its deadline may be
+//! noticed late by twice as much.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -18,23 +18,22 @@ use tokio::time::Instant;
 use super::settings::Settings;
 use super::streams::{Stream, Streams};
 
-/// What happened on a connection, noted from several places at once. Times are milliseconds since
-/// it was accepted.
+/// The notes about a connection, written from several places at once. Times are milliseconds since it was accepted.
 #[derive(Debug)]
 pub(super) struct Pulse {
     born: Instant,
-    /// When something last moved towards the client or a request began or ended.
+    /// When bytes last moved towards the client, or a request began or ended.
     moved: AtomicU64,
-    /// When the head began that is being read, plus one; 0 for none.
+    /// When the head that is being read began, plus one; 0 for none.
     head: AtomicU64,
-    /// Requests under way over HTTP/1.
+    /// Requests in flight over HTTP/1.
     open: AtomicU32,
-    /// Those of them that wait for us, not for the client.
+    /// The part of them that waits for the server, not for the client.
     waiting: AtomicU32,
     /// Whether requests come as streams: bytes that arrive are then no sign of a request's head.
     multiplexed: AtomicBool,
     streams: Streams,
-    /// Streams that were reset, and not yet told of.
+    /// Streams that were reset, and not yet counted.
     reset: AtomicU64,
     /// When the connection was told to end for a stream that cannot be reset, plus one.
     leaves: AtomicU64,
@@ -48,7 +47,7 @@ pub(super) struct Limits {
     pub(super) stall: Duration,
 }
 
-/// Why a connection is ended.
+/// The reason why a connection is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     Header,
@@ -59,7 +58,7 @@ pub(super) enum Why {
 }
 
 impl Pulse {
-    /// A connection accepted now; it owes a request's head.
+    /// Notes of a connection accepted now, which owes a request's head.
     pub(super) fn new() -> Self {
         Self {
             born: Instant::now(),
@@ -78,26 +77,26 @@ impl Pulse {
         in_millis(at.duration_since(self.born)).min(u64::MAX - 1)
     }
 
-    /// Bytes reached the client, or were asked for on its behalf, at this time.
+    /// Notes that bytes reached the client, or were asked for on its behalf, at this time.
     pub(super) fn moved(&self, at: Instant) {
         self.moved.store(self.millis(at), Relaxed);
     }
 
-    /// Bytes were written to the socket.
+    /// Notes bytes written to the socket.
     pub(super) fn wrote(&self) {
         if !self.multiplexed.load(Relaxed) {
             self.moved(Instant::now());
         }
     }
 
-    /// Bytes of the client arrived.
+    /// Notes bytes that arrived from the client.
     pub(super) fn arrived(&self) {
         if self.head.load(Relaxed) == 0 && !self.multiplexed.load(Relaxed) {
             self.head.store(self.millis(Instant::now()) + 1, Relaxed);
         }
     }
 
-    /// A request's head is complete at this time; over HTTP/1 it waits for us until [`Pulse::ends`].
+    /// Notes that a request's head is complete at this time; over HTTP/1 it waits for the server until [`Pulse::ends`].
     pub(super) fn begins(&self, at: Instant, stream: Option<&Arc<Stream>>) {
         self.moved(at);
         self.head.store(0, Relaxed);
@@ -110,17 +109,17 @@ impl Pulse {
         }
     }
 
-    /// Whether more than `count` streams are open.
+    /// Returns whether more than `count` streams are open.
     pub(super) fn exceeds(&self, count: usize) -> bool {
         self.streams.exceed(count)
     }
 
-    /// Streams that were reset since this was last asked.
+    /// Returns the number of streams that were reset since the last call.
     pub(super) fn take_reset(&self) -> u64 {
         self.reset.swap(0, Relaxed)
     }
 
-    /// An answer's wait passes from us to the client (`false`) or back.
+    /// Notes that an answer's wait passes from the server to the client (`false`) or back.
     pub(super) fn waits_for_us(&self, for_us: bool) {
         if for_us {
             self.waiting.fetch_add(1, Relaxed);
@@ -129,7 +128,7 @@ impl Pulse {
         }
     }
 
-    /// An answer is handed over or given up. Its last bytes are noted as moved when they are written.
+    /// Notes an answer that is handed over or given up. Its last bytes are noted as moved when they are written.
     pub(super) fn ends(&self, waited_for_us: bool) {
         self.head.store(0, Relaxed);
         self.open.fetch_sub(1, Relaxed);
@@ -138,7 +137,7 @@ impl Pulse {
         }
     }
 
-    /// Whether a deadline has passed; else how long to wait before looking again.
+    /// Checks whether a deadline has passed; else returns how long to wait until the next check.
     pub(super) fn check(&self, limits: Limits) -> Result<Duration, Why> {
         match self.multiplexed.load(Relaxed) {
             true => self.check_streams(limits),

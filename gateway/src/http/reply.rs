@@ -1,4 +1,4 @@
-//! An answer in the making: head, content, and what the cache had to do with it.
+//! An unsent answer: head, content, and the cache's part in it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::rescue::{self, Cause};
 use super::settings::RouteSettings;
 use super::status::CacheResult;
 
-/// An answer, and what the cache had to do with it.
+/// An answer, and the cache's part in it.
 pub(super) struct Reply {
     pub(super) answer: Response<Content>,
     pub(super) cache: CacheResult,
@@ -28,7 +28,7 @@ impl Reply {
         }
     }
 
-    /// The answer that the table has for `cause`.
+    /// Returns the answer that the table has for `cause`.
     pub(super) fn error(cause: &Cause, negative_ttl: Duration, method: &Method) -> Self {
         let (status, headers, text) = rescue::answer(cause, negative_ttl);
         let content = match *method {
@@ -39,7 +39,7 @@ impl Reply {
     }
 }
 
-/// 204 with what is allowed; more where a browser asks on behalf of a script.
+/// Returns 204 with the allowed methods; for a CORS preflight also the allowed origin and headers.
 pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, rescue::methods(route.write_token.is_some()));
@@ -49,7 +49,7 @@ pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     Reply::new(StatusCode::NO_CONTENT, headers, Content::Nothing)
 }
 
-/// How long the version took, and the first bytes (Server-Timing, in milliseconds).
+/// Returns the time to open the version, and to its first bytes (Server-Timing, in milliseconds).
 pub(super) fn timing(open: Duration, ready: Duration) -> HeaderValue {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let text = format!(

@@ -1,6 +1,6 @@
-//! From a cause to an answer: the one table of errors.
+//! Maps causes to answers: the one table of errors.
 //!
-//! Texts are ours, short and plain; nothing that the origin said reaches a client.
+//! Texts are short, plain and written here; no text of the origin reaches a client.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::engine::{Error, WriteError};
 use tidegate_plan::KeyError;
 use tidegate_plan::wrong_tokens::MAX_DELAY;
 
-/// The methods that a route answers.
+/// Returns the methods that a route answers.
 pub(super) fn methods(writable: bool) -> HeaderValue {
     HeaderValue::from_static(match writable {
         true => "GET, HEAD, OPTIONS, PUT, DELETE",
@@ -23,10 +23,10 @@ pub(super) fn methods(writable: bool) -> HeaderValue {
     })
 }
 
-/// When to come again, where nobody said.
+/// The `Retry-After` if the origin gave none.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Why a request is not answered with an object.
+/// The reason why a request is not answered with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The engine does not deliver.
@@ -37,14 +37,14 @@ pub(super) enum Cause {
     NoRoute,
     /// A method other than [`methods`].
     Method {
-        /// Whether the route may be written to.
+        /// Whether the route is writable.
         writable: bool,
     },
     /// A write that does not show the route's token.
     Token,
-    /// As that, where too many such answers wait already.
+    /// The same, if too many such answers wait already.
     TooManyTokens,
-    /// A write that would mean something else here than where it comes from, and why.
+    /// A write that would mean something else here than at its source; the reason.
     Refused(&'static str),
     /// A digest that cannot be read.
     Digest,
@@ -83,7 +83,7 @@ impl From<KeyError> for Cause {
     }
 }
 
-/// The table.
+/// Looks up a cause in the table: its status and text.
 fn row(cause: &Cause) -> (StatusCode, &'static str) {
     match cause {
         Cause::Key(KeyError::Empty) | Cause::NoRoute | Cause::Engine(Error::NotFound) => {
@@ -117,7 +117,7 @@ fn row(cause: &Cause) -> (StatusCode, &'static str) {
     }
 }
 
-/// The table's rows for what is not written.
+/// Looks up a failed write.
 fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
     match error {
         WriteError::Exists | WriteError::Changed => {
@@ -141,8 +141,8 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
     }
 }
 
-/// Status, headers and text for a cause. A missing object may be remembered as such for
-/// `negative_ttl`; everything else passes.
+/// Returns status, headers and text for a cause. A missing object may be cached as missing for
+/// `negative_ttl`; other errors are not cacheable.
 pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, HeaderMap, Bytes) {
     let (status, text) = row(cause);
     let mut headers = HeaderMap::with_capacity(8);
@@ -190,7 +190,7 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
     (status, headers, text.into())
 }
 
-/// Whole seconds, rounded up and at least one.
+/// Returns whole seconds, rounded up and at least one.
 fn pause(time: Duration) -> HeaderValue {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     whole.max(1).into()

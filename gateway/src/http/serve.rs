@@ -1,7 +1,6 @@
-//! The accept loop: how connections come in, how many there may be, and how it all ends.
+//! The accept loop: accepts connections, bounds their number, and drains them at the end.
 //!
-//! `axum::serve` has no timers, no bound on connections and no deadline for its drain, which is why
-//! this one is our own.
+//! `axum::serve` has no timers, no bound on connections and no deadline for its drain, so this loop replaces it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +19,10 @@ use super::settings::Settings;
 use super::streams::StreamTasks;
 use crate::socket::Listener;
 
-/// Between two attempts to accept while the system has no more of something (EMFILE, ENOBUFS).
+/// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What all connections share.
+/// The state that all connections share.
 pub(super) struct Server<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: Arc<Settings>,
@@ -57,8 +56,8 @@ impl<H: Handler> Server<H> {
             loops.spawn(stop.clone().run_until_cancelled_owned(accept));
         }
         stop.cancelled().await;
-        // With the loops go the sockets: a client that comes now is refused rather than left waiting. Where a
-        // supervisor holds the socket too, the client waits for the next process.
+        // With the loops go the sockets: a new client is refused rather than left waiting. If a supervisor holds the
+        // socket too, the client waits for the next process.
         while loops.join_next().await.is_some() {}
         ending.drain.cancel();
         connections.close();
@@ -76,9 +75,8 @@ impl<H: Handler> Server<H> {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    // While there is no place this one waits here, and the next ones in the
-                    // kernel's queue. Were the place taken first, an idle listener would keep one
-                    // from the others.
+                    // While there is no place, this connection waits here, and the next ones in the kernel's queue. If
+                    // the place were taken first, an idle listener would keep one from the others.
                     let place = self.places.clone().acquire_owned().await;
                     let place = place.expect("the semaphore is never closed");
                     let open = Open::new(self.metrics.clone(), place);
@@ -100,17 +98,17 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// Whether an accept failed for one connection only.
+/// Returns whether an accept failed for one connection only.
 fn is_the_peers(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput};
-    // InvalidInput is what setting an option on a connection that is gone already gives.
+    // InvalidInput results from setting an option on a connection that is gone already.
     matches!(
         error.kind(),
         ConnectionAborted | ConnectionReset | Interrupted | InvalidInput
     )
 }
 
-/// A connection's place, and its part in the gauge.
+/// A connection's place, and its share of the gauge.
 struct Open {
     metrics: Arc<Metrics>,
     _place: OwnedSemaphorePermit,

@@ -1,4 +1,4 @@
-//! `Cache-Status` (RFC 9211): how the cache handled a request.
+//! `Cache-Status` (RFC 9211): the way the cache handled a request.
 
 use std::fmt::Write;
 
@@ -10,19 +10,19 @@ use tidegate_plan::ByteRange;
 /// RFC 9211.
 pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// How much of the bytes of an answer was cached before it began.
+/// The part of an answer's bytes that was cached before it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// All; also where an answer has no bytes.
+    /// All of them, or the answer has no bytes.
     All,
-    /// Some.
+    /// Some of them.
     Part,
-    /// None.
+    /// None of them.
     Nothing,
 }
 
 impl Held {
-    /// How much of `pieces` is cached, all taken together.
+    /// Returns the cached part of `pieces`, all taken together.
     pub(super) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
         let mut each = pieces.iter().map(|range| match object.locate(*range) {
             Found::All(_) => Self::All,
@@ -34,7 +34,7 @@ impl Held {
     }
 }
 
-/// How an answer came about, in one word: for metrics and the access log.
+/// The cache's part in an answer, in one word: for metrics and the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheResult {
     /// Version and bytes were cached, and fresh.
@@ -73,7 +73,7 @@ impl CacheResult {
         }
     }
 
-    /// The result for a version found so, and bytes that lay so before they were read.
+    /// Returns the result for a version's `outcome`, and the part of its bytes that was cached before the read.
     pub(super) fn of(outcome: &Outcome, found: Held) -> Self {
         match (outcome.forward, found) {
             (_, Held::All) if outcome.ttl_ms < 0 => Self::Stale,
@@ -86,8 +86,8 @@ impl CacheResult {
     }
 }
 
-/// The header's value. `fwd-status` is given where it is known to be 304; the cache asks for ranges,
-/// so that any other would only say how it does its work.
+/// Returns the header's value. `fwd-status` is given only if it is known to be 304: any other would only reflect the
+/// cache's own range requests.
 pub(super) fn cache_status(outcome: &Outcome, found: Held) -> HeaderValue {
     let mut text = String::with_capacity(64);
     text.push_str("tidegate; ");

@@ -1,12 +1,12 @@
-//! The streams of an HTTP/2 connection, and which of them their client has stopped taking.
+//! The streams of an HTTP/2 connection, and the detection of those that their client has stopped reading.
 //!
-//! A stream lives from the head of its request until its client has taken the last byte of its answer. Only
-//! these bytes are progress: hyper and h2 buffer frames, and answer PING and SETTINGS, whatever the client
-//! does. [`Outgoing`] sees them, because h2 advances a frame only as far as the peer's windows and the socket
-//! take it. The watchdog compares the counts with those of its last look, so that a frame costs no clock.
+//! A stream lives from the head of its request until its client has taken the last byte of its answer. Only these bytes
+//! are progress: hyper and h2 buffer frames, and answer PING and SETTINGS, whatever the client does. [`Outgoing`]
+//! counts them, because h2 advances a frame only as far as the peer's windows and the socket take it. The watchdog
+//! compares the counts with those of its last check, so that a frame needs no clock.
 //!
-//! A stream that is stalled is reset by ending the task that hyper runs it in. Where that task has ended, and
-//! only h2's buffer holds what is left of the answer, nothing but the connection can be ended.
+//! A stalled stream is reset by ending the task that hyper runs it in. If that task has ended, and only h2's buffer
+//! holds the rest of the answer, only the connection can be ended.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 type Task = Arc<OnceLock<AbortHandle>>;
 
 tokio::task_local! {
-    /// The task that runs.
+    /// The running task.
     static CURRENT: Task;
 }
 
@@ -43,15 +43,15 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
 pub(super) struct Stream {
     /// Bytes of the answer that the client has taken.
     taken: AtomicU64,
-    /// Whether it waits for us, not for its client.
+    /// Whether it waits for the server, not for its client.
     waits_for_us: AtomicBool,
     task: Option<Task>,
-    /// All that are open, of all connections.
+    /// All open streams, of all connections.
     open: Gauge,
 }
 
 impl Stream {
-    /// The stream of the task that calls this. It waits for us.
+    /// Begins the stream of the calling task. It waits for the server.
     pub(super) fn begin(open: &Gauge) -> Arc<Self> {
         open.inc();
         Arc::new(Self {
@@ -62,12 +62,12 @@ impl Stream {
         })
     }
 
-    /// Its wait passes from the client to us, or back.
+    /// Notes that its wait passes from the client to the server, or back.
     pub(super) fn waits_for_us(&self, for_us: bool) {
         self.waits_for_us.store(for_us, Relaxed);
     }
 
-    /// Ends its task; says whether there was one.
+    /// Ends its task; returns whether there was one.
     fn reset(&self) -> bool {
         let task = self.task.as_ref().and_then(|task| task.get());
         let Some(task) = task.filter(|task| !task.is_finished()) else {
@@ -84,7 +84,7 @@ impl Drop for Stream {
     }
 }
 
-/// Bytes of an answer that tell their stream when they are taken.
+/// Bytes of an answer that are counted in their stream when the client takes them.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     bytes: Bytes,
@@ -122,27 +122,27 @@ impl Buf for Outgoing {
 #[derive(Debug, Default)]
 pub(super) struct Streams(Mutex<VecDeque<Seen>>);
 
-/// A stream as the watchdog saw it last.
+/// A stream, as the watchdog saw it last.
 #[derive(Debug)]
 struct Seen {
     stream: Weak<Stream>,
     taken: u64,
-    /// When it last moved.
+    /// When it last moved, in milliseconds.
     since: u64,
 }
 
-/// Ended streams that are kept until the next look at most.
+/// The number of listed streams from which ended ones are removed before the next check.
 const MAX_ENDED: usize = 256;
 
-/// What a look at the streams found.
+/// The result of a check of the streams.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Streams that are open, and those of them that are stalled.
+    /// Streams that are open, and the stalled ones among them.
     pub(super) open: usize,
     pub(super) stalled: usize,
-    /// Those of the stalled that could be reset.
+    /// The stalled streams that could be reset.
     pub(super) reset: usize,
-    /// Streams that ended since the last look.
+    /// Streams that ended since the last check, and were still listed.
     pub(super) ended: usize,
 }
 
@@ -164,14 +164,14 @@ impl Streams {
         });
     }
 
-    /// Whether more than `count` are open.
+    /// Returns whether more than `count` are open.
     pub(super) fn exceed(&self, count: usize) -> bool {
         let seen = self.seen();
         let open = |seen: &&Seen| seen.stream.strong_count() > 0;
         seen.len() > count && seen.iter().filter(open).nth(count).is_some()
     }
 
-    /// Resets the streams that wait for their client, which took nothing of them for `limit` milliseconds.
+    /// Resets the streams whose client took no bytes for `limit` milliseconds, though they wait for it.
     pub(super) fn look(&self, now: u64, limit: u64) -> Look {
         let mut seen = self.seen();
         let (before, mut look) = (seen.len(), Look::default());

@@ -1,10 +1,9 @@
-//! PUT and DELETE, on routes that allow them to whoever shows the route's token.
+//! PUT and DELETE, on routes that allow them, for clients that show the route's token.
 //!
-//! An object is written as its bytes arrive (`engine/upload/receive`), and is there, whole, once the
-//! client is told so: with 201 if there was none, else 204. Preconditions (RFC 9110, 13) go along to
-//! the bucket, which judges them when the object is to appear; those that it does not know are
-//! judged on the version that the key has when the request comes in, and this version must then
-//! still stand.
+//! An object is written as its bytes arrive (`engine/upload/receive`). It is there, whole, once the client gets the
+//! answer: 201 if there was none before, else 204. Preconditions (RFC 9110, 13) are passed to the bucket, which judges
+//! them when the object is to appear. Those that it does not know are judged on the version that the key has when the
+//! request comes in, and this version must then still be current.
 
 mod arriving;
 mod kept;
@@ -35,7 +34,7 @@ use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::precondition::{self, ForWrite, Validators, Verdict};
 
-/// Whether a method writes.
+/// Returns whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
     matches!(*method, Method::PUT | Method::DELETE)
 }
@@ -63,7 +62,7 @@ impl Frontend {
             return Err(Cause::Method { writable: false });
         };
         if !token.is_shown_by(&parts.headers) {
-            // A request without any is no guess.
+            // A request without a token is not a guess.
             return Err(match parts.headers.contains_key(AUTHORIZATION) {
                 true => self.tokens.refuse(client, parts.uri.path()).await,
                 false => Cause::Token,
@@ -77,7 +76,7 @@ impl Frontend {
         }
     }
 
-    /// The route, and the path below it.
+    /// Returns the route, and the path below it.
     fn route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), Cause> {
         let target = parts.uri.path_and_query();
         if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
@@ -122,8 +121,8 @@ impl Frontend {
         Ok(Reply::new(status, headers, Content::Nothing))
     }
 
-    /// Whether there is no object yet, to tell 201 from 204. Looked up side by side with the body,
-    /// whose end waits until `known` is dropped: else what is looked up could be what is written.
+    /// Returns whether there is no object yet, to tell 201 from 204. Looked up in parallel with the body, whose end
+    /// waits until `known` is dropped: else the look-up could find the new object.
     async fn is_new(
         &self,
         route: &RouteState,
@@ -155,7 +154,7 @@ impl Frontend {
         Ok(Reply::new(status, HeaderMap::new(), Content::Nothing))
     }
 
-    /// What the request wants of the key.
+    /// Returns the state that the key must have for the request.
     async fn wanted(
         &self,
         route: &RouteState,
@@ -174,7 +173,7 @@ impl Frontend {
         };
         let version = match self.engine.open(&route.source, key, current).await {
             Ok(object) => object.version().clone(),
-            // RFC 9110, 13.1.1 and 13.1.2: of no object nothing matches.
+            // RFC 9110, 13.1.1 and 13.1.2: if there is no object, no ETag matches.
             Err(Error::NotFound) => {
                 return match headers.contains_key(http::header::IF_MATCH) {
                     true => Err(Cause::Precondition),
@@ -196,7 +195,7 @@ impl Frontend {
     }
 }
 
-/// Tells whoever runs this what was not written, where that may be up to them.
+/// Logs a failed write, if an operator may be able to repair the cause.
 fn tell(path: &str, cause: &Cause) {
     match told(cause) {
         Some((Level::WARN, error)) => tracing::warn!(path, %error, "an object was not written"),
@@ -205,8 +204,8 @@ fn tell(path: &str, cause: &Cause) {
     }
 }
 
-/// How loud a failure is told, if at all. What clients do to each other, or passes by itself, is not
-/// worth a line each.
+/// Returns the log level and text of a failure, if it is logged. Conflicts between clients and failures that pass by
+/// themselves are not worth a line each.
 fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
     match cause {
         Cause::Write(error) => match error {
@@ -224,7 +223,7 @@ fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
-    // RFC 9112, 6.3: with both, the length counts for nothing.
+    // RFC 9112, 6.3: with both, the length is ignored.
     if headers.contains_key(TRANSFER_ENCODING) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Answers to wrong tokens, which wait (`plan/wrong_tokens` says for how long).
+//! Delayed answers to wrong tokens (`plan/wrong_tokens` sets the delay).
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct TokenGuard {
     since: Instant,
 }
 
-/// A waiting answer's place, given back when it is sent or its client leaves.
+/// The slot of a waiting answer, released when it is sent or its client leaves.
 struct Waiting<'a>(&'a TokenGuard, Client);
 
 impl Drop for Waiting<'_> {
@@ -33,7 +33,7 @@ impl TokenGuard {
         }
     }
 
-    /// Logs a wrong token, and waits as long as its answer has to. Never learns the token.
+    /// Logs a wrong token, and waits as long as its answer has to. Never receives the token.
     pub(super) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> Cause {
         let client = Client::from(address);
         let verdict = self.lock().wrong(client, self.since.elapsed());

@@ -1,4 +1,4 @@
-//! The endpoints, against tiers that remember what they were told.
+//! The endpoints, against tiers that record their calls.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::tests::{asked, running};
 use super::*;
 
-/// One disk, whose changes fail if they are told to.
+/// One disk, whose changes fail if the test says so.
 #[derive(Default)]
 pub(in super::super) struct OneDisk {
     pub(in super::super) fails: Mutex<Option<ChangeError>>,

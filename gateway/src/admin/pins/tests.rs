@@ -1,4 +1,4 @@
-//! The endpoints, against pins that remember what they were told.
+//! The endpoints, against pins that record their calls.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::tests::{asked, running};
 use super::*;
 
-/// Does as it is told, and remembers what it was asked.
+/// Scripted pins that record their calls.
 #[derive(Default)]
 pub(in super::super) struct ToldPins {
     fails: Mutex<Option<PinError>>,

@@ -1,4 +1,4 @@
-//! The endpoints, against routes that remember what they were asked.
+//! The endpoints, against routes that record their calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use super::super::Admin;
 use super::super::tests::{asked, running};
 use super::*;
 
-/// One route, whose changes fail if they are told to.
+/// One route, whose changes fail if the test says so.
 #[derive(Default)]
 pub(in super::super) struct OneRoute {
     fails: Mutex<Option<ChangeError>>,
@@ -48,7 +48,7 @@ impl OneRoute {
 
 const TOKEN: Option<&str> = Some("s3cret");
 
-/// One request; status and body.
+/// Sends one request; returns status and body.
 async fn ask(
     routes: &Arc<OneRoute>,
     line: &str,

@@ -70,7 +70,7 @@ async fn says_that_there_is_none_for_as_long_as_that_is_believed() {
     assert_eq!(missing["missing_for"], 5.0);
 }
 
-/// A walk over all chunks of what is very large would be as long as the object.
+/// A walk over all chunks of a very large object would be as long as the object.
 #[tokio::test]
 async fn a_very_large_object_is_looked_at_in_part_and_the_answer_says_so() {
     let t = running(None);

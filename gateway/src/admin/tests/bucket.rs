@@ -49,7 +49,7 @@ impl Bucket {
         }
     }
 
-    /// Has an object of this size be known, of which nothing is cached.
+    /// Makes an object of this size known, without cached bytes.
     pub(crate) async fn remember(&self, key: &str, size: u64) {
         let key = ObjectKey::new(key).expect("a key");
         let id = self.source.object(&key);

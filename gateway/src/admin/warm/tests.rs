@@ -8,7 +8,7 @@ use tidegate_plan::{ByteRange, Profile, profile::DiskUse};
 
 const TOKEN: Option<&str> = Some("s3cret");
 
-/// The last lines of each path.
+/// Returns the last lines of each path.
 async fn warm(t: &Parts, body: &Value) -> Vec<Value> {
     let (status, text) = asked(&t.admin, "POST /warm", TOKEN, &body.to_string()).await;
     assert_eq!(status, 200, "{text}");
@@ -96,7 +96,7 @@ async fn a_rate_is_kept() {
     let said = warm(&t, &body).await;
     assert!(said.iter().all(|line| line["left_out"] == 0), "{said:?}");
     let took = began.elapsed().as_secs();
-    // 1,024 chunks at 64 a second, but for the last piece.
+    // 1,024 chunks at 64 a second, except the last piece.
     assert!((15..=17).contains(&took), "{took}");
 }
 

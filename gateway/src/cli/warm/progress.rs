@@ -1,4 +1,4 @@
-//! Says how far warming has come: a bar in place on a terminal, else a line now and then.
+//! Shows the progress of warming: a bar in place on a terminal, else a line now and then.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use anyhow::bail;
 use super::{SHOWN, complaint};
 use tidegate_plan::standing::Words;
 
-/// How often it is said on a terminal, and in a file.
+/// The interval between updates, on a terminal and in a file.
 const OFTEN: Duration = Duration::from_millis(200);
 const SELDOM: Duration = Duration::from_secs(30);
 
@@ -17,7 +17,7 @@ const WIDTH: u64 = 24;
 
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// How many objects there are, where that is known beforehand.
+    /// The number of objects, if it is known beforehand.
     known: Option<u64>,
     objects: u64,
     failed: u64,
@@ -49,19 +49,19 @@ impl Progress {
         self.fetched
     }
 
-    /// More bytes were fetched.
+    /// Adds fetched bytes.
     pub(super) fn fetch(&mut self, bytes: u64) {
         self.fetched += bytes;
     }
 
-    /// An object is done.
+    /// Counts a finished object.
     pub(super) fn done(&mut self, cached: u64, left_out: u64) {
         self.objects += 1;
         self.cached += cached;
         self.left_out += left_out;
     }
 
-    /// An object cannot be warmed.
+    /// Counts and shows an object that cannot be warmed.
     pub(super) fn failed(&mut self, path: &str, error: &str) {
         self.objects += 1;
         self.failed += 1;
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Shows it, if it is time to.
+    /// Shows it, if it is due.
     pub(super) fn show(&mut self) {
         let pause = if self.in_place { OFTEN } else { SELDOM };
         if self.said.elapsed() < pause {
@@ -86,7 +86,7 @@ impl Progress {
         }
     }
 
-    /// The end: what came of it all, and whether anything failed.
+    /// Ends with a summary; an error if any object failed.
     pub(super) fn end(self, notes: &[String]) -> anyhow::Result<String> {
         self.wipe();
         let mut text = format!("{}\n", self.line());
@@ -146,7 +146,7 @@ fn bar(done: u64, all: u64) -> String {
     format!("[{}{}]", repeat("=", full), repeat(" ", WIDTH - full))
 }
 
-/// A size for people, to a tenth of its unit.
+/// Returns a size for people, to a tenth of its unit.
 fn size(bytes: u64) -> String {
     let units = [
         (1u64 << 40, "TiB"),
@@ -160,7 +160,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Nobody who reads along any more is no reason to stop.
+/// Writes to standard error. A closed reader is ignored: the work goes on.
 fn say(text: &str) {
     let mut err = io::stderr().lock();
     let written: io::Result<()> = err.write_all(text.as_bytes()).and_then(|()| err.flush());

@@ -1,4 +1,4 @@
-//! The paths to warm: the bucket's own listing below a route's path, or a list.
+//! The sources of paths: the bucket's own listing below a route's path, a list, or access logs.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -13,17 +13,17 @@ use serde_json::Value;
 use super::super::WarmArgs;
 use super::super::client::{Ask, Client, check_path, in_query};
 
-/// Paths in a batch: what a bucket lists at once.
+/// Paths in a batch: as many as a bucket lists at once.
 const BATCH: usize = 1000;
 
-/// The longest line that is read; a longer one is no path.
+/// The longest line that is read; a longer one is not a path.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// The paths that are still to be warmed.
 pub(super) enum Paths {
     Below {
         path: String,
-        /// Where the next page begins; `None` at the end.
+        /// The beginning of the next page; `None` at the end.
         after: Option<Option<String>>,
         unreachable: u64,
     },
@@ -35,10 +35,10 @@ pub(super) enum Paths {
 }
 
 impl Paths {
-    /// Those that the command line names.
+    /// Returns the paths that the command line names.
     ///
     /// # Errors
-    /// They cannot be read, or are none.
+    /// If they cannot be read, or are not paths.
     pub(super) fn of(args: &WarmArgs) -> anyhow::Result<Self> {
         match (&args.path, &args.from_list) {
             (Some(path), None) => {
@@ -54,7 +54,7 @@ impl Paths {
         }
     }
 
-    /// How many there are, where that is known beforehand.
+    /// Returns the number of paths left, if it is known beforehand.
     pub(super) fn known(&self) -> Option<u64> {
         match self {
             Self::Below { .. } => None,
@@ -62,10 +62,10 @@ impl Paths {
         }
     }
 
-    /// The next batch; `None` at the end.
+    /// Returns the next batch; `None` at the end.
     ///
     /// # Errors
-    /// The gateway does not list them.
+    /// If the gateway does not list them.
     pub(super) async fn next(
         &mut self,
         client: &Client<'_>,
@@ -95,7 +95,7 @@ impl Paths {
         }
     }
 
-    /// What was left out of them, in words.
+    /// Notes on paths that were left out.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Below { unreachable: 0, .. } => Vec::new(),
@@ -133,7 +133,7 @@ async fn page(
     serde_json::from_str(&body).context("the gateway answers no JSON")
 }
 
-/// The file, or standard input for `-`.
+/// Opens the file, or standard input for `-`.
 fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
@@ -142,8 +142,7 @@ fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// Calls `each` for every line, as text; one that is too long is cut, and one that is no text is
-/// mended.
+/// Calls `each` for every line, as text; a line that is too long is cut, and bytes that are not text are replaced.
 fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -163,7 +162,7 @@ fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Resu
     }
 }
 
-/// A path a line, as it stands in the URL; empty lines and those that begin with `#` are none.
+/// Reads a path a line, as it stands in the URL; empty lines and those that begin with `#` are skipped.
 fn list(from: Box<dyn BufRead>) -> anyhow::Result<Paths> {
     let (mut paths, mut unread) = (Vec::new(), 0);
     lines(from, |line| {

@@ -5,7 +5,7 @@ use super::super::{Cache, Disk};
 use super::Check;
 use tidegate_plan::{ByteSize, Geometry};
 
-/// Fewer chunks than this and readers would wait for each other's memory.
+/// The fewest chunks: with fewer, readers would wait for each other's memory.
 const LEAST_CHUNKS: u64 = 16;
 
 impl Check<'_, '_> {

@@ -1,4 +1,4 @@
-//! Mounts: where they are, and which route they show.
+//! Mounts: their folders, and the routes that they show.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,11 @@ use super::super::{Config, Mount};
 use super::Check;
 use tidegate_plan::ByteSize;
 
-/// The gateway holds the names of a folder that it renames in memory, and its writers wait meanwhile.
+/// The largest `rename_limit`: the gateway holds the names of a renamed folder in memory, and blocks its writers
+/// meanwhile.
 const MOST_RENAMED: u32 = 100_000;
 
-/// More threads than this wait for each other.
+/// The most threads: more would wait for each other.
 const MOST_THREADS: u32 = 64;
 
 impl Check<'_, '_> {
@@ -66,7 +67,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// The spool has a lock in its folder, and so has each disk.
+    /// Refuses a spool in a disk's folder: each locks its own.
     fn spool(&mut self, config: &Config) {
         let Some(spool) = &config.spool.path else {
             return;
@@ -78,7 +79,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// What the gateway keeps must not lie in what it shows.
+    /// Refuses a mount that would cover the gateway's own files.
     fn covers(&mut self, config: &Config, path: &KeyPath, mount: &Mount) {
         let spool = config.spool.path.clone();
         let state = config.state.path.clone();
@@ -98,7 +99,7 @@ impl Check<'_, '_> {
     }
 
     fn shows(&mut self, config: &Config, path: &KeyPath, mount: &Mount) {
-        // Where there is no origin, that is what is told.
+        // If there is no origin, that is reported instead.
         if config.origin.is_empty() || config.route_of(mount).is_some() {
             return;
         }

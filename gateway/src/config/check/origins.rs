@@ -32,7 +32,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Refuses origins of one bucket that would share what is cached without being told to.
+    /// Refuses origins of one bucket that would share cached objects without a declared `identity`.
     fn shared(&mut self, path: &KeyPath, origins: &[Origin], index: usize) {
         let origin = &origins[index];
         if origin.identity.as_deref() == Some("") {
@@ -153,7 +153,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// Whether a text is the URL of a service: scheme and host, and nothing behind them.
+/// Returns whether a text is the URL of a service: scheme and host, with nothing behind them.
 fn endpoint_of(text: &str) -> Result<(), &'static str> {
     const SHAPE: &str = "is no URL such as http://127.0.0.1:9000";
     let uri: Uri = text.parse().map_err(|_| SHAPE)?;
@@ -170,7 +170,7 @@ fn endpoint_of(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a URL is `http://` to another machine. Names count as other machines, but for those of loopback
+/// Returns whether a URL is `http://` to another machine. Names count as other machines, except those of loopback
 /// (RFC 6761, 6.3).
 fn is_in_the_clear(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
@@ -187,7 +187,7 @@ fn is_in_the_clear(text: &str) -> bool {
     uri.scheme_str() == Some("http") && !loopback
 }
 
-/// The text without what stands before an `@`: a password may.
+/// Returns the text without the part before an `@`, which may hold a password.
 fn without_user(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://[secret]@{host}"),

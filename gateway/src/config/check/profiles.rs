@@ -1,4 +1,4 @@
-//! Profiles: whom they extend, and what they ask of the budget.
+//! Profiles: the profiles that they extend, and their demands on the budget.
 
 use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
@@ -6,7 +6,7 @@ use super::super::profile::{Unresolved, resolve};
 use super::Check;
 use tidegate_plan::{ByteSize, Profile};
 
-/// The names that a route can choose from.
+/// Returns the names that a route can choose from.
 pub(super) fn names(config: &Config) -> impl Iterator<Item = &str> {
     let own = config.profile.keys().map(String::as_str);
     own.chain(Profile::BUILT_IN)
@@ -34,7 +34,7 @@ impl Check<'_, '_> {
                 let hint = suggestion(parent, names(config).filter(|other| *other != name));
                 self.error(&path, format!("there is no profile `{parent}`{hint}"));
             }
-            // Told once: where the circle closes on the profile that it was followed from.
+            // Reported once: at the profile from which the circle was followed.
             Err(Unresolved::Cycle(chain)) if chain.last().is_some_and(|last| last == name) => {
                 self.error(
                     &path,
@@ -45,7 +45,8 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Where somebody wrote both down, one of them is a mistake.
+    /// Checks a written window against the budget. If both are written down, one of them is a
+    /// mistake.
     fn written_window(&mut self, config: &Config, path: &KeyPath, window: Option<ByteSize>) {
         let budget = config.cache.budget;
         let Some(window) = window.filter(|window| *window > budget) else {
@@ -64,7 +65,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// A window that nobody wrote down is cut.
+    /// Warns of windows that are not written down and are cut.
     fn inherited_windows(&mut self, config: &Config) {
         for (index, route) in config.routes().iter().enumerate() {
             let Ok(profile) = resolve(&config.profile, &route.profile) else {

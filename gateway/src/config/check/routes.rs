@@ -1,4 +1,4 @@
-//! Routes: what they name, which of them are alike, what they add to an answer.
+//! Routes: their names, duplicates among them, and their additions to answers.
 
 use percent_encoding::percent_decode_str;
 
@@ -9,7 +9,7 @@ use super::super::{Config, Cors, Origin, Route};
 use super::{Check, profiles};
 use tidegate_plan::{Listen, ObjectKey};
 
-/// Headers that say what an answer is; one that is added by a route would make it wrong.
+/// Headers that describe an answer; one that is added by a route would make it wrong.
 const OF_THE_ANSWER: [&str; 17] = [
     "accept-ranges",
     "age",
@@ -63,7 +63,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Hosts are compared without regard to case (RFC 9110, 4.2.3).
+    /// Reports routes that match the same. Hosts are compared without regard to case (RFC 9110, 4.2.3).
     fn alike(&mut self, config: &Config, path: &KeyPath, index: usize) {
         let of = |route: &Route| {
             let host = route.host.as_ref().map(|host| host.to_ascii_lowercase());
@@ -139,7 +139,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Warns of tokens that cross a network in the clear: a listener on the way could write from then on.
+    /// Warns of tokens that cross a network in the clear: an eavesdropper could write from then on.
     fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[Listen]) {
         let exposed = listen.iter().find(|address| match address {
             Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -154,7 +154,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// A writable route has a token, and a token alone makes no route writable.
+    /// Checks that a writable route has a token; a token alone makes no route writable.
     fn writing(&mut self, path: &KeyPath, route: &Route) {
         if route.writable && route.write_token.is_none() {
             let message = "needs a `write_token`: without one anybody could write";
@@ -231,7 +231,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// Scheme, host, and perhaps a port, as a browser sends them in `Origin` (RFC 6454, 6.2).
+/// Returns whether a text is scheme, host, and perhaps a port, as a browser sends them in `Origin` (RFC 6454, 6.2).
 fn is_site(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;

@@ -1,6 +1,6 @@
-//! Names: making and removing folders, removing and renaming files.
+//! Names: creating and removing folders, removing and renaming files.
 //!
-//! What changes the bucket goes on to its end, also if nobody waits for it any more.
+//! A change of the bucket runs to its end, even if its caller no longer waits.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Files {
             .ok_or(Errno::EROFS)
     }
 
-    /// A name in a folder, and its path.
+    /// Returns the folder of a name, and the name's path.
     pub(super) fn place(&self, folder: u64, name: &OsString) -> Result<(u64, String), Errno> {
         let folder = self.folder_node(folder)?;
         Ok((folder.ino, path_of(&folder, name, Errno::EINVAL)?))
@@ -39,8 +39,8 @@ impl Files {
         self.remove(path, used).await
     }
 
-    /// Removes an object, the marker of a folder included, and its node. Who gives up while something is
-    /// being published of it has removed nothing.
+    /// Removes an object, a folder's marker included, and its node. A caller that gives up while the file is being
+    /// published has removed nothing.
     async fn remove(self: &Arc<Self>, path: String, used: PathLock) -> Result<(), Errno> {
         let (writers, key) = (self.writers()?, key(&path)?);
         if let Some(writer) = writers.find(&self.source, &key) {
@@ -78,7 +78,7 @@ impl Files {
         shown.ok_or(Errno::EIO)
     }
 
-    /// Removes a folder with nothing in it.
+    /// Removes an empty folder.
     pub(in crate::fuse) async fn rmdir(
         self: &Arc<Self>,
         folder: u64,
@@ -97,7 +97,7 @@ impl Files {
         self.remove(prefix, used).await
     }
 
-    /// Renames a file or a folder. `keep`: not over another one.
+    /// Renames a file or a folder. `keep`: fails if the new name exists.
     pub(in crate::fuse) async fn rename(
         self: &Arc<Self>,
         from: (u64, OsString),
@@ -110,7 +110,7 @@ impl Files {
             Entry::Missing => Err(Errno::ENOENT),
             Entry::Folder => self.rename_folder(from, to, keep).await,
             Entry::File(_) => {
-                // That may last; programs open the file meanwhile.
+                // That may take long; programs can open the file meanwhile.
                 self.published(&key(&old)?).await?;
                 self.rename_file(from, to, keep).await
             }
@@ -142,7 +142,7 @@ impl Files {
             let _held = (named, used);
             let renamed = writers.rename(&files.source, &old, &new).await;
             let etag = renamed.map_err(|error| errno::written(&error, &from))?;
-            // What was known here may be older than what was moved, and has other bytes.
+            // The known version may be older than the moved one, and has other bytes.
             let before = before.filter(|before| before.version().etag == etag);
             let after = files.at_hand(&new, is_open).await;
             files.tell_others(old);
@@ -153,7 +153,7 @@ impl Files {
         to_its_end(work).await
     }
 
-    /// Publishes what was written of a file, if something was.
+    /// Publishes the draft of a file, if there is one.
     pub(super) async fn published(&self, key: &ObjectKey) -> Result<(), Errno> {
         match self.writers()?.find(&self.source, key) {
             Some(writer) => self.progressing(&writer, writer.publish()).await,
@@ -161,7 +161,7 @@ impl Files {
         }
     }
 
-    /// A file has another name, and its version another identity.
+    /// Gives a file its new name, and its version the new identity.
     async fn moved(
         &self,
         from: &str,
@@ -180,14 +180,14 @@ impl Files {
         }
     }
 
-    /// Other mounts of the process forget what their kernels know of a key that was changed here.
+    /// Makes other mounts of the process forget their kernels' knowledge of a key that was changed here.
     pub(super) fn tell_others(&self, key: ObjectKey) {
         let origin = self.source.origin.id();
         self.engine.changed(self, origin, Scope::Key(key));
     }
 
-    /// The version that a key has. Where the file `is_open` it is confirmed if it is not fresh any more: a reader
-    /// that holds it open for longer than that must find its bytes under the new key. Else nothing is asked.
+    /// Returns the version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a
+    /// reader that holds it open for longer must find its bytes under the new key. Else the origin is not asked.
     pub(super) async fn at_hand(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
         let how = Open {
             only_if_cached: !is_open,
@@ -199,7 +199,7 @@ impl Files {
     }
 }
 
-/// A path as a key. One that is too long for a bucket is too long.
+/// Parses a path as a key. One that is too long for a bucket gives `ENAMETOOLONG`.
 pub(super) fn key(path: &str) -> Result<ObjectKey, Errno> {
     ObjectKey::new(path).map_err(|_| Errno::ENAMETOOLONG)
 }

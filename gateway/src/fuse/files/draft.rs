@@ -1,9 +1,7 @@
-//! What is being written, as everybody on this mount sees it: when it begins, while it lasts, when it
-//! ends.
+//! Drafts, as all programs on this mount see them: how they begin, are read, and end.
 //!
-//! The order matters. A draft is first held by its node, so that whatever is read from then on is of
-//! the draft, and then the kernel drops pages that are of something else. All of it, and the end, is
-//! done under the node's `turn`.
+//! The order matters. A node first holds its draft, so that all later reads are of the draft; then the kernel drops
+//! pages of any other version. All of this, and the end, is done under the node's `turn`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +19,7 @@ use crate::engine::upload::{Drafted, How, Stage};
 use crate::engine::{Error, Object, WriteError, Writer};
 use tidegate_plan::ObjectKey;
 
-/// A file with so much in it, or less, is opened to be filled.
+/// A file of at most this size is opened to be filled.
 const LITTLE: u64 = 1 << 20;
 
 /// An open handle's share in its node, until it is dropped.
@@ -29,13 +27,13 @@ const LITTLE: u64 = 1 << 20;
 pub(super) struct Share {
     pub(super) node: Arc<Node>,
     pub(super) entered: Entered,
-    /// The kernel has pages of something else, and could not be told in time: it is to drop them when the
-    /// open is answered.
+    /// The kernel has pages of another version, and could not be told in time: the answer to the open tells it to drop
+    /// them.
     pub(super) stale: bool,
 }
 
 impl Share {
-    /// A handle is opened; `follows`: it reads the draft that is there.
+    /// Counts an opened handle; `follows`: it reads the draft that is there.
     pub(super) fn new(node: &Arc<Node>, purpose: Purpose, follows: bool) -> Self {
         let entered = node.slot().enter(purpose, follows);
         Self {
@@ -57,7 +55,7 @@ impl Drop for Share {
 }
 
 impl Files {
-    /// What a path is that is being written, or waits to be committed.
+    /// Returns the attributes of a path that is being written, or waits to be committed.
     pub(super) fn drafted(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let key = ObjectKey::new(path).ok()?;
@@ -68,7 +66,7 @@ impl Files {
         })
     }
 
-    /// Whether something is being written below a path.
+    /// Returns whether a draft exists below a path.
     pub(super) fn drafted_below(&self, path: &str) -> Option<Answer> {
         let writable = self.writable.as_ref()?;
         let below = writable.writers.below(&self.source, &format!("{path}/"));
@@ -78,7 +76,7 @@ impl Files {
         })
     }
 
-    /// The names in a folder of what is being written.
+    /// Returns the names of drafts in a folder.
     pub(in crate::fuse) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
@@ -91,7 +89,7 @@ impl Files {
                 None => (rest, Entry::File(facts(&drafted))),
             };
             match names.iter_mut().find(|(known, _)| known == name) {
-                // Of a file and a folder of one name the folder wins.
+                // If a file and a folder have one name, the folder wins.
                 Some(known) if entry == Entry::Folder => known.1 = entry,
                 Some(_) => {}
                 None => names.push((name.to_owned(), entry)),
@@ -100,7 +98,7 @@ impl Files {
         names
     }
 
-    /// What `stat` shows of a file that is being written.
+    /// Returns the attributes that `stat` shows of a file that is being written.
     pub(super) fn show_draft(&self, node: &Node) -> Option<Shown> {
         let drafted = self.draft_of(node)?;
         node.pages().show_draft(drafted.size);
@@ -123,28 +121,28 @@ impl Files {
         writable.writers.look(&self.source, &key_of(node).ok()?)
     }
 
-    /// Whether something was written to a file that nobody has closed yet: when it is complete, and
-    /// goes into the bucket, is for that close to say.
+    /// Returns whether a draft has been written to and not closed yet. The close decides that it is complete and goes
+    /// into the bucket.
     pub(super) fn is_unfinished(&self, node: &Node) -> bool {
         let drafted = key_of(node).ok().and_then(|key| {
             let writers = &self.writable.as_ref()?.writers;
             writers.look(&self.source, &key)
         });
-        // Of a draft that another mount began nothing more is known.
+        // For a draft that another mount began, nothing more is known.
         let written = node.draft().is_none() || node.slot().writers() > 0;
         written && drafted.is_some_and(|drafted| drafted.stage == Stage::Open)
     }
 
-    /// What a file waits for on its way into the bucket.
+    /// Returns the stage of a file on its way into the bucket.
     pub(super) fn pending(&self, node: &Node) -> String {
         let drafted = self.draft_of(node).filter(|drafted| drafted.dirty);
         let stage = drafted.map_or("no", |drafted| Stage::as_str(drafted.stage));
         stage.to_owned()
     }
 
-    /// A draft of a file, for a handle that writes; `may_pass`: it can do without the kernel's pages.
-    /// The path is used. To be ended with [`Files::leave`]. Within the deadline; where the file is on its way into the bucket
-    /// just then, as long as that makes progress.
+    /// Opens a draft of a file for a handle that writes; `may_pass`: it can do without the kernel's pages. The caller
+    /// holds the path, and must end with [`Files::leave`]. Bounded by the deadline; if the file is just being
+    /// published, it waits as long as that makes progress.
     pub(super) async fn enter(
         &self,
         node: &Arc<Node>,
@@ -153,7 +151,7 @@ impl Files {
     ) -> Result<Writing, Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let (key, writers) = (key_of(node)?, &writable.writers);
-        // That may last, and must keep nobody from renaming the file.
+        // That may take long, and must not block a rename of the file.
         if let Some(waiting) = writers
             .find(&self.source, &key)
             .filter(|_| how != How::Change)
@@ -164,7 +162,7 @@ impl Files {
         let _named = self.bounded(named).await?;
         let waiting = writers.find(&self.source, &key);
         let mut turn = None;
-        // What begins as nothing is something at once, and is published: all that may fail comes before.
+        // A draft that begins empty has content at once, and is published: all steps that may fail come before.
         if how != How::Change {
             if let Some(waiting) = &waiting {
                 self.progressing(waiting, waiting.unheld().map(Ok)).await?;
@@ -203,7 +201,7 @@ impl Files {
         Ok(Writing { share, writer })
     }
 
-    /// The turn of a node, if it has this key by then.
+    /// Takes the turn of a node, if it has this key by then.
     async fn turn<'a>(
         &self,
         node: &'a Node,
@@ -217,7 +215,7 @@ impl Files {
         }
     }
 
-    /// The version that a draft is based on, unless handles are open here on another one. The turn is held.
+    /// Returns the version that a draft is based on, unless handles here are open on another one. The turn is held.
     async fn base_of(&self, node: &Node, writer: &Writer) -> Result<Option<Object>, Errno> {
         let base = writer.base().await;
         match &base {
@@ -226,7 +224,7 @@ impl Files {
         }
     }
 
-    /// From now on everybody reads the draft; gives a handle's share in it. The turn is held.
+    /// Makes all readers read the draft from now on; returns a handle's share in it. The turn is held.
     pub(super) async fn begin(
         &self,
         node: &Arc<Node>,
@@ -240,10 +238,10 @@ impl Files {
         let base = self.base_of(node, writer).await?;
         let anew = !node.pages().is_draft();
         let another = node.slot().hold(writer.clone(), anew);
-        // What was written to it before, past this node, is in none of its pages.
+        // Bytes that were written to it before, past this node, are in none of its pages.
         let base = base.filter(|_| !writer.is_dirty()).map(|base| base.id());
         let stale = node.pages().begin(base, writer.size());
-        // Before anything is waited for: who gives up lets go of the draft.
+        // Before any wait: a caller that gives up lets go of the draft.
         let mut share = Share::new(node, purpose, true);
         if stale || (another && !anew) {
             share.stale = !self.drop_pages(node.ino).await;
@@ -251,9 +249,9 @@ impl Files {
         Ok(share)
     }
 
-    /// Where nobody writes any more and all was committed, pages are of what was committed; what was not
-    /// is published behind the back of who `wrote` it and leaves. The turn is held. `leaving`: handles that
-    /// may write, and are being closed.
+    /// Ends a draft that no handle writes any more. If all was committed, pages are of the committed version. Else it
+    /// is published in the background, if the leaving handle `wrote`. The turn is held. `leaving`: handles that may
+    /// write, and are being closed.
     pub(super) async fn settle(&self, node: &Node, leaving: u32, wrote: bool) {
         let Some(writer) = node.draft() else { return };
         if node.slot().writers() > leaving {
@@ -261,7 +259,7 @@ impl Files {
         }
         if writer.is_dirty() {
             if wrote {
-                // Who reads on does not keep it from the bucket.
+                // Open readers do not keep it from the bucket.
                 writer.publish_behind();
             }
             return;
@@ -276,7 +274,7 @@ impl Files {
         }));
     }
 
-    /// A handle that writes is closed. `complete`: what it wrote is nobody else's to close.
+    /// Closes a handle that writes. `complete`: no other handle has to close its bytes.
     pub(super) async fn leave(&self, writing: Writing, complete: bool) {
         let node = writing.share.node.clone();
         let _turn = node.turn.lock().await;
@@ -284,8 +282,7 @@ impl Files {
         drop(writing);
     }
 
-    /// Waits for a writer's work, as long as it makes progress: a byte on its way within the
-    /// deadline. Ends at once when the mount goes.
+    /// Waits for a writer's work, as long as a byte moves within each deadline. Ends at once when the mount goes.
     pub(super) async fn progressing<T>(
         &self,
         writer: &Writer,
@@ -327,7 +324,7 @@ fn facts(drafted: &Drafted) -> Facts {
     }
 }
 
-/// What a new object is stored with: its type, by its name.
+/// Returns the headers that a new object is stored with: its content type, guessed from its name.
 fn headers_of(key: &ObjectKey) -> Vec<(HeaderName, HeaderValue)> {
     let guess = mime_guess::from_path(key.as_str()).first_raw();
     let value = guess.map(HeaderValue::from_static);

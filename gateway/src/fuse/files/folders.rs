@@ -1,4 +1,4 @@
-//! Names that are used keep their folders, and folders that are renamed.
+//! Renames of folders, and locks that keep the folders of used names.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use tidegate_plan::ObjectKey;
 pub(super) type Name = (u64, OsString);
 
 impl Files {
-    /// Waits while the folder of a name is renamed, and keeps it from that; gives the folder's number and the path
-    /// that the name has then.
+    /// Waits while the folder of a name is renamed, and then blocks such a rename. Returns the folder's number and the
+    /// path that the name has then.
     pub(super) async fn use_name(&self, name: &Name) -> Result<(u64, String, PathLock), Errno> {
         let ([(folder, path)], lock) = self.use_names([name]).await?;
         Ok((folder, path, lock))
     }
 
-    /// The same of several.
+    /// Does the same for several names.
     pub(super) async fn use_names<const N: usize>(
         &self,
         names: [&Name; N],
@@ -38,7 +38,7 @@ impl Files {
         self.locked(|| self.places(names), lock).await
     }
 
-    /// The same of a file that has a node.
+    /// Does the same for a file that has a node.
     pub(super) async fn use_node(&self, node: &Node) -> Result<PathLock, Errno> {
         let writers = &self.writers()?;
         let lock = |key: ObjectKey| async move {
@@ -49,8 +49,8 @@ impl Files {
         Ok(lock)
     }
 
-    /// Locks what `find` finds, within the deadline: anew where that has other names once the lock is had, for a
-    /// folder may have been renamed meanwhile.
+    /// Locks the names that `find` returns, within the deadline. If `find` returns other names once the lock is held,
+    /// it starts anew, for a folder may have been renamed meanwhile.
     async fn locked<T: PartialEq + Clone, L: Future>(
         &self,
         find: impl Fn() -> Result<T, Errno>,
@@ -74,8 +74,8 @@ impl Files {
         Ok(places)
     }
 
-    /// Renames a folder and all that lies in it, as far as the mount's limit allows. `keep`: not over another one,
-    /// which must be empty.
+    /// Renames a folder and all that lies in it, up to the mount's limit. `keep`: fails if the new name exists; else an
+    /// existing folder must be empty.
     pub(super) async fn rename_folder(
         self: &Arc<Self>,
         from: Name,
@@ -88,7 +88,7 @@ impl Files {
         }
         let writers = self.writers()?;
         let [(_, old), _] = self.places([&from, &to])?;
-        // That may last, and keeps no program from opening files.
+        // That may take long, and blocks no open.
         for (key, _) in writers.below(&self.source, &format!("{old}/")) {
             self.published(&key).await?;
         }
@@ -132,8 +132,7 @@ impl Files {
         to_its_end(work).await
     }
 
-    /// Waits until no name in both folders is used; gives the folder that the new one lies in, and what keys in them
-    /// begin with.
+    /// Waits until no name in both folders is used. Returns the parent of the new folder, and the key prefixes of both.
     async fn lock_folders(
         &self,
         from: &Name,
@@ -152,7 +151,7 @@ impl Files {
         Ok((parent, folders, lock))
     }
 
-    /// Files below a folder that are open, each with the version that it is on.
+    /// Returns the open files below a folder, each with the version that it is on.
     async fn open_below(&self, folder: &str) -> Vec<(Arc<Node>, Object)> {
         let mut open = Vec::new();
         for node in self.nodes.within(folder).into_values() {

@@ -1,5 +1,5 @@
-//! Open files: which version each is on, or whether it follows what is being written, whose pages the
-//! kernel may use for it, and its bytes.
+//! Open files: the version that each is on, or the draft that it follows; whether the kernel may use its pages for it;
+//! and its bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +19,26 @@ use super::{Files, key_of};
 use crate::engine::{Error, Object, Open, Writer};
 use tidegate_plan::{ByteRange, RangeSpec};
 
-/// Objects up to this size come whole with the request that opens them; of a larger one a chunk
-/// does. What only looks at beginnings, as a library's scan does, costs a chunk a file.
+/// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
+/// that reads only beginnings, as a library's scan does, costs a chunk a file.
 const WHOLE: u64 = 1 << 20;
 
-/// For so long what came with an open waits to be read.
+/// The time that bytes that came with an open wait to be read.
 const UNREAD: Duration = Duration::from_secs(5);
 
-/// A file, held open: on one version, or on what is being written.
+/// A file, held open: on one version, or on a draft.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) share: Share,
     /// `None`: it follows the draft to its end.
     object: Option<Object>,
-    /// What it writes with, if it may.
+    /// Its way to write, if it may.
     pub(super) pen: Option<Pen>,
     _paged: Paged,
 }
 
 impl Handle {
-    /// A handle that follows a draft, and may write; and what the kernel is told of it.
+    /// Returns a handle that follows a draft, and may write; and the flags for the kernel.
     pub(super) fn following(
         share: Share,
         object: Option<Object>,
@@ -61,7 +61,7 @@ impl Handle {
         (handle, reply)
     }
 
-    /// A handle on a version.
+    /// Returns a handle on a version.
     fn on(share: Share, object: Object, paged: Paged) -> Self {
         Self {
             share,
@@ -71,20 +71,20 @@ impl Handle {
         }
     }
 
-    /// The draft that it reads, if it does.
+    /// Returns the draft that it reads, if any.
     pub(super) fn draft(&self) -> Option<Arc<Writer>> {
         let held = self.share.node.slot().followed(self.share.entered.born);
         held.or_else(|| self.pen.as_ref().map(|pen| pen.writer.clone()))
     }
 }
 
-/// The right to read a node's pages, until it is dropped. Who goes past them has it as well: what the
-/// kernel copies or maps goes through them all the same.
+/// The right to read a node's pages, until it is dropped. A handle that bypasses them has it as well: the kernel copies
+/// and maps through them all the same.
 #[derive(Debug)]
 struct Paged(Arc<Node>);
 
 impl Paged {
-    /// Of a handle that follows the draft.
+    /// Returns the right of a handle that follows the draft.
     fn following(node: &Arc<Node>) -> Self {
         node.pages().follow();
         Self(node.clone())
@@ -102,7 +102,7 @@ impl Drop for Paged {
 pub(in crate::fuse) enum Data {
     /// As the cache has them.
     Shared(Bytes),
-    /// Put together from several chunks.
+    /// Joined from several chunks.
     Joined(Vec<u8>),
 }
 
@@ -116,10 +116,10 @@ impl AsRef<[u8]> for Data {
 }
 
 impl Files {
-    /// Opens a file on the version that it has now, or on what is being written; `thread` is who asks.
+    /// Opens a file on the version that it has now, or on its draft; `thread` is the calling thread.
     ///
-    /// The kernel opens what it believes is there. Where it is not, it is told to look again, and then
-    /// finds nothing, or creates it if that was asked for.
+    /// The kernel opens a file that it believes is there. If it is not, the answer `ESTALE` makes the kernel look
+    /// again; it then finds nothing, or creates the file if the program asked for that.
     pub(in crate::fuse) async fn open(
         &self,
         ino: u64,
@@ -150,7 +150,7 @@ impl Files {
             }
         };
         let (handle, reply) = self.bounded(opened).await?;
-        // Who cannot write has nothing to publish, and closes without asking.
+        // A handle that cannot write has nothing to publish, and closes without a flush.
         Ok((handle, reply | FopenFlags::FOPEN_NOFLUSH))
     }
 
@@ -184,7 +184,7 @@ impl Files {
         let follows = node.pages().is_draft();
         let share = Share::new(node, Purpose::Read, follows);
         let (handle, reply) = if follows {
-            // Somebody began to write since.
+            // A writer began meanwhile.
             Handle::following(share, Some(object), None, past)
         } else {
             let (paged, reply) = self.see_to_pages(node, &object).await?;
@@ -198,7 +198,7 @@ impl Files {
         Ok((self.open.open(handle), reply))
     }
 
-    /// Opens a file on what is being written, if something is, or waits to be committed.
+    /// Opens a file on its draft, if there is one that is being written or waits to be committed.
     async fn open_to_follow(
         &self,
         node: &Arc<Node>,
@@ -225,7 +225,7 @@ impl Files {
         Ok(Some((self.open.open(handle), reply)))
     }
 
-    /// Sees to it that the kernel's pages are of this version. The turn is held.
+    /// Ensures that the kernel's pages are of this version. The turn is held.
     async fn see_to_pages(
         &self,
         node: &Arc<Node>,
@@ -237,7 +237,7 @@ impl Files {
             return Err(self.replaced(node));
         }
         let paged = Paged(node.clone());
-        // Told before the handle is there: the next one that finds it open keeps the pages.
+        // Counted before the handle is there: the next open that finds the file open keeps the pages.
         let right = opening == Opening::Keep || self.drop_pages(node.ino).await;
         let flags = match right {
             true => FopenFlags::FOPEN_KEEP_CACHE,
@@ -246,8 +246,8 @@ impl Files {
         Ok((paged, flags))
     }
 
-    /// The name has another version by now, and those who have the node open stay on theirs: the kernel
-    /// is told to look again, and finds another node. The turn is held.
+    /// Unlinks the node because its name has another version by now; open handles stay on theirs. Returns the error
+    /// that makes the kernel look again, and find another node. The turn is held.
     pub(super) fn replaced(&self, node: &Node) -> Errno {
         let left = node.slot().stay();
         drop(left);
@@ -255,14 +255,14 @@ impl Files {
         Errno::ESTALE
     }
 
-    /// Drops pages behind the caller's back: while the kernel waits for an answer it may hold them.
+    /// Drops pages in the background: while the kernel waits for an answer it may hold them.
     pub(super) fn drop_pages_later(&self, ino: u64) {
         if let Some(kernel) = self.kernel.get().cloned() {
             tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
         }
     }
 
-    /// Says whether that was done within half the deadline; what was not is done later.
+    /// Drops pages. Returns whether that was done within half the deadline; if not, it is done later.
     pub(super) async fn drop_pages(&self, ino: u64) -> bool {
         let Some(kernel) = self.kernel.get().cloned() else {
             return false;
@@ -274,8 +274,7 @@ impl Files {
         matches!(self.until_stopped(told).await, Ok(Ok(true)))
     }
 
-    /// The last descriptor of a handle is closed. What was written and not committed is committed
-    /// in the background.
+    /// Closes a handle whose last descriptor is closed. Uncommitted bytes are committed in the background.
     pub(in crate::fuse) async fn close(&self, handle: u64) {
         let Some(handle) = self.open.close(handle) else {
             return;
@@ -291,7 +290,7 @@ impl Files {
         }
     }
 
-    /// Up to `size` bytes from `offset` on; fewer only where the file ends.
+    /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
     pub(in crate::fuse) async fn read(
         &self,
         handle: u64,
@@ -301,7 +300,7 @@ impl Files {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {
-            // What has left the spool may have to be read back first.
+            // Bytes that have left the spool may have to be read back first.
             let read = writer.read_at(ByteRange::new(offset, end));
             return Ok(Data::Shared(self.progressing(&writer, read).await?));
         }
@@ -318,7 +317,7 @@ impl Files {
         let told = |error| errno::logged(&error, &node.key());
         match self.read_version(&object, offset, end).await {
             Err(error @ (Error::Changed | Error::NotFound)) if self.is_writable() => {
-                // It may be on its way to another name, where its bytes are.
+                // It may be in the middle of a rename; its bytes are under the other name.
                 let _named = node.naming.read().await;
                 let moved = now()?;
                 if moved.id() == object.id() {

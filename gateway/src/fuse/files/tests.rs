@@ -21,11 +21,11 @@ mod folders;
 mod names;
 mod writing;
 
-/// Remembers what it was told.
+/// A kernel that records its notifications.
 #[derive(Debug, Default)]
 struct Ear {
     heard: Mutex<Vec<String>>,
-    /// Until its sender is gone, no pages are dropped.
+    /// As long as its sender lives, no pages are dropped.
     busy: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
@@ -68,7 +68,7 @@ impl World {
         Self::build(profile, change, |_, _, _| Access::Read)
     }
 
-    /// One that may be written to.
+    /// Returns a world with a writable mount.
     fn writable() -> Self {
         Self::writable_with(|_| {})
     }
@@ -158,7 +158,7 @@ impl World {
         last.expect("a path has a name")
     }
 
-    /// Opens a file to read it, which nobody need ask about when it is closed.
+    /// Opens a file to read it, and checks that its close needs no flush.
     async fn open(&self, ino: u64) -> (u64, FopenFlags) {
         let opened = self.files.open(ino, OpenFlags(0), 0).await;
         let (handle, flags) = opened.expect("it opens");
@@ -222,7 +222,7 @@ async fn reads_end_where_the_file_does() {
         let end = bytes.len().min(offset + size);
         assert!(read.as_ref() == &bytes[offset..end], "{offset} {size}");
     }
-    // What lies in one chunk is handed on as it is.
+    // A read within one chunk returns the chunk's bytes without a copy.
     let inside = world.files.read(handle, 100, 1000).await.expect("read");
     assert!(matches!(inside, Data::Shared(_)));
     world.files.close(handle).await;
@@ -264,7 +264,7 @@ async fn an_open_file_stays_on_its_version() {
     world.files.close(old).await;
     let ino = there.ino.0;
 
-    // Nobody has it open: its pages are dropped.
+    // No handle has it open: its pages are dropped.
     world.bucket.put("p/file", "newest");
     let (third, flags) = world.open(ino).await;
     assert_eq!(flags, FopenFlags::FOPEN_KEEP_CACHE);
@@ -338,7 +338,7 @@ async fn what_the_origin_says_has_its_number() {
     }
 }
 
-/// Of the bucket itself a refusal says nothing, however long it took.
+/// A refusal says nothing about the bucket itself, however long it took.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_refused_keeps_nobody_from_others() {
     let world = World::new();
@@ -361,7 +361,7 @@ async fn a_folder_is_read_page_by_page_and_again_from_anywhere() {
     let handle = world.files.open_folder(ROOT).expect("the root");
     let folder = world.files.folder(handle).expect("open");
     let first = folder.at(0).await.expect("names");
-    // The last file of a page waits for what could take its name.
+    // The last file of a page waits, because a folder could take its name.
     assert_eq!((first.first, first.from(0).len()), (0, 999));
     assert!(world.bucket.lists() <= 2);
     let mut names = Vec::new();
@@ -453,7 +453,7 @@ async fn extended_attributes_say_what_is_known() {
 async fn a_scan_starts_no_read_ahead() {
     const FILES: u64 = 200;
     let world = World::with(Profile::stream(), |_| {});
-    // More than what comes whole.
+    // More than comes whole.
     let bytes = Bytes::from(vec![7; 5 << 18]);
     for n in 0..FILES {
         world.bucket.put(&format!("p/{n}"), bytes.clone());
@@ -470,7 +470,7 @@ async fn a_scan_starts_no_read_ahead() {
         assert_eq!(read.as_ref().len(), 64 << 10);
         world.files.close(file).await;
     }
-    // One request a file, of one chunk.
+    // One request a file, for one chunk.
     assert_eq!((world.bucket.gets(), world.bucket.heads()), (FILES, 0));
     assert!(
         world.bucket.bytes() <= FILES * (256 << 10),
@@ -479,7 +479,7 @@ async fn a_scan_starts_no_read_ahead() {
     );
 }
 
-/// Who packs a folder of small files.
+/// A program that packs a folder of small files.
 #[tokio::test]
 async fn small_files_are_fetched_ahead_of_who_reads_one_after_another() {
     const FILES: u64 = 20;
@@ -502,7 +502,7 @@ async fn small_files_are_fetched_ahead_of_who_reads_one_after_another() {
         }
         world.files.close(file).await;
         if n == 2 {
-            // Three were read: three more are on their way without being asked for.
+            // Three were read: three more are on their way without a request.
             let arrived = async {
                 while world.bucket.gets() < 6 {
                     tokio::task::yield_now().await;

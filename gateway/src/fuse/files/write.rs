@@ -1,4 +1,4 @@
-//! Bytes: creating, writing, making safe, cutting.
+//! Bytes: creating files, writing, syncing, truncating.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use crate::engine::Writer;
 use crate::engine::names::Entry;
 use crate::engine::upload::How;
 
-/// What a handle that writes has beside its share in the node.
+/// The writing half of a handle, beside its share in the node.
 #[derive(Debug)]
 pub(super) struct Pen {
     pub(super) writer: Arc<Writer>,
-    /// How often the file had been given a time when this wrote last.
+    /// The file's count of given times when this handle wrote last.
     dated: AtomicU64,
-    /// Whose closes count.
+    /// The processes whose closes count.
     users: Users,
-    /// Somebody else was writing when it was opened, and it has written nothing yet: what there is to
-    /// publish is not its own.
+    /// Another handle was writing when this one was opened, and this one has written nothing yet: the bytes to publish
+    /// are not its own.
     idle: AtomicBool,
 }
 
 impl Pen {
-    /// A process writes through it.
+    /// Notes that a process writes through it.
     fn writes(&self, thread: u32) {
         self.users.add(thread);
         self.idle.store(false, Ordering::Relaxed);
     }
 
-    /// Whether there is anything of its own to publish.
+    /// Returns whether it has bytes of its own to publish.
     pub(super) fn wrote(&self) -> bool {
         !self.idle.load(Ordering::Relaxed)
     }
 }
 
-/// What `setattr` is to change; mode and owner are accepted, and not kept.
+/// The attributes that `setattr` is to change; mode and owner are accepted, and not kept.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::fuse) struct SetAttr {
     pub(in crate::fuse) size: Option<u64>,
@@ -56,7 +56,7 @@ pub(in crate::fuse) struct SetAttr {
     pub(in crate::fuse) handle: Option<u64>,
 }
 
-/// Whether a flag of open(2) is set.
+/// Returns whether a flag of open(2) is set.
 pub(super) fn has(flags: i32, flag: OFlags) -> bool {
     i32::try_from(flag.bits()).is_ok_and(|bits| flags & bits == bits)
 }
@@ -99,7 +99,7 @@ impl Files {
         }
     }
 
-    /// Opens a file that is there for writing.
+    /// Opens an existing file for writing.
     pub(super) async fn open_to_write(
         &self,
         node: &Arc<Node>,
@@ -116,13 +116,13 @@ impl Files {
         Ok(self.open_writing(writing, thread, idle))
     }
 
-    /// Whether a handle that writes can do without the kernel's pages.
+    /// Returns whether a handle that writes can do without the kernel's pages.
     fn may_pass(&self, flags: i32) -> bool {
         let only_writes = OpenFlags(flags).acc_mode() == OpenAccMode::O_WRONLY;
         only_writes || self.maps.load(Ordering::Relaxed)
     }
 
-    /// `O_DIRECT` goes past the pages by itself, and keeps them right.
+    /// Opens the handle. `O_DIRECT` bypasses the pages by itself, and keeps them right.
     fn open_writing(&self, writing: Writing, thread: u32, idle: bool) -> (u64, FopenFlags) {
         self.metrics.handles.inc();
         let users = Users::default();
@@ -137,7 +137,7 @@ impl Files {
         (self.open.open(handle), reply)
     }
 
-    /// A copy of what the kernel sends, which it takes back once it has its answer.
+    /// Returns a copy of the bytes that the kernel sent, for it takes them back with the answer.
     pub(in crate::fuse) fn copy(&self, data: &[u8]) -> Bytes {
         match &self.writable {
             Some(writable) => writable.writers.copy(data),
@@ -145,7 +145,7 @@ impl Files {
         }
     }
 
-    /// Writes at an offset, if nothing has to be waited for; `false`: nothing was written.
+    /// Writes at an offset if no wait is needed; `false`: nothing was written.
     pub(in crate::fuse) fn write_now(
         &self,
         (handle, thread): (u64, u32),
@@ -164,7 +164,7 @@ impl Files {
         })
     }
 
-    /// Writes at an offset; `append`: at the end, wherever that is by then.
+    /// Writes at an offset; `append`: at the end of the file at that moment.
     pub(in crate::fuse) async fn write(
         &self,
         (handle, thread): (u64, u32),
@@ -185,14 +185,13 @@ impl Files {
         };
         let at = self.progressing(&pen.writer, work).await?;
         if at != offset {
-            // The kernel put the bytes where it thought that the end was. It holds those pages until
-            // it has its answer.
+            // The kernel put the bytes where it believed the end was. It holds those pages until it has its answer.
             self.drop_pages_later(handle.share.node.ino);
         }
         Ok(length)
     }
 
-    /// What is written to a file that was given a time has a later one.
+    /// Updates the time of a file that was given one, because it is written to later.
     async fn date(&self, node: &Node, pen: &Pen) {
         let given = node.slot().times_given();
         if pen.dated.swap(given, Ordering::Relaxed) == given {
@@ -204,7 +203,7 @@ impl Files {
         }
     }
 
-    /// A process closes one of its descriptors of a handle.
+    /// Handles the close of one descriptor of a handle by a process.
     pub(in crate::fuse) async fn flush(&self, handle: u64, thread: u32) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let Some(pen) = &handle.pen else {
@@ -213,15 +212,15 @@ impl Files {
         if !pen.wrote() {
             return Ok(());
         }
-        // A shell duplicates a descriptor and closes the first before anything was written. The
-        // empty file is committed when the handle goes.
+        // A shell duplicates a descriptor and closes the first before any write. The empty file is committed when the
+        // handle goes.
         if !pen.writer.is_dirty() || pen.writer.look().blank || !pen.users.have(thread) {
             return Ok(());
         }
         self.commit(&pen.writer).await
     }
 
-    /// Publishes what was written, or has it published.
+    /// Publishes the written bytes, or queues them for it.
     pub(super) async fn commit(&self, writer: &Writer) -> Result<(), Errno> {
         let writable = self.writable.as_ref().ok_or(Errno::EROFS)?;
         let commit = writable.commit;
@@ -230,7 +229,7 @@ impl Files {
         Ok(())
     }
 
-    /// Makes what was written durable here.
+    /// Makes the written bytes durable here.
     pub(in crate::fuse) async fn fsync(&self, handle: u64) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let Some(writer) = handle.draft() else {
@@ -239,7 +238,7 @@ impl Files {
         self.progressing(&writer, writer.sync()).await
     }
 
-    /// Changes attributes, and says what they are then.
+    /// Changes attributes, and returns the new ones.
     pub(in crate::fuse) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<Shown, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if !self.is_writable() {
@@ -283,8 +282,8 @@ impl Files {
         self.progressing(writer, writer.truncate(size)).await
     }
 
-    /// Gives a file a time. It is kept in the object's metadata: of one that is being written in any
-    /// case, of another where such times are shown.
+    /// Gives a file a time. It is kept in the object's metadata: always for a file that is being written, for others
+    /// only if the mount shows such times.
     async fn set_time(
         &self,
         node: &Arc<Node>,
@@ -311,7 +310,7 @@ impl Files {
         done
     }
 
-    /// Waits where it is on its way into the bucket just then, as long as that makes progress.
+    /// Sets the kept time. If the file is just being published, waits as long as that makes progress.
     async fn set_kept(
         &self,
         node: &Node,
@@ -326,7 +325,7 @@ impl Files {
         self.progressing(writer, set).await
     }
 
-    /// Grows a file, or only promises that it could (fallocate(2)): room is not set aside.
+    /// Grows a file, or only accepts the request (fallocate(2)): space is not reserved.
     pub(in crate::fuse) async fn allocate(
         &self,
         handle: u64,

@@ -14,7 +14,7 @@ use crate::engine::names::Entry;
 /// `.` and `..` come before the names.
 const DOTS: u64 = 2;
 
-/// The names from an offset on; none where only the dots are asked for yet.
+/// Returns the names from an offset on; none as long as only the dots are wanted.
 pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc<Names>, Errno> {
     let folder = files.folder(handle)?;
     if offset == 0 {
@@ -24,7 +24,7 @@ pub(super) async fn names(files: &Files, handle: u64, offset: u64) -> Result<Arc
     names.map_err(|error| errno::logged(&error, &folder.node.key()))
 }
 
-/// Each entry carries the offset of the one behind it.
+/// Fills a listing. Each entry carries the offset of the next one.
 pub(super) fn fill(
     files: &Files,
     handle: u64,
@@ -58,7 +58,7 @@ pub(super) fn fill(
     reply.ok();
 }
 
-/// The same with attributes. Every name that fits is told to the kernel, but for the dots.
+/// Does the same with attributes. The kernel is told of every name that fits, except the dots.
 pub(super) fn fill_plus(
     files: &Files,
     handle: u64,

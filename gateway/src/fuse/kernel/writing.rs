@@ -1,4 +1,4 @@
-//! The requests that change something.
+//! The requests that change a file or folder.
 
 use std::ffi::OsStr;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
     }
 }
 
-/// A time that was set, in the words of utimensat(2).
+/// Converts a time of utimensat(2).
 pub(super) fn time(time: TimeOrNow) -> SystemTime {
     match time {
         TimeOrNow::SpecificTime(time) => time,

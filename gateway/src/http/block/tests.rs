@@ -63,7 +63,7 @@ fn guesses_only_where_the_object_says_nothing() {
         ("a.woff2", None, "font/woff2"),
         ("a.txt", None, "text/plain"),
         ("a.mp4", None, "video/mp4"),
-        // One of its own stands, whatever it is.
+        // A type of its own is kept, whatever it is.
         ("a.bin", Some("text/html"), "text/html"),
         ("a.html", Some("text/plain"), "text/plain"),
     ];
@@ -99,7 +99,7 @@ fn a_route_may_guess_all_types_or_none() {
     }
 }
 
-/// No ending that is known leads to a type that is active, by default.
+/// By default, no known ending leads to an active type.
 #[test]
 fn no_known_ending_is_answered_as_something_active() {
     for ending in [
@@ -199,7 +199,7 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
     for (name, expected) in full {
         assert_eq!(get(&block.full, name), expected, "{name}");
     }
-    // RFC 9110, 15.4.5: what a 304 must repeat, and nothing about the content.
+    // RFC 9110, 15.4.5: the headers that a 304 must repeat, and none about the content.
     for (name, expected) in &full[..5] {
         assert_eq!(get(&block.bare, name), *expected, "{name}");
     }

@@ -15,12 +15,12 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) bytes: Bytes,
-    /// Length of frames.
+    /// The length of frames.
     pub(crate) frame: usize,
     pub(crate) cached: bool,
-    /// What each frame keeps alive; `None`: itself.
+    /// The bytes that each frame keeps alive; `None`: its own.
     pub(crate) keeps: Option<usize>,
-    /// What the reader yields after this many bytes, instead of the rest.
+    /// The reader's behaviour after this many bytes, instead of the rest.
     pub(crate) fault: Option<(usize, Fault)>,
     pub(crate) reads: Arc<Mutex<Vec<ByteRange>>>,
 }
@@ -174,7 +174,7 @@ async fn several_ranges_have_headings_and_an_exact_length() {
     );
 }
 
-/// The body as a client takes it that lets go of each frame before it comes for the next.
+/// Reads the body like a client that releases each frame before it polls the next.
 async fn taken(mut content: Content<Fake>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
     while let Some(frame) = content.frame().await {
@@ -193,7 +193,7 @@ async fn a_spent_allowance_means_copies() {
         let (content, ceiling) = single(&fake, fake.all(), 39_999);
         let (bytes, lengths) = taken(content).await;
         assert_eq!(bytes, fake.bytes);
-        // The last frame of 20,000 bytes finds room.
+        // The last frame of 20,000 bytes fits.
         let copies = [PIECE, PIECE, 40_000 - 2 * PIECE];
         assert_eq!(lengths, [&copies[..], &copies, &[20_000]].concat());
         assert_eq!(ceiling.used(), 0);
@@ -225,7 +225,7 @@ async fn an_overdrawn_allowance_means_small_copies_one_at_a_time() {
     assert_eq!(ceiling.used(), 16);
 }
 
-/// It waited for bytes of ours, and clients hold too much when they have come.
+/// It waited for bytes from here, and clients hold too much when they have come.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_held_back_is_watched_again() {
     let limits = Limits {

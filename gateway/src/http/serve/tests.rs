@@ -18,15 +18,15 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Longer than any step here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);
 /// A deadline that a test wants to see pass.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Far enough that the head and some bytes are on their way.
+/// An offset at which the head and some bytes are on their way.
 const BREAKS_AT: usize = 600_000;
 
-/// Answers every path with the same bytes, some of them in an odd way.
+/// Answers every path with the same bytes, and some paths with a fault.
 struct Shelf {
     fake: Fake,
     ceiling: Arc<Ceiling>,
@@ -142,7 +142,7 @@ async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8(text).expect("text").to_ascii_lowercase()
 }
 
-/// Reads until the server closes, however it does that.
+/// Reads until the server closes the connection, in any way.
 async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A reset is an end as well.
@@ -314,7 +314,7 @@ async fn ends_a_client_that_takes_nothing_and_frees_what_it_held() {
         stall_timeout: SHORT,
         ..Settings::default()
     };
-    // More than the kernel's buffers on both sides take in.
+    // More than the kernel's buffers on both sides hold.
     let server = Running::start(64 << 20, settings).await;
     let stream = server.ask("/").await;
     let gone = async {
@@ -351,7 +351,7 @@ async fn an_http2_client_that_opens_no_window_stalls_too() {
         .send_request(request.expect("a request"))
         .await
         .expect("begun");
-    // Nothing is read of it, so that its window stays shut.
+    // The body is not read, so that its window stays shut.
     let ended = timeout(LONG, connection).await.expect("expired");
     drop(ended);
     let metrics = &server.shelf.metrics;

@@ -16,10 +16,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::engine::upload::receive::Left;
 
-/// A body whose end is the end that its client meant. One that sends nothing for too long has left.
+/// A body that ends only where its client ended it. A client that sends nothing for too long has left.
 pub(super) struct Arriving<B> {
     body: B,
-    /// Whether the body says itself that its end came.
+    /// Whether the body itself says that its end came.
     ends_in_a_frame: bool,
     patience: Duration,
     timer: Pin<Box<Sleep>>,
@@ -27,12 +27,12 @@ pub(super) struct Arriving<B> {
     waiting: bool,
     /// Whether the body came to its end.
     ended: bool,
-    /// Given up by the other side when the end may be told.
+    /// Closed by the other side when the end may be reported.
     may_end: oneshot::Receiver<Infallible>,
 }
 
 impl<B> Arriving<B> {
-    /// Its end is not told before `may_end` is given up.
+    /// Wraps a body whose end is not reported before `may_end` is closed.
     pub(super) fn new(
         body: B,
         version: Version,
@@ -65,8 +65,8 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
                     }
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
-                // hyper ends a body also where its stream was reset with NO_ERROR, which is no end of
-                // what a client sends; END_STREAM is (RFC 9113, 8.1).
+                // hyper ends a body also if its stream was reset with NO_ERROR, which is not the end of a request's
+                // body; END_STREAM is (RFC 9113, 8.1).
                 Poll::Ready(None) if this.ends_in_a_frame && !this.body.is_end_stream() => {
                     return Poll::Ready(Some(Err(Left)));
                 }
@@ -81,7 +81,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
                 }
             }
         }
-        // Nothing is ever sent.
+        // No value is ever sent.
         this.may_end.poll_unpin(cx).map(|_| None)
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Who waits for memory of ours has not stalled.
+    /// A client that waits for the server's memory has not stalled.
     #[tokio::test(start_paused = true)]
     async fn only_the_time_in_which_the_client_is_waited_for_counts() {
         let (sender, frames) = tokio::sync::mpsc::channel(1);

@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::http::rescue::Cause;
 use tidegate_plan::version::is_kept;
 
-/// Those that are no lists: of several lines at most one can be meant.
+/// Headers that are no lists: several lines must all be the same.
 const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
 
-/// A store keeps one line of each, of plain text.
+/// Returns the headers to store: one line of each, of plain text.
 ///
 /// # Errors
-/// What a store could not keep as it was sent.
+/// If a header cannot be stored as it was sent.
 pub(super) fn kept(headers: &HeaderMap) -> Result<Vec<(HeaderName, HeaderValue)>, Cause> {
     let names = headers.keys().filter(|name| is_kept(name));
     names
@@ -38,7 +38,7 @@ fn value(name: &HeaderName, headers: &HeaderMap) -> Result<HeaderValue, Cause> {
     // RFC 9110, 5.3.
     let mut text = lines.join(", ");
     if *name == EXPIRES {
-        // RFC 9111, 5.3: what is no date, as "0", is a time in the past. Stores keep dates.
+        // RFC 9111, 5.3: an invalid date, such as "0", is a time in the past. Stores keep dates.
         let date = httpdate::parse_http_date(&text).unwrap_or(UNIX_EPOCH);
         text = httpdate::fmt_http_date(date);
     }

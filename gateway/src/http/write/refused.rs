@@ -1,4 +1,4 @@
-//! Requests that mean something else than what would be done.
+//! Requests that mean something else than a PUT or DELETE here would do.
 
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, TRAILER};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use http::{HeaderMap, Method};
 
 use crate::http::rescue::Cause;
 
-/// What S3 has beside an object's bytes, by the names in a query.
+/// S3's subresources of an object, by their names in a query.
 const SUBRESOURCES: [&str; 8] = [
     "acl",
     "legal-hold",
@@ -18,7 +18,7 @@ const SUBRESOURCES: [&str; 8] = [
     "versionId",
 ];
 
-/// Refuses what must not be taken for a PUT or DELETE of the whole object as it is.
+/// Refuses a request that is not a PUT or DELETE of the whole object as it is.
 ///
 /// # Errors
 /// [`Cause::Refused`], with the reason.
@@ -54,7 +54,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), Cause> {
     Ok(())
 }
 
-/// The members of a list, which may be spread over several lines.
+/// Returns the members of a list header, which may be spread over several lines.
 fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = String> + use<'a> {
     let lines = headers.get_all(list).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -63,7 +63,7 @@ fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = Strin
         .map(|name| name.trim().to_ascii_lowercase())
 }
 
-/// Whether a header is one of those that are checked.
+/// Returns whether a header is one of the digests that are checked.
 fn is_digest(name: &str) -> bool {
     matches!(name, "content-md5" | "content-digest" | "repr-digest")
         || name.starts_with("x-amz-checksum-")

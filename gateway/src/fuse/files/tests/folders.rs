@@ -1,4 +1,4 @@
-//! Folders that are renamed: with all that is in them, or not at all.
+//! Renames of folders: all files move, or none.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn name(folder: u64, name: &str) -> (u64, OsString) {
 }
 
 impl World {
-    /// A folder `old` with files, and one beside it.
+    /// Returns a folder `old` with files, and one beside it.
     fn with_a_folder() -> Self {
         let world = Self::writable();
         world.bucket.put("p/old/", "");
@@ -27,7 +27,7 @@ impl World {
         self.files.rename(from, to, false).await
     }
 
-    /// Which of the files are in the bucket below a folder, each with its bytes.
+    /// Returns the files that are in the bucket below a folder, each with its bytes.
     fn there(&self, folder: &str) -> Vec<&'static str> {
         let is_there = |file: &&str| {
             let object = self.bucket.object(&format!("p/{folder}/{file}"));
@@ -39,12 +39,12 @@ impl World {
         FILES.into_iter().filter(is_there).collect()
     }
 
-    /// Whether no key in the bucket begins with a prefix.
+    /// Returns whether no key in the bucket begins with a prefix.
     fn has_no(&self, prefix: &str) -> bool {
         !self.bucket.keys().iter().any(|key| key.starts_with(prefix))
     }
 
-    /// Everything that was asked of the bucket so far.
+    /// Returns the number of requests to the bucket so far.
     fn asked(&self) -> usize {
         let bucket = &self.bucket;
         let reads = bucket.gets() + bucket.heads() + bucket.lists();
@@ -70,7 +70,7 @@ async fn a_folder_is_renamed_with_all_that_is_in_it() {
     let (reader, _) = world.open(c.ino.0).await;
     let (a_reader, _) = world.open(a.ino.0).await;
     assert_eq!(world.text_of(a_reader).await, "a");
-    // One is being written, one was never closed and is in no bucket.
+    // One file is being written; one was never closed and is in no bucket.
     let (writer, _) = world
         .files
         .open(world.walk("old/b").await.ino.0, WRITE, 0)
@@ -87,7 +87,7 @@ async fn a_folder_is_renamed_with_all_that_is_in_it() {
     assert_eq!(world.look(ROOT, "new").await, Err(Errno::ENOENT));
     let before = world.costs();
     assert_eq!(world.rename_top("old", "new").await, Ok(()));
-    // What is written into `b` goes into the bucket with the byte before it.
+    // The bytes written into `b` go into the bucket with the byte before them.
     let after = world.costs();
     assert_eq!(after, (before.0, before.1 + 3, before.2 + 1));
     assert_eq!(world.look(ROOT, "old").await, Err(Errno::ENOENT));
@@ -107,7 +107,7 @@ async fn a_folder_is_renamed_with_all_that_is_in_it() {
     let mut names = world.scan(old).await;
     names.sort();
     assert_eq!(names, ["a", "b", "deep", "e", "fresh"]);
-    // What was cached is so under its new key.
+    // Cached bytes are cached under the new key.
     let before = world.bucket.gets();
     world.files.close(a_reader).await;
     let (again, _) = world.open(world.walk("new/a").await.ino.0).await;
@@ -160,7 +160,7 @@ async fn what_posix_refuses_is_refused() {
     assert_eq!(world.bucket.keys(), keys, "nothing was changed");
     world.files.close(handle).await;
     assert_eq!(world.files.unlink(empty, "draft".into()).await, Ok(()));
-    // An empty one is replaced.
+    // An empty folder is replaced.
     assert_eq!(world.rename_top("old", "empty").await, Ok(()));
     assert_eq!(world.there("empty"), FILES);
     assert_eq!(world.walk("empty").await.ino.0, old);
@@ -180,8 +180,8 @@ async fn a_folder_with_more_than_the_limit_is_for_the_program_to_copy() {
     assert_eq!(world.bucket.keys().len(), 20);
 }
 
-/// Whichever request fails, or is carried out and not answered, alone or from then on: no object is lost, and what
-/// is said of the names is so.
+/// Any request may fail, or be carried out and not answered, alone or from then on: no object is lost, and the mount
+/// tells the truth about the names.
 #[tokio::test]
 async fn a_rename_that_fails_loses_nothing() {
     let mut failed = 0;
@@ -208,11 +208,11 @@ async fn a_rename_that_fails_loses_nothing() {
             match renamed {
                 Ok(()) => assert!(old.is_empty() && new == FILES, "{case}"),
                 Err(_) if lasts => {}
-                // Taken back, or all of it is there and some of it twice.
+                // Undone, or all of it is there and some of it twice.
                 Err(_) => assert!(new.is_empty() || new == FILES, "{case}"),
             }
             failed += usize::from(renamed.is_err());
-            // What the mount says of both is so.
+            // The mount tells the truth about both folders.
             for (folder, files) in [("old", &old), ("new", &new)] {
                 for file in FILES.into_iter().filter(|file| !file.contains('/')) {
                     let key = ObjectKey::new(&format!("p/{folder}/{file}")).expect("a key");
@@ -256,7 +256,7 @@ async fn what_another_process_changes_meanwhile_stays() {
     }
 }
 
-/// Names that are used while their folder is renamed are names in the folder that it becomes.
+/// Names that are used while their folder is renamed become names in the renamed folder.
 #[tokio::test(start_paused = true)]
 async fn what_is_begun_in_a_folder_that_is_renamed_comes_under_its_new_name() {
     let world = World::with_a_folder();

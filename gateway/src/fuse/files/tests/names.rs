@@ -1,4 +1,4 @@
-//! What the names of a mount cost.
+//! The requests that the names of a mount cost.
 
 use super::*;
 
@@ -36,7 +36,7 @@ impl World {
         )
     }
 
-    /// HEADs, LISTs and GETs.
+    /// Returns the numbers of HEADs, LISTs and GETs.
     pub(super) fn costs(&self) -> (u64, u64, u64) {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
@@ -76,7 +76,7 @@ impl World {
             .expect("accepted");
     }
 
-    /// What `wp_handle_upload`, `wp_unique_filename` and the editor ask of a folder.
+    /// Sends the requests of `wp_handle_upload`, `wp_unique_filename` and the editor in a folder.
     async fn upload(&self, folder: u64, photo: &str) {
         assert_eq!(
             self.look(folder, &format!("{photo}.jpg")).await,
@@ -127,7 +127,7 @@ async fn uploads_list_a_folder_that_was_there_once() {
     assert_eq!(world.costs(), (1, 3, 0));
     world.upload(month, "two").await;
     assert_eq!(world.costs(), (1, 3, 0));
-    // What is removed, made and removed again: nothing is asked but what changes the bucket.
+    // A name is removed, made and removed again: only the changes themselves reach the bucket.
     let (folder, _) = world
         .files
         .mkdir(month, "cache".into())
@@ -181,7 +181,7 @@ async fn a_scan_lists_each_folder_once_and_asks_each_file_once() {
     assert_eq!(world.costs(), (0, 3, 10));
 }
 
-/// The bucket's copy alone looks at an object that is renamed.
+/// Only the bucket's copy looks at an object that is renamed.
 #[tokio::test]
 async fn a_rename_asks_two_heads_and_nothing_of_the_folders() {
     let world = World::closing(Commit::Close);
@@ -200,7 +200,8 @@ async fn a_rename_asks_two_heads_and_nothing_of_the_folders() {
     assert_eq!(after, (before.0 + 2, before.1, before.2));
 }
 
-/// As on any file system: one of two makes it, and at that moment it is there for the other.
+/// As on any file system, one of two callers makes it, and at that moment it is there for the
+/// other.
 #[tokio::test(start_paused = true)]
 async fn of_two_that_make_a_folder_one_finds_it_made() {
     let world = World::closing(Commit::Close);
@@ -217,7 +218,7 @@ async fn of_two_that_make_a_folder_one_finds_it_made() {
             }
             made.map(drop)
         };
-        // A third asks for the name while nothing is there yet: that is not kept beyond it.
+        // A third caller looks the name up while it is missing: that answer is not kept.
         let look = async {
             let found = world.look(ROOT, &name).await.map(drop);
             assert_eq!(found, Err(Errno::ENOENT));

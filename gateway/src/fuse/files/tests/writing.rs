@@ -1,4 +1,4 @@
-//! What is written, as the mount sees it.
+//! Writes, as the mount sees them.
 
 use super::*;
 
@@ -7,7 +7,7 @@ mod times;
 
 const WRITE: OpenFlags = OpenFlags(1);
 
-/// Nobody can be told from anybody.
+/// An unknown thread: its process cannot be found.
 const US: u32 = 0;
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         self.files.close(handle).await;
     }
 
-    /// Everything that was asked of the bucket so far.
+    /// Returns the number of requests to the bucket so far.
     fn requests(&self) -> u64 {
         let bucket = &self.bucket;
         let writes = bucket.writes().len() as u64;
@@ -161,8 +161,8 @@ async fn names_change_at_once() {
     assert_eq!(world.look(ROOT, "f").await, Err(Errno::ENOENT));
 }
 
-/// What is known of a file may be older than what a rename moves. Who has the older one open does not
-/// read the newer one's bytes under the new name, nor does the kernel keep its pages for it.
+/// The known version of a file may be older than the one that a rename moves. A reader of the older one does not read
+/// the newer one's bytes under the new name, nor does the kernel keep its pages for it.
 #[tokio::test]
 async fn a_rename_moves_what_is_there_not_what_is_known() {
     let world = World::writable();
@@ -235,7 +235,7 @@ async fn what_may_not_be_written_is_refused() {
     );
 }
 
-/// Nothing that an open says tells the kernel a size: what it was told before it seeks by.
+/// The answer to an open carries no size: the kernel seeks by the size that it was told before.
 #[tokio::test]
 async fn who_writes_finds_the_end_where_it_is() {
     let world = World::writable();
@@ -252,7 +252,7 @@ async fn who_writes_finds_the_end_where_it_is() {
     world.files.close(writer).await;
 }
 
-/// Who changes a file by its name does not know whether what somebody else writes is complete.
+/// A program that changes a file by its name cannot tell whether another writer's bytes are complete.
 #[tokio::test]
 async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     let world = World::writable();
@@ -279,7 +279,7 @@ async fn a_time_or_length_publishes_nothing_that_somebody_still_writes() {
     let (version, bytes) = world.bucket.object("p/file").expect("there");
     assert_eq!(bytes, "ha");
     assert_eq!(version.header(&attr::KEPT), Some("1600000000"));
-    // What is open, and all of it in the bucket, is nobody's to complete.
+    // The file is open, but all of it is in the bucket: no close is missing.
     set(Some(1), None).await.expect("cut");
     assert_eq!(world.stored("p/file").expect("there"), "h");
     world.files.close(handle).await;
@@ -314,7 +314,7 @@ async fn what_is_written_after_a_time_was_given_has_a_later_one() {
     world.files.close(handle).await;
 }
 
-/// A listing may be read slowly. What is told of a name is what is known of it by then.
+/// A listing may be read slowly. The attributes of a name are those known by then.
 #[tokio::test]
 async fn a_listing_that_is_under_way_brings_nothing_old_back() {
     let world = World::writable();
@@ -363,8 +363,8 @@ async fn a_folder_that_is_read_again_from_its_beginning_is_as_it_is_then() {
     world.done(handle).await;
 }
 
-/// The kernel opens a name that it believes in without asking for it. It looks again when it is told
-/// that the file is not what it was, and creates it then.
+/// The kernel opens a name that it believes in without a look-up. If it is told that the file has changed, it looks
+/// again, and then creates it.
 #[tokio::test]
 async fn a_file_that_was_deleted_elsewhere_can_be_created() {
     let world = World::writable();

@@ -1,4 +1,4 @@
-//! Opens, closes, renames and removals that meet.
+//! Opens, closes, renames and removals at the same time.
 
 use super::*;
 
@@ -8,7 +8,7 @@ impl World {
         async move { files.rename((ROOT, from), (ROOT, to), false).await }
     }
 
-    /// Returns when nobody waits for the bucket any more.
+    /// Waits until no draft waits for the bucket any more.
     async fn settled(&self) {
         let writable = self.files.writable.as_ref().expect("writable");
         writable.writers.settled().await;
@@ -18,7 +18,7 @@ impl World {
 const LONG: Fault = Fault::Latency(Duration::from_secs(10));
 const TRUNCATE: OpenFlags = OpenFlags(0o1001);
 
-/// What is opened while its name is taken away is not what has the other name then.
+/// A file that is opened during its rename is not the file that has the other name then.
 #[tokio::test(start_paused = true)]
 async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed() {
     let world = World::writable();
@@ -26,12 +26,12 @@ async fn who_begins_to_write_during_a_rename_does_not_write_to_what_is_renamed()
     let ino = world.walk("f").await.ino.0;
     let (reader, _) = world.open(ino).await;
     assert_eq!(world.text(reader).await, "old");
-    // The look, and then the copy.
+    // The HEAD, and then the copy.
     world.bucket.fail_next([]);
     world.bucket.fail_next([LONG]);
     let renamed = tokio::spawn(world.rename("f", "g"));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Who reads need not wait.
+    // Readers need not wait.
     let (other, _) = world.open(ino).await;
     assert_eq!(world.text(other).await, "old");
     assert!(!renamed.is_finished());
@@ -65,7 +65,7 @@ async fn who_begins_to_write_during_a_removal_finds_it_gone() {
     assert_eq!(world.stored("p/f"), None);
 }
 
-/// Another mount of the process has written to it: the kernel's pages have none of that.
+/// Another mount of the process has written to it: the kernel's pages have none of those bytes.
 #[tokio::test]
 async fn a_draft_that_others_have_written_to_is_in_no_pages() {
     let world = World::writable();
@@ -167,7 +167,7 @@ async fn an_open_that_truncates_does_so_or_changes_nothing() {
             tokio::task::yield_now().await;
         }
     };
-    // Somebody else has the turn for longer than the deadline.
+    // Another request has the turn for longer than the deadline.
     let node = world.files.nodes.get(ino).expect("known");
     let turn = node.turn.lock().await;
     let late = open();
@@ -192,7 +192,7 @@ async fn an_open_that_truncates_does_so_or_changes_nothing() {
     world.files.close(reader).await;
 }
 
-/// The bytes are under the new name already, and nobody was told yet.
+/// The bytes are under the new name already, but no handle was told yet.
 #[tokio::test(start_paused = true)]
 async fn a_read_during_a_rename_finds_its_bytes() {
     let world = World::writable();
@@ -200,7 +200,7 @@ async fn a_read_during_a_rename_finds_its_bytes() {
     world.bucket.put("p/one", bytes.clone());
     let ino = world.look(ROOT, "one").await.expect("there").ino.0;
     let (handle, _) = world.open(ino).await;
-    // Two looks and the copy between them, another look, and the deletion.
+    // Two HEADs and the copy between them, another HEAD, and the deletion.
     for _ in 0..4 {
         world.bucket.fail_next([]);
     }
@@ -216,7 +216,7 @@ async fn a_read_during_a_rename_finds_its_bytes() {
     world.files.close(handle).await;
 }
 
-/// It is carried out all the same, and its number is not taken for what comes under the name then.
+/// The removal is carried out all the same, and its node's number is not given to a new file of that name.
 #[tokio::test(start_paused = true)]
 async fn a_removal_that_nobody_waits_for_any_more_takes_the_name_too() {
     let world = World::writable();
@@ -246,8 +246,8 @@ async fn a_path_that_is_too_long_for_a_key_is_said_to_be() {
     assert_eq!(refused, Err(Errno::ENAMETOOLONG));
 }
 
-/// The kernel drops pages when no write of its own is under way: whoever deletes over HTTP must not wait for
-/// that while writers wait for him.
+/// The kernel drops pages when no write of its own is under way: a deletion over HTTP must not block writers while it
+/// waits for that.
 #[tokio::test]
 async fn a_deletion_over_http_waits_for_the_kernel_and_keeps_no_writer_waiting() {
     let world = World::writable();

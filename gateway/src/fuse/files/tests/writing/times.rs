@@ -1,9 +1,9 @@
-//! `stat` shows one time of a version, whatever happens to what is known of it.
+//! `stat` shows one time of a version, whatever happens to the cached knowledge of it.
 
 use super::*;
 
 impl World {
-    /// What a listing shows of a name.
+    /// Returns the attributes that a listing shows of a name.
     async fn listed(&self, wanted: &str) -> FileAttr {
         let handle = self.files.open_folder(ROOT).expect("the root");
         let names = self.files.folder(handle).expect("open").at(0).await;
@@ -20,7 +20,8 @@ impl World {
         self.files.close(handle).await;
     }
 
-    /// The times of a file in every way that it is asked for, all of them the same.
+    /// Returns the times of a file, and checks that they are the same from every request that
+    /// returns them.
     async fn times(&self, name: &str, after: &str) -> (SystemTime, SystemTime) {
         let listed = self.listed(name).await;
         let walked = self.walk(name).await;
