@@ -29,7 +29,7 @@ pub struct Mount {
     pub host: Option<String>,
     /// Whether files can be written; written bytes lie in the spool until they are in the bucket.
     pub writable: bool,
-    /// The moment when a `close` returns: once the object is in the bucket, or safe in the spool.
+    /// When a `close` returns: once the object is in the bucket, or safe in the spool.
     ///
     /// With `background` it is sent afterwards, and again after a restart or when the origin is back.
     pub commit: CommitName,
