@@ -36,8 +36,7 @@ use crate::config::{self, Config, Environment, Loaded};
 #[cfg(feature = "demo")]
 use crate::demo;
 use crate::doctor;
-use crate::origin;
-use crate::socket::Inherited;
+use tidegate_socket::Inherited;
 use tidegate_telemetry::logging::{Format, Logging};
 
 #[cfg(feature = "demo")]
@@ -105,7 +104,7 @@ async fn examine(
     env: &Environment,
     options: &doctor::Options,
 ) -> anyhow::Result<()> {
-    let origins = routes::connect(config, env, &origin::Metrics::default()).await?;
+    let origins = routes::connect(config, env, &tidegate_origin::Metrics::default()).await?;
     let mut progress = doctor::Progress::new(std::io::stderr());
     let report = doctor::run(config, options, &origins, &mut progress).await?;
     cli::print(&format!("\n{report}"))

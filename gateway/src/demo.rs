@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::origin::embedded::{Credentials, Embedded, random_hex};
+use crate::embedded::{Credentials, Embedded, random_hex};
 
 pub use guide::Guide;
 pub use samples::{ALL, Sample};

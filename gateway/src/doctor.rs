@@ -24,7 +24,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::config::{self, Config};
-use crate::origin::Origin;
+use tidegate_origin::Origin;
 use tidegate_plan::diagnosis::{Cache, Measurements, judge};
 use tidegate_plan::route::{RouteTable, Rule};
 use tidegate_plan::{ByteSize, ObjectKey};

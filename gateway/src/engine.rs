@@ -23,8 +23,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
-use crate::origin::Origin;
 use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
+use tidegate_origin::Origin;
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};

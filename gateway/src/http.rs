@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Error, Source};
-use crate::socket::Listener;
 use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_socket::Listener;
 
 mod ask;
 mod block;

@@ -17,12 +17,12 @@ pub mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;
+#[cfg(feature = "demo")]
+pub mod embedded;
 
 pub mod admin;
 pub mod engine;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod http;
-pub mod origin;
-pub mod socket;
 pub mod store;

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use tidegate::config::{Config, Environment, parse};
 use tidegate::doctor::{Options, Origins, Progress, Report, run};
-use tidegate::origin::embedded::Embedded;
-use tidegate::origin::fake::FakeOrigin;
-use tidegate::origin::{self, Metrics};
+use tidegate::embedded::Embedded;
+use tidegate_origin::fake::FakeOrigin;
+use tidegate_origin::{self, Metrics};
 use tidegate_plan::ByteSize;
 
 const KEY: &str = "audio/a b.bin";

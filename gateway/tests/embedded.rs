@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::byte_stream::ByteStream;
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::origin::embedded::Embedded;
+use tidegate::embedded::Embedded;
 
 /// An origin in a folder of its own, and a client that it trusts.
 struct Site {
@@ -325,10 +325,10 @@ async fn keys_are_listed_as_they_are() {
         site.put(key, "x").await;
     }
     let settings = site.origin.settings("embedded");
-    let metrics = tidegate::origin::Metrics::default();
-    let origin = tidegate::origin::connect(&settings, &metrics).await;
+    let metrics = tidegate_origin::Metrics::default();
+    let origin = tidegate_origin::connect(&settings, &metrics).await;
     let list = async |prefix: &str| {
-        let page = tidegate::origin::List {
+        let page = tidegate_origin::List {
             prefix: prefix.to_owned(),
             delimiter: true,
             after: None,

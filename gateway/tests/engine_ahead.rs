@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use support::*;
 use tidegate::engine::Reader;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::origin::fake::Fault;
-use tidegate::origin::{FakeOrigin, OriginError};
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, RangeSpec};
 
 #[tokio::test(start_paused = true)]

@@ -7,9 +7,9 @@ mod support;
 use futures_util::future::join_all;
 use support::*;
 use tidegate::engine::{Error, Forward, Found, Open};
-use tidegate::origin::FakeOrigin;
-use tidegate::origin::fake::Fault;
 use tidegate::store::Tier;
+use tidegate_origin::FakeOrigin;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::task::JoinSet;
 

@@ -10,9 +10,9 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
 use tidegate::store::fake::Faults;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, RangeSpec};
 

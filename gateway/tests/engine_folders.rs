@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate::engine::names::{Answer, Entry};
 use tidegate::engine::{Error, Open};
-use tidegate::origin::fake::Fault;
-use tidegate::origin::{FakeOrigin, OriginError};
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
 
 #[expect(dead_code, reason = "other suites ask more of it")]

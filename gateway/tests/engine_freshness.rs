@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
 use support::*;
 use tidegate::engine::{Error, Forward, Found, Open};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
 
 /// `web` without its background confirmations: after a minute the origin is asked first.

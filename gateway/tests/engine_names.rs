@@ -9,8 +9,8 @@ use std::time::Duration;
 use support::*;
 use tidegate::engine::names::{Answer, Entry};
 use tidegate::engine::{Error, Open};
-use tidegate::origin::fake::Fault;
-use tidegate::origin::{FakeOrigin, OriginError};
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::RangeSpec;
 
 const DEEP: &str = "1/2/3/4/5/6/7/8/9/10";

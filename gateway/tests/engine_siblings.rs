@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{Profile, RangeSpec};
 use tokio::time::Instant;
 

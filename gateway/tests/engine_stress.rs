@@ -13,9 +13,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::origin::FakeOrigin;
-use tidegate::origin::fake::Fault;
 use tidegate::store::fake::Faults;
+use tidegate_origin::FakeOrigin;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, ETag, RangeSpec};
 use tokio::time::timeout;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::*;
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
 use tidegate::store::fake::Faults;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile};
 use tokio::time::Instant;
 

@@ -10,9 +10,9 @@ use futures_util::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Error, Known, Object, Variant, VariantReader};
-use tidegate::origin::FakeOrigin;
-use tidegate::origin::fake::Fault;
 use tidegate::store::fake::Faults;
+use tidegate_origin::FakeOrigin;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Coding};
 use tokio::time::Instant;
 

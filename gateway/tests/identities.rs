@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Method;
 use tidegate::engine::names::Entry;
 use tidegate::engine::{Error, Open, Scope, Source, Watch};
-use tidegate::origin::FakeOrigin;
+use tidegate_origin::FakeOrigin;
 use tidegate_plan::{OriginId, RangeSpec};
 
 #[path = "support/door.rs"]

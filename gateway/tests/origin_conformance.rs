@@ -7,14 +7,14 @@ use futures_util::StreamExt;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use tidegate::origin::{
+use tidegate_origin::{
     self, After, Answer, Condition, Content, FakeOrigin, Get, List, Listed, Metrics, Origin,
     OriginError, Priority, Settings,
 };
 use tidegate_plan::{ByteRange, ETag, ObjectKey, RangeSpec};
 
 #[cfg(feature = "real-parts")]
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::settings::Credentials;
 
 #[path = "support/bucket.rs"]
 mod bucket;
@@ -414,7 +414,7 @@ async fn lists_pages(subject: &Subject) {
     });
     assert_eq!(names(&after.await.objects), ["list/b/c/d", "list/b/e"]);
     let nothing = page(list("list/none/", false, 1)).await;
-    assert_eq!(nothing, tidegate::origin::Listing::default());
+    assert_eq!(nothing, tidegate_origin::Listing::default());
     subject.bucket.delete("list/c").await;
     let gone = page(list("list/c", false, 1)).await;
     assert!(gone.objects.is_empty());
@@ -523,7 +523,7 @@ async fn reads_versions_by_id(subject: &Subject) {
 
 async fn connect(settings: &Settings) -> Arc<dyn Origin> {
     let metrics = Metrics::default();
-    origin::connect(settings, &metrics)
+    tidegate_origin::connect(settings, &metrics)
         .await
         .expect("valid settings")
 }
@@ -545,7 +545,7 @@ async fn an_origin_in_memory_with_every_decorator() {
     let fake = FakeOrigin::new().with_frames(1000);
     let settings = Settings::new("fake", "fake");
     let stacked = Subject {
-        origin: origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default()),
+        origin: tidegate_origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default()),
         bucket: Bucket::Fake(fake),
         elsewhere: None,
         lacks: &[],

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate::origin::fake::Fault;
-use tidegate::origin::s3::S3;
-use tidegate::origin::settings::{Credentials, Deadlines};
-use tidegate::origin::{
+use tidegate_origin::fake::Fault;
+use tidegate_origin::s3::S3;
+use tidegate_origin::settings::{Credentials, Deadlines};
+use tidegate_origin::{
     self, Answer, Condition, Content, Get, Guard, Metrics, Origin, OriginError, PartSums, Payload,
     Phase, Priority, Settings,
 };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate::origin::embedded::Embedded;
-use tidegate::origin::fake::Fault;
-use tidegate::origin::write::Headers;
-use tidegate::origin::{
+use tidegate::embedded::Embedded;
+use tidegate_origin::fake::Fault;
+use tidegate_origin::write::Headers;
+use tidegate_origin::{
     self, Answer, CompletedPart, Condition, CopySource, FakeOrigin, Get, Guard, Metrics, Origin,
     OriginError, PartSums, Payload, Phase, Priority, Settings, Sums, Upload,
 };

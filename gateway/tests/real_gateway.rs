@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::settings::Credentials;
 
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites delete and keep versions as well")]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tidegate::origin::fake::Fault;
+use tidegate_origin::fake::Fault;
 use tokio::time::{Instant, sleep, timeout};
 
 #[path = "support/bucket.rs"]

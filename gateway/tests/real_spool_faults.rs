@@ -27,7 +27,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use tidegate::origin::FakeOrigin;
+use tidegate_origin::FakeOrigin;
 
 use draw::Draw;
 use life::{KEY, Life, Told, is_allowed, size, taken_up};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How, Settings, Stage, left_in_spool};
 use tidegate::engine::{Error, WriteError, Writer, Writers};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::kept_in;
 

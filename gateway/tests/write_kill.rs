@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use tidegate::embedded::Embedded;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Open, WriteError};
-use tidegate::origin;
-use tidegate::origin::embedded::Embedded;
-use tidegate::origin::settings::Credentials;
+use tidegate_origin;
+use tidegate_origin::settings::Credentials;
 use tidegate_plan::{ByteRange, ObjectKey};
 
 #[path = "support/writers.rs"]

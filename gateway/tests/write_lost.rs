@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::engine::WriteError;
 use tidegate::engine::upload::{Commit, How, Stage};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

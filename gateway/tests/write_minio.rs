@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Engine, Open, Source, Writer, Writers};
-use tidegate::origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
+use tidegate_origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
 use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{WriteError, Writer};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 
 #[path = "support/draw.rs"]

@@ -6,7 +6,7 @@ use tidegate::engine::names::Entry;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, Open, WriteError, Writer};
-use tidegate::origin::fake::Fault;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ETag, RangeSpec, Timestamp};
 

@@ -8,8 +8,8 @@ use futures_util::stream;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, WriteError};
-use tidegate::origin::FakeOrigin;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::FakeOrigin;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 
 #[expect(dead_code, reason = "other suites ask more of it")]

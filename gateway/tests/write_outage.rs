@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use tidegate::embedded::Embedded;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Source, Writers};
-use tidegate::origin;
-use tidegate::origin::embedded::Embedded;
+use tidegate_origin;
 use tidegate_plan::ObjectKey;
 
 #[path = "support/door.rs"]

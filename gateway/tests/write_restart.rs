@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use tidegate::engine::upload::{How, Stage};
-use tidegate::origin::fake::Fault;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 
 #[expect(dead_code, reason = "other suites ask more of it")]

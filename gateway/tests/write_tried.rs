@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{WriteError, Writer};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::profile::DiskUse;
 
@@ -20,7 +20,7 @@ mod spool;
 
 use engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
 use spool::{Desk, PART, Terms, down, patched, put, source, until};
-use tidegate::origin::FakeOrigin;
+use tidegate_origin::FakeOrigin;
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";

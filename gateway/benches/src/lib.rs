@@ -12,8 +12,8 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
-use tidegate::origin::FakeOrigin;
 use tidegate::store::{self, Stores, Tier};
+use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 
 /// Size of the object: a photograph on a web page.

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::socket::{Listener, Stream};
+use tidegate_socket::{Listener, Stream};
 
 /// Connections at once: a scraper, a prober and a person, with room to spare.
 pub(super) const MAX_CONNECTIONS: usize = 64;

@@ -15,7 +15,7 @@ use super::*;
 use tidegate_plan::Listen;
 
 pub(super) mod bucket;
-use crate::socket::Listener;
+use tidegate_socket::Listener;
 
 /// A gateway that is as ready as the test says and records the purges.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use super::{Gateway, Sockets};
 use crate::config::{self, Config, Environment, Secret};
 use crate::demo;
-use crate::socket::Listener;
 use tidegate_plan::ByteSize;
+use tidegate_socket::Listener;
 
 /// Starts a gateway with default settings, and a small disk tier.
 ///

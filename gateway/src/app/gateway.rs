@@ -20,10 +20,10 @@ use crate::admin::{self, Admin, EngineControl};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
-use crate::socket::{Inherited, Listener};
+use crate::store;
 use crate::store::Stores;
-use crate::{origin, store};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
+use tidegate_socket::{Inherited, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 
 /// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
@@ -234,7 +234,7 @@ async fn connect(
     env: &Environment,
     registry: &mut Registry,
 ) -> anyhow::Result<Origins> {
-    let metrics = origin::Metrics::default();
+    let metrics = tidegate_origin::Metrics::default();
     let origins = routes::connect(config, env, &metrics).await?;
     metrics.register(registry);
     Ok(origins)

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::app::routes;
     use crate::config::{Environment, parse};
-    use crate::origin::{FakeOrigin, Origin};
+    use tidegate_origin::{FakeOrigin, Origin};
 
     fn locator() -> Locator {
         let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\

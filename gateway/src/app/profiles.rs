@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::app::routes;
     use crate::config::{Environment, parse};
-    use crate::origin::FakeOrigin;
+    use tidegate_origin::FakeOrigin;
 
     fn profiles() -> Profiles {
         let text = "[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
@@ -113,7 +113,7 @@ mod tests {
                     [profile.own]\nstreams = 2\n";
         let loaded = parse("t.toml", text, &Environment::default());
         let config = loaded.expect("it is right").config;
-        let origin: Arc<dyn crate::origin::Origin> = Arc::new(FakeOrigin::new());
+        let origin: Arc<dyn tidegate_origin::Origin> = Arc::new(FakeOrigin::new());
         let origins = [("o".to_owned(), origin)].into();
         let env = Environment::default();
         let routes = routes::routes(&config, &env, &origins).expect("routes");

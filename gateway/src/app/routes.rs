@@ -11,7 +11,7 @@ use super::settings;
 use crate::config::{self, Config, Environment};
 use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
-use crate::origin::{self, Origin};
+use tidegate_origin::Origin;
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, Token};
 
@@ -22,12 +22,12 @@ pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
 pub(super) async fn connect(
     config: &Config,
     env: &Environment,
-    metrics: &origin::Metrics,
+    metrics: &tidegate_origin::Metrics,
 ) -> anyhow::Result<Origins> {
     let mut origins = Origins::new();
     for origin in &config.origin {
         let settings = settings::origin(origin, env)?;
-        let connected = origin::connect(&settings, metrics).await;
+        let connected = tidegate_origin::connect(&settings, metrics).await;
         let connected = connected.with_context(|| format!("origin `{}`", origin.name))?;
         origins.insert(origin.name.clone(), connected);
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::config::{Config, Environment, Http, Origin};
-use crate::origin::settings::Credentials;
-use crate::{http, origin, store};
+use crate::{http, store};
+use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry};
 
@@ -38,7 +38,10 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
 }
 
 /// Returns the settings of an origin, with its secrets read.
-pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origin::Settings> {
+pub(super) fn origin(
+    origin: &Origin,
+    env: &Environment,
+) -> anyhow::Result<tidegate_origin::Settings> {
     let context = || format!("origin `{}`", origin.name);
     let secret = |secret: &Option<crate::config::Secret>| {
         let secret = secret.as_ref().map(|secret| secret.resolve(env));
@@ -53,15 +56,15 @@ pub(super) fn origin(origin: &Origin, env: &Environment) -> anyhow::Result<origi
             session_token: secret(&origin.session_token)?,
         },
     };
-    let defaults = origin::Settings::new(&origin.name, &origin.bucket);
-    Ok(origin::Settings {
+    let defaults = tidegate_origin::Settings::new(&origin.name, &origin.bucket);
+    Ok(tidegate_origin::Settings {
         endpoint: origin.endpoint.clone(),
         region: origin.region.clone(),
         path_style: origin.path_style,
         credentials,
         identity: origin.identity.clone(),
         missing_is_403: origin.missing_is_403,
-        deadlines: origin::settings::Deadlines {
+        deadlines: tidegate_origin::settings::Deadlines {
             connect: origin.connect_timeout.into(),
             first_byte: origin.first_byte_timeout.into(),
             stall: origin.stall_timeout.into(),

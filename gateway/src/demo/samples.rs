@@ -7,7 +7,7 @@ use futures_util::stream;
 
 use super::picture::{DAWN, DUSK, NIGHT, Picture, Scene};
 use super::{document, melody, offsets};
-use crate::origin::embedded::Embedded;
+use crate::embedded::Embedded;
 
 /// One object of the demo.
 #[derive(Debug, Clone, Copy)]

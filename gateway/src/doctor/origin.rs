@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::Progress;
-use crate::origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
+use tidegate_origin::{Answer, Body, Condition, Get, Origin, OriginError, Priority};
 use tidegate_plan::diagnosis::{self, Rate};
 use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 

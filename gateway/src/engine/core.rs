@@ -29,9 +29,9 @@ use super::upload::still::Still;
 use super::variant::Variants;
 use super::watch::Watchers;
 use super::{Error, WriteError, upload};
-use crate::origin::Origin;
 use crate::store::direct::Pool;
 use crate::store::{ChunkStore, MetaStore};
+use tidegate_origin::Origin;
 use tidegate_plan::admission::SecondUse;
 use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 

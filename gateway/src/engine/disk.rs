@@ -14,8 +14,8 @@ use super::Error;
 use super::budget::Charge;
 use super::fetch::{End, Fetch, unwanted};
 use super::pins;
-use crate::origin::Priority;
 use crate::store::{Planned, Tier};
+use tidegate_origin::Priority;
 use tidegate_plan::tiering;
 
 /// At most one of this many chunks read from disk may be raced against the origin.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::origin::OriginError;
+use tidegate_origin::OriginError;
 
 /// A failure of the engine. Each waiter of a flight gets it, hence `Clone`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

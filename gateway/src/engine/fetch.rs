@@ -15,7 +15,7 @@ use super::budget::Charge;
 use super::fill::{Fill, Terms};
 use super::flight::{Flight, Part};
 use super::resolve;
-use crate::origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
+use tidegate_origin::{Answer, Body, Condition, Content, Get, OriginError, Priority};
 use tidegate_plan::{ByteRange, RangeSpec};
 
 /// The number of missing bytes up to which an unwanted fetch is finished all the same: stopping it costs the

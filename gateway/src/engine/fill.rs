@@ -15,9 +15,9 @@ use super::core::Core;
 use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
-use crate::origin::client::on_behalf_of;
-use crate::origin::{Content, Origin};
 use crate::store::{Admit, ChunkKey, PinId, Tier};
+use tidegate_origin::client::on_behalf_of;
+use tidegate_origin::{Content, Origin};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{Client, ObjectId, Profile, Version, VersionId};
 
@@ -243,7 +243,7 @@ fn take(flights: &mut Flights<'_>, index: u32, part: &Arc<Part>) -> Option<Arc<F
 }
 
 /// Returns the body without its first `skip` bytes.
-fn skip(body: crate::origin::Body, mut skip: u64) -> crate::origin::Body {
+fn skip(body: tidegate_origin::Body, mut skip: u64) -> tidegate_origin::Body {
     use futures_util::StreamExt;
     if skip == 0 {
         return body;

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::fetch::Fetch;
-use crate::origin::{Answer, Body, Get, OriginError, Priority};
+use tidegate_origin::{Answer, Body, Get, OriginError, Priority};
 use tidegate_plan::ByteRange;
 
 /// The factor on the usual time from which an answer counts as late.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::holds::Hold;
 use super::{Scope, resolve};
-use crate::origin::Origin;
+use tidegate_origin::Origin;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The identities of the configured origins, by bucket.

@@ -1,7 +1,7 @@
 //! A page of a bucket's keys, for warming.
 
 use super::{Engine, Error, Source};
-use crate::origin::{After, List};
+use tidegate_origin::{After, List};
 
 /// Objects of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::core::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::reader::Reader;
-use crate::origin::Origin;
 use crate::store::{ChunkKey, Record, Tier};
+use tidegate_origin::Origin;
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::origin::{Origin, OriginError, Phase};
+use tidegate_origin::{Origin, OriginError, Phase};
 use tidegate_plan::OriginId;
 
 /// The time for which a probe's result is used again. Several load balancers ask about every second; an origin need not
@@ -93,7 +93,7 @@ impl Probed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::fake::{FakeOrigin, Fault};
+    use tidegate_origin::fake::{FakeOrigin, Fault};
 
     #[tokio::test(start_paused = true)]
     async fn names_every_origin_that_does_not_answer_in_bounded_time() {

@@ -17,9 +17,9 @@ use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::pins;
 use super::{Error, Forward, Source};
-use crate::origin::client::on_behalf_of;
-use crate::origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use crate::store::{Entry, Record};
+use tidegate_origin::client::on_behalf_of;
+use tidegate_origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{Client, Geometry, ObjectId, RangeSpec, Timestamp, Version, VersionId};
 

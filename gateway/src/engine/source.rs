@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::origin::Origin;
+use tidegate_origin::Origin;
 use tidegate_plan::{ObjectId, ObjectKey, Profile};
 
 /// An origin, and the rules for its objects here. Routes with the same origin share its cache

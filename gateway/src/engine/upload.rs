@@ -45,7 +45,7 @@ use super::core::Core;
 use super::spool::blocks::Memory;
 use super::spool::{Spool, SpoolError};
 use super::{Engine, Source};
-use crate::origin::write::Headers;
+use tidegate_origin::write::Headers;
 use tidegate_plan::upload::KEPT;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 

@@ -17,7 +17,7 @@ use super::connection::{self, Ending, Handler};
 use super::metrics::Metrics;
 use super::settings::Settings;
 use super::streams::StreamTasks;
-use crate::socket::Listener;
+use tidegate_socket::Listener;
 
 /// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use tempfile::TempDir;
-use tidegate::origin::embedded::Embedded;
+use tidegate::embedded::Embedded;
 
 use crate::door::Door;
 use crate::gateway::{Got, send};

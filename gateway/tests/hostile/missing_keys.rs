@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::fake::Fault;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use tempfile::TempDir;
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::settings::Credentials;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::fake_s3::FakeS3;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::Method;
 use tidegate::http::{RouteSettings, Settings};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 
 use crate::gateway::{CHUNK, Gateway, sample, status};
 

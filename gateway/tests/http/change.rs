@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::gateway::Gateway;
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 
 #[tokio::test]
 async fn an_answer_not_begun_begins_again_on_the_new_version() {

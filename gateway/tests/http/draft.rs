@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{Writer, Writers};
-use tidegate::origin::OriginError;
-use tidegate::origin::fake::Fault;
+use tidegate_origin::OriginError;
+use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, ObjectKey};
 

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use http::Method;
 use http_body_util::Full;
-use tidegate::origin::embedded::Embedded;
-use tidegate::origin::fake::FakeOrigin;
-use tidegate::origin::{self, Metrics};
+use tidegate::embedded::Embedded;
+use tidegate_origin::fake::FakeOrigin;
+use tidegate_origin::{self, Metrics};
 
 use crate::gateway::{Gateway, status};
 use crate::write::{TOKEN, put, with_token, writable};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{Writer, Writers};
-use tidegate::origin::FakeOrigin;
+use tidegate_origin::FakeOrigin;
 use tidegate_plan::PartSizes;
 
 use super::engine::{Setup, World, sample, secs, valid};

@@ -8,8 +8,8 @@ use aws_sdk_s3::config::{
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{BucketVersioningStatus, VersioningConfiguration};
 use aws_smithy_http_client::Builder as HttpBuilder;
-use tidegate::origin::settings::Credentials;
-use tidegate::origin::{FakeOrigin, Settings};
+use tidegate_origin::settings::Credentials;
+use tidegate_origin::{FakeOrigin, Settings};
 
 /// How a test writes.
 pub(crate) enum Bucket {

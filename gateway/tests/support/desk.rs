@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate::origin;
+use tidegate_origin;
 use tokio::time::{Instant, sleep};
 
 use crate::bucket::Bucket;

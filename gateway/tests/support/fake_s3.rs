@@ -12,8 +12,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use tidegate::origin::settings::Credentials;
-use tidegate::origin::{
+use tidegate_origin::settings::Credentials;
+use tidegate_origin::{
     After, Answer, Condition, Content, FakeOrigin, Get, List, Listing, Origin, OriginError,
     Priority, Settings,
 };

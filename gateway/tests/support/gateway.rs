@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use tidegate::app::{Gateway, Sockets};
 use tidegate::config::{self, Environment};
-use tidegate::socket::Listener;
 use tidegate_plan::Listen;
+use tidegate_socket::Listener;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate::origin::Settings;
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::Settings;
+use tidegate_origin::settings::Credentials;
 
 use crate::ports::free_addr;
 

@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 use http::Method;
 use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
-use tidegate::origin::Settings;
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::Settings;
+use tidegate_origin::settings::Credentials;
 
 use crate::gateway::{Got, Whole, ask};
 

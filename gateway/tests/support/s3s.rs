@@ -6,8 +6,8 @@ use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
-use tidegate::origin::Settings;
-use tidegate::origin::settings::Credentials;
+use tidegate_origin::Settings;
+use tidegate_origin::settings::Credentials;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate::engine::upload::{Commit, How, Settings};
 use tidegate::engine::{WriteError, Writer, Writers};
-use tidegate::origin::fake::Fault;
-use tidegate::origin::{FakeOrigin, OriginError};
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, PartSizes};
 
 use super::engine::{self, Setup, World, valid};

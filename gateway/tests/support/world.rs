@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::Uri;
 use tempfile::TempDir;
-use tidegate::origin::embedded::Embedded;
+use tidegate::embedded::Embedded;
 
 use crate::door::Door;
 use crate::gateway::Whole;

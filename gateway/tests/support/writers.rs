@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tidegate::engine::upload::Settings;
 use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
-use tidegate::origin::{self, Metrics};
 use tidegate::store;
+use tidegate_origin::{self, Metrics};
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 
 /// The least that S3 takes for a part that is not the last.

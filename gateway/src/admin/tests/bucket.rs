@@ -7,8 +7,8 @@ use prometheus_client::registry::Registry;
 
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::engine::{Budget, Engine, Open, Parts, Source};
-use crate::origin::FakeOrigin;
 use crate::store::{self, ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
+use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
     VersionId,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::origin::client;
+use tidegate_origin::client;
 use tidegate_plan::Client;
 use tidegate_plan::lanes::{DEMAND, Lanes};
 

@@ -13,8 +13,8 @@ use super::table::{Asked, Cursor, KnownNames, Landing, Meaning, Then, Told, spli
 use super::{Cause, Engine, Entry, Facts, Page, Place, of_listing};
 use crate::engine::core::Core;
 use crate::engine::{Error, Source, resolve};
-use crate::origin::list::PAGE;
-use crate::origin::{After, List, Listed, Listing};
+use tidegate_origin::list::PAGE;
+use tidegate_origin::{After, List, Listed, Listing};
 use tidegate_plan::folder::{self, Child, is_name, is_told};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use super::tail::BLOCK;
 use crate::engine::budget::{Budget, Charge};
-use crate::origin::Sums;
 use crate::store::direct::Pool;
+use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
 
 /// Memory reserved from both budgets, released on drop.

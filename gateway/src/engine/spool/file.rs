@@ -20,7 +20,7 @@ use super::journal::{Begin, Record};
 use super::log::Log;
 use super::replay::Replayed;
 use super::slots::Slots;
-use crate::origin::{Body, OriginError, Sums};
+use tidegate_origin::{Body, OriginError, Sums};
 use tidegate_plan::ByteRange;
 
 /// See the module documentation.

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt as _;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::origin::PartSums;
+use tidegate_origin::PartSums;
 use tidegate_plan::Extents;
 
 /// The format's name and version.

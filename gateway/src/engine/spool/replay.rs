@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::journal::{Base, Begin, Record};
-use crate::origin::{CompletedPart, PartSums, Sums};
+use tidegate_origin::{CompletedPart, PartSums, Sums};
 use tidegate_plan::upload::Draft;
 use tidegate_plan::{ByteRange, ETag, PartSizes};
 

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
 use crate::engine::spool::journal::Record;
-use crate::origin::{CompletedPart, OriginError, Sums, Upload};
+use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
 use tidegate_plan::upload::{Piece, Pieces, When};
 use tidegate_plan::{ByteRange, ETag};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::writing::{Pinned, State, Writing};
 use super::{How, Inner, WriteError, Writer};
 use crate::engine::{Error, Open, Source};
-use crate::origin::Guard;
-use crate::origin::write::Headers;
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
 use tidegate_plan::{ObjectId, ObjectKey};
 
 /// See [`super::Writers::open`].

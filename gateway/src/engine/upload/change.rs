@@ -12,9 +12,9 @@ use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::Entry;
 use crate::engine::written::{self, Answered, Cause, Known};
 use crate::engine::{Error, Source, resolve};
-use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use crate::store::Entry as Record;
+use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
 
 /// Bytes that one request copies of an object too large for one.

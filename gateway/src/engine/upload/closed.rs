@@ -19,7 +19,7 @@ use super::WriteError;
 use super::edition::ClosedEdition;
 use super::writing::{State, Writing};
 use crate::engine::{Engine, Error, Source};
-use crate::origin::write::Headers;
+use tidegate_origin::write::Headers;
 use tidegate_plan::{ByteRange, ObjectKey};
 
 /// Bytes that are read from a draft at once.

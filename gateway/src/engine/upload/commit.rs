@@ -14,7 +14,7 @@ use super::writing::{Pinned, Writing};
 use crate::engine::core::caught;
 use crate::engine::names::Facts;
 use crate::engine::{Error, resolve};
-use crate::origin::Guard;
+use tidegate_origin::Guard;
 use tidegate_plan::ObjectId;
 use tidegate_plan::upload::When;
 

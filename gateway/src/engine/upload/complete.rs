@@ -9,8 +9,8 @@ use super::writing::Writing;
 use crate::engine::core::Core;
 use crate::engine::written::{Answered, Known};
 use crate::engine::{Error, Source};
-use crate::origin::write::{Headers, MAX_COPY};
-use crate::origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
+use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
 use tidegate_plan::upload::From;
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 

@@ -12,8 +12,8 @@ use super::writing::{Pinned, State, Writing};
 use crate::engine::spool::FILES;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
-use crate::origin::Upload;
-use crate::origin::write::Headers;
+use tidegate_origin::Upload;
+use tidegate_origin::write::Headers;
 use tidegate_plan::upload::Draft;
 use tidegate_plan::{ByteRange, Extents};
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::engine::Error;
-use crate::origin::OriginError;
+use tidegate_origin::OriginError;
 use tidegate_plan::upload::Gone;
 
 /// A write that did not take place. `Clone`, for it reaches every caller that waits for the same

@@ -17,10 +17,10 @@ use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::{Facts, of_listing};
 use crate::engine::written::Answered;
 use crate::engine::{Error, Source, resolve};
-use crate::origin::list::PAGE;
-use crate::origin::write::MAX_COPY;
-use crate::origin::{List, Listed, OriginError, Written};
 use crate::store::Entry as Known;
+use tidegate_origin::list::PAGE;
+use tidegate_origin::write::MAX_COPY;
+use tidegate_origin::{List, Listed, OriginError, Written};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version, folder};
 
 /// The outcome of a folder's rename, if the origin did not fail before the deletions.

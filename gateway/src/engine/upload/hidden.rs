@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::WriteError;
 use super::writing::{Pinned, Writing};
 use crate::engine::core::caught;
-use crate::origin::{Guard, Upload};
+use tidegate_origin::{Guard, Upload};
 use tidegate_plan::{Extents, ObjectKey, Version};
 
 impl Writing {

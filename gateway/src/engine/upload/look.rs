@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::writing::State;
 use super::{Stage, Writer, Writers};
 use crate::engine::{Object, Source};
-use crate::origin::write::Headers;
+use tidegate_origin::write::Headers;
 use tidegate_plan::{ObjectKey, Timestamp};
 
 /// A snapshot of a draft.

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 
 use crate::engine::core::Core;
 use crate::engine::resolve;
-use crate::origin::{OriginError, UNMARKED};
+use tidegate_origin::{OriginError, UNMARKED};
 use tidegate_plan::ObjectId;
 
 impl Core {

@@ -3,8 +3,8 @@
 
 use super::writing::{Pinned, State};
 use crate::engine::spool::journal::{Base, Begin, Record};
-use crate::origin::write::Headers;
-use crate::origin::{CompletedPart, Sums, Upload};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{CompletedPart, Sums, Upload};
 use tidegate_plan::ETag;
 
 /// Converts headers to their form in a journal.

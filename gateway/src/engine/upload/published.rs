@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::writing::Writing;
 use crate::engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
-use crate::origin::CompletedPart;
+use tidegate_origin::CompletedPart;
 use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
 
 /// A version that was published.

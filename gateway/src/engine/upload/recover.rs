@@ -14,8 +14,8 @@ use crate::engine::spool::journal::{Base, GuardWord};
 use crate::engine::spool::replay::Replayed;
 use crate::engine::spool::{FILES, SpoolError};
 use crate::engine::times::Times;
-use crate::origin::write::Headers;
-use crate::origin::{Guard, Upload};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, Upload};
 use tidegate_plan::{ETag, ObjectKey, OriginId, Version};
 
 impl Writers {

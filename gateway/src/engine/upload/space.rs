@@ -11,7 +11,7 @@ use super::{Inner, WriteError};
 use crate::engine::Error;
 use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::Record;
-use crate::origin::{OriginError, Upload};
+use tidegate_origin::{OriginError, Upload};
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::When;
 

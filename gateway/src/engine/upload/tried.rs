@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::WriteError;
 use super::writing::{Pinned, State, Writing};
 use crate::engine::spool::journal::Record;
-use crate::origin::{Guard, OriginError};
+use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::ETag;
 
 /// See the module documentation.

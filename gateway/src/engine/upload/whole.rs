@@ -12,7 +12,7 @@ use crate::engine::budget::Charge;
 use crate::engine::spool::data::FRAME;
 use crate::engine::spool::journal::Record;
 use crate::engine::written::{Answered, Chunks, Known};
-use crate::origin::{Guard, OriginError, Payload};
+use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::{ByteRange, ETag, Version};
 
 /// Returns the tag of an object that is put in one request (S3, unless encrypted with keys of its

@@ -9,8 +9,8 @@ use super::put_in::Held;
 use super::writing::Writing;
 use super::{Commit, Inner, WriteError};
 use crate::engine::spool::journal::Record;
-use crate::origin::Guard;
-use crate::origin::write::Headers;
+use tidegate_origin::Guard;
+use tidegate_origin::write::Headers;
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 

@@ -25,8 +25,8 @@ use crate::engine::spool::file::SpoolFile;
 use crate::engine::spool::journal::{Begin, GuardWord, Record};
 use crate::engine::times::{Times, following};
 use crate::engine::written::PartChunks;
-use crate::origin::write::Headers;
-use crate::origin::{CompletedPart, CopySource, Guard, Sums, Upload};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{CompletedPart, CopySource, Guard, Sums, Upload};
 use tidegate_plan::upload::{Draft, Gone};
 use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 

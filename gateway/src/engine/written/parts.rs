@@ -16,8 +16,8 @@ use super::cutter::Cutter;
 use super::{Cause, Filing, is_kept};
 use crate::engine::budget::Charge;
 use crate::engine::core::Core;
-use crate::origin::{CompletedPart, RunningSum, Sums};
 use crate::store::{Admit, ChunkKey};
+use tidegate_origin::{CompletedPart, RunningSum, Sums};
 use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 
 /// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,

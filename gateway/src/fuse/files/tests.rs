@@ -12,9 +12,9 @@ use super::open::Data;
 use super::*;
 use crate::engine::upload::{self, Commit};
 use crate::engine::{Budget, Parts, Writers};
-use crate::origin::fake::Fault;
-use crate::origin::{FakeOrigin, OriginError};
 use crate::store;
+use tidegate_origin::fake::Fault;
+use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Geometry, Profile, Timestamp};
 
 mod folders;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
 use crate::engine::names::listing::Had;
 use crate::engine::names::{Entry, Facts};
-use crate::origin::After;
+use tidegate_origin::After;
 use tidegate_plan::folder::{self, is_name};
 use tidegate_plan::{OriginId, Timestamp};
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::super::log::lost;
 use super::super::tail::Tail;
 use super::{Data, FRAME};
-use crate::origin::Sums;
 use crate::store::direct;
+use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
 
 impl Data {

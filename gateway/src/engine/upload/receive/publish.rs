@@ -12,8 +12,8 @@ use crate::engine::upload::WriteError;
 use crate::engine::upload::complete::confirmed;
 use crate::engine::upload::published::{Published, Sent};
 use crate::engine::written::{self, Answered, Chunks, Known};
-use crate::origin::write::Headers;
-use crate::origin::{Guard, OriginError, Payload, Written};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, OriginError, Payload, Written};
 use tidegate_plan::{ETag, Version};
 
 /// The longest duration of an abort when the process ends.

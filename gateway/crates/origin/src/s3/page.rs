@@ -4,7 +4,7 @@ use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{EncodingType, Object};
 use percent_encoding::percent_decode_str;
 
-use crate::origin::{After, Listed, Listing, OriginError};
+use crate::{After, Listed, Listing, OriginError};
 use tidegate_plan::{ETag, Timestamp};
 
 /// Reads a page.

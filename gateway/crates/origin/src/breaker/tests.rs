@@ -6,9 +6,9 @@ use futures_util::poll;
 use tokio::time::{advance, sleep};
 
 use super::*;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::metrics::Metrics;
-use crate::origin::testing::{get, key};
+use crate::fake::{FakeOrigin, Fault};
+use crate::metrics::Metrics;
+use crate::testing::{get, key};
 use tidegate_plan::retry::Backoff;
 
 const S: fn(u64) -> Duration = Duration::from_secs;

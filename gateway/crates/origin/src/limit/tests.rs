@@ -5,9 +5,9 @@ use futures_util::poll;
 use tokio::time::Instant;
 
 use super::*;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::metrics::Metrics;
-use crate::origin::testing::{content, drain, get, key, sample};
+use crate::fake::{FakeOrigin, Fault};
+use crate::metrics::Metrics;
+use crate::testing::{content, drain, get, key, sample};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 

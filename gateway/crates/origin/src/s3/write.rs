@@ -30,8 +30,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::S3;
 use super::answer::Capture;
 use super::failure;
-use crate::origin::write::Headers;
-use crate::origin::{
+use crate::write::Headers;
+use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
     Wrote,
 };

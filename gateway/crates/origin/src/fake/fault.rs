@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::origin::OriginError;
+use crate::OriginError;
 use tidegate_plan::{ByteRange, ETag, Version};
 
 /// One fault of a request. A request can have several.

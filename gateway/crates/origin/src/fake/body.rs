@@ -10,7 +10,7 @@ use futures_util::stream;
 use tokio::time::sleep;
 
 use super::Fault;
-use crate::origin::{Body, OriginError};
+use crate::{Body, OriginError};
 
 /// Counts a request from its start until it is dropped.
 #[derive(Debug)]

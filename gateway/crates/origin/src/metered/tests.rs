@@ -7,11 +7,11 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::metrics::Metrics;
-use crate::origin::settings::Settings;
-use crate::origin::stack;
-use crate::origin::testing::{bounded, content, drain, get, key, sample};
+use crate::fake::{FakeOrigin, Fault};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::stack;
+use crate::testing::{bounded, content, drain, get, key, sample};
 
 fn shown(metrics: &Metrics) -> String {
     let mut registry = Registry::with_prefix("tidegate");

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
-use crate::origin::checked::Checked;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::metrics::Metrics;
-use crate::origin::settings::Settings;
-use crate::origin::stack;
-use crate::origin::testing::{bounded, content, drain, get, key, sample};
+use crate::checked::Checked;
+use crate::fake::{FakeOrigin, Fault};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::stack;
+use crate::testing::{bounded, content, drain, get, key, sample};
 
 const SIZE: usize = 1000;
 const GONE: OriginError = OriginError::Unavailable("connection lost");

@@ -14,7 +14,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::origin::OriginError;
+use crate::OriginError;
 use tidegate_plan::version::is_kept;
 use tidegate_plan::{ByteRange, ETag, Timestamp, Version};
 

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use super::body::Running;
 use super::{FakeOrigin, Fault};
-use crate::origin::write::Headers;
-use crate::origin::{
+use crate::write::Headers;
+use crate::{
     CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write, Written,
     Wrote,
 };
@@ -299,7 +299,7 @@ impl FakeOrigin {
         let (begun, min_part, equal) = {
             let state = self.state();
             let begun = state.uploads.get(&upload.id);
-            let min_part = state.min_part.unwrap_or(crate::origin::write::MIN_PART);
+            let min_part = state.min_part.unwrap_or(crate::write::MIN_PART);
             let begun = begun.ok_or(OriginError::NoSuchUpload)?.clone();
             (begun, min_part, state.equal_parts)
         };

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::Stored;
-use crate::origin::{After, List, Listed, Listing};
+use crate::{After, List, Listed, Listing};
 use tidegate_plan::ObjectKey;
 
 /// Returns the requested page.

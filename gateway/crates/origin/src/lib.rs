@@ -19,6 +19,7 @@ pub mod breaker;
 pub mod checked;
 pub mod client;
 pub mod deadline;
+#[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod limit;
 pub mod list;
@@ -34,6 +35,7 @@ mod sums;
 mod testing;
 pub mod write;
 
+#[cfg(any(test, feature = "testing"))]
 pub use fake::FakeOrigin;
 pub use list::{After, List, Listed, Listing};
 pub use metrics::Metrics;
@@ -44,9 +46,6 @@ pub use sums::{RunningSum, Sums};
 pub use write::{
     CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
 };
-
-#[cfg(feature = "demo")]
-pub mod embedded;
 
 use std::fmt;
 use std::pin::Pin;

@@ -9,7 +9,7 @@ use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use super::answer::Head;
-use crate::origin::{OriginError, Phase};
+use crate::{OriginError, Phase};
 use tidegate_plan::Timestamp;
 
 /// A reader of failures with this origin's settings.

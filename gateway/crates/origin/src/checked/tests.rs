@@ -1,8 +1,8 @@
 //! Each contradiction leads to its error.
 
 use super::*;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::testing::{bounded, content, drain, get, matching, sample};
+use crate::fake::{FakeOrigin, Fault};
+use crate::testing::{bounded, content, drain, get, matching, sample};
 use tidegate_plan::ETag;
 
 const SIZE: usize = 1000;
@@ -197,7 +197,7 @@ impl Origin for Canned {
 
 #[test]
 fn a_page_must_fit_its_question() {
-    let listed = |key: &str| crate::origin::Listed {
+    let listed = |key: &str| crate::Listed {
         key: key.to_owned(),
         size: 1,
         etag: None,

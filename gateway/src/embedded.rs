@@ -29,8 +29,8 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Settings, settings};
 use bucket::Bucket;
+use tidegate_origin::{Settings, settings};
 
 /// The time that connections have to end after a stop.
 const STOP: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use futures_util::StreamExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::origin::fake::{FakeOrigin, Fault};
-use crate::origin::testing::{content, drain, get, key, sample};
+use crate::fake::{FakeOrigin, Fault};
+use crate::testing::{content, drain, get, key, sample};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 

@@ -14,7 +14,7 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use http::Uri;
 
-use crate::origin::settings::{Credentials, Deadlines, Settings};
+use crate::settings::{Credentials, Deadlines, Settings};
 
 /// The time by which the SDK's deadlines exceed the gateway's own.
 const BACKSTOP: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use super::{
     CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, Written, Wrote,
 };
-use crate::origin::{OriginError, Payload};
+use crate::{OriginError, Payload};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
 const OTHER: OriginError = OriginError::BadAnswer("an answer to another question");
