@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
-use crate::store::{ChunkStore, Entry, MetaError, MetaStore, Record};
+use tidegate_cache::{ChunkStore, Entry, MetaError, MetaStore, Record};
 use tidegate_origin::Origin;
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::readahead::Limits;
@@ -63,7 +63,6 @@ mod watch;
 mod written;
 
 pub use self::core::Clock;
-pub use crate::store::Tier;
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
@@ -71,6 +70,7 @@ pub use reader::Reader;
 pub use source::Source;
 pub use spool::SpoolError;
 pub use stat::Stat;
+pub use tidegate_cache::Tier;
 pub use upload::{ClosedDraft, ClosedDraftReader, WriteError, Writer, Writers};
 pub use variant::{Known, Variant, VariantReader};
 pub use watch::{Scope, Watch};

@@ -25,4 +25,3 @@ pub mod engine;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod http;
-pub mod store;

@@ -251,7 +251,7 @@ async fn random_seeks_fetch_little_ahead() {
 async fn a_window_larger_than_the_budget_is_cut_to_it() {
     for refuse in [false, true] {
         let (world, bytes) = far(48 * MIB, 20 * MIB, |setup| setup.budget = 6 * MIB);
-        world.store.set(tidegate::store::fake::Faults {
+        world.store.set(tidegate_cache::fake::Faults {
             refuse_memory: refuse,
             refuse_disk: refuse,
             ..Default::default()
@@ -279,7 +279,7 @@ async fn read_ahead_from_disk_leaves_the_origin_alone() {
     // What a cursor still holds for the next reader would be served without the disk.
     pass(secs(3)).await;
     world.store.evict_memory();
-    world.store.set(tidegate::store::fake::Faults {
+    world.store.set(tidegate_cache::fake::Faults {
         delay: Duration::from_millis(1),
         ..Default::default()
     });

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::store::fake::Faults;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::profile::DiskUse;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use support::*;
 use tidegate::engine::{Error, Open};
-use tidegate::store::fake::Faults;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, ETag, RangeSpec};

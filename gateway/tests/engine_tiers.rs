@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::*;
-use tidegate::store::fake::Faults;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile};

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Error, Known, Object, Variant, VariantReader};
-use tidegate::store::fake::Faults;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Coding};

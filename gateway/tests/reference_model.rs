@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use support::*;
 use tidegate::engine::{Clock, Error, Open, Outcome, Reader};
-use tidegate::store::fake::Faults;
+use tidegate_cache::fake::Faults;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::profile::DiskUse;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate::store::fake::{FakeStore, Faults};
-use tidegate::store::{
+use tidegate_cache::fake::{FakeStore, Faults};
+use tidegate_cache::{
     Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, TieringError,
     Tiers,
 };

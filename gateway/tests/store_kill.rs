@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use tidegate::store::{Admit, ChunkKey, ChunkStore, DiskSettings, Settings, Tiers};
+use tidegate_cache::{Admit, ChunkKey, ChunkStore, DiskSettings, Settings, Tiers};
 use tidegate_plan::{Geometry, VersionId};
 
 const CHUNK: usize = 16 << 10;

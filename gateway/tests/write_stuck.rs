@@ -9,7 +9,7 @@ use futures_util::stream;
 use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate::engine::upload::{Commit, How};
 use tidegate::engine::{Error, Open, WriteError};
-use tidegate::store::{Entry, MetaStore as _};
+use tidegate_cache::{Entry, MetaStore as _};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ETag;

@@ -12,7 +12,7 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
-use tidegate::store::{self, Stores, Tier};
+use tidegate_cache::{Stores, Tier};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 
@@ -49,12 +49,12 @@ impl Hot {
         let headers = [("content-type", "image/jpeg")];
         origin.put_with(KEY, vec![b'x'; SIZE], &headers);
         let geometry = Geometry::new(CHUNK).expect("a power of two");
-        let settings = store::Settings {
+        let settings = tidegate_cache::Settings {
             geometry,
             memory: 64 << 20,
-            ..store::Settings::default()
+            ..tidegate_cache::Settings::default()
         };
-        let opened = store::open(&settings, &mut Registry::default());
+        let opened = tidegate_cache::open(&settings, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
             runtime: None,

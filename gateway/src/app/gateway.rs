@@ -20,8 +20,7 @@ use crate::admin::{self, Admin, EngineControl};
 use crate::config::{Config, Environment};
 use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
-use crate::store;
-use crate::store::Stores;
+use tidegate_cache::Stores;
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_socket::{Inherited, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
@@ -268,7 +267,7 @@ async fn engine(
     let geometry = settings.geometry;
     // Opening reads the disks, and so may block.
     let opened = tokio::task::spawn_blocking(move || {
-        let stores = store::open(&settings, &mut registry);
+        let stores = tidegate_cache::open(&settings, &mut registry);
         stores.map(|stores| (stores, registry))
     });
     let (stores, mut registry) = opened.await?.context("cannot open the cache")?;

@@ -11,7 +11,7 @@ use crate::cli::MountArgs;
 use crate::config::{self, Config, Environment};
 use crate::engine::{Engine, Writers};
 use crate::http::Route;
-use crate::store::Tiering;
+use tidegate_cache::Tiering;
 
 const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
 

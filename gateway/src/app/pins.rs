@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 
 use crate::admin::pins::{Pin, PinError, Pins};
 use crate::admin::place::{Below, Locate};
-use crate::store::{Pinning, Tiering, pins};
+use tidegate_cache::{Pinning, Tiering, pins};
 use tidegate_plan::ByteSize;
 
 /// Implements [`Pins`] over the store.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::config::{Config, Environment, Http, Origin};
-use crate::{http, store};
+use crate::http;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry};
@@ -81,20 +81,24 @@ pub(super) fn origin(
 }
 
 /// Returns the settings of the stores.
-pub(super) fn stores(config: &Config) -> anyhow::Result<store::Settings> {
-    let disks = config.cache.disk.iter().map(|disk| store::DiskSettings {
-        path: disk.path.clone(),
-        capacity: disk.capacity.0,
-        min_free: disk.min_free.0,
-        ..store::DiskSettings::default()
-    });
-    Ok(store::Settings {
+pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings> {
+    let disks = config
+        .cache
+        .disk
+        .iter()
+        .map(|disk| tidegate_cache::DiskSettings {
+            path: disk.path.clone(),
+            capacity: disk.capacity.0,
+            min_free: disk.min_free.0,
+            ..tidegate_cache::DiskSettings::default()
+        });
+    Ok(tidegate_cache::Settings {
         memory: config.cache.memory.0,
         geometry: Geometry::new(config.cache.chunk.0).context("cache.chunk is no power of two")?,
         disks: disks.collect(),
         state: config.state_path(),
         state_size: config.state.size.0,
-        ..store::Settings::default()
+        ..tidegate_cache::Settings::default()
     })
 }
 

@@ -11,7 +11,7 @@ use super::scratch::Order::{Scattered, Sequence};
 use super::scratch::{Access, Order, Pass, Passed, Scratch};
 use super::{Options, Progress};
 use crate::config;
-use crate::store::space::Space;
+use tidegate_cache::space::Space;
 use tidegate_plan::ByteSize;
 use tidegate_plan::diagnosis::Disk;
 
@@ -40,7 +40,12 @@ pub(super) async fn measure(
     let folder = existing(&asked.path)?;
     let space = Space::of(folder);
     let space = space.with_context(|| format!("cannot ask how full {folder:?} is"))?;
-    let size = space.scratch(asked.min_free.0, options.scratch.0, chunk.0.max(BLOCK))?;
+    let size = scratch(
+        space,
+        asked.min_free.0,
+        options.scratch.0,
+        chunk.0.max(BLOCK),
+    )?;
     let scratch = Scratch::make(folder, size);
     let scratch = scratch.with_context(|| format!("cannot write in {folder:?}"))?;
     let mut passes = Passes {
@@ -68,7 +73,7 @@ pub(super) async fn measure(
     Ok(Disk {
         path: asked.path.to_string_lossy().into_owned(),
         capacity: match asked.capacity {
-            ByteSize(0) => space.capacity(asked.min_free.0),
+            ByteSize(0) => capacity(space, asked.min_free.0),
             written => written,
         },
         min_free: asked.min_free,
@@ -124,35 +129,33 @@ fn existing(path: &Path) -> anyhow::Result<&Path> {
         .context("there is no such folder")
 }
 
-impl Space {
-    /// Returns the size of the file: as `wanted`, but at most half of the free space beyond the
-    /// reserve, in whole blocks.
-    fn scratch(self, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
-        let kept = min_free.max((self.total / KEPT.0).min(KEPT.1));
-        let room = self.free.saturating_sub(kept) / 2;
-        let least = wanted.clamp(block, LEAST.max(block));
-        if room < least {
-            let mib = |bytes: u64| bytes >> 20;
-            bail!(
-                "it is nearly full: {} MiB are free, of which {} MiB are to stay so, and the \
-                 measurement needs {} MiB",
-                mib(self.free),
-                mib(kept),
-                mib(least) * 2
-            );
-        }
-        Ok(wanted.max(block).min(room) / block * block)
+/// Returns the size of the file: as `wanted`, but at most half of the free space beyond the
+/// reserve, in whole blocks.
+fn scratch(space: Space, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
+    let kept = min_free.max((space.total / KEPT.0).min(KEPT.1));
+    let room = space.free.saturating_sub(kept) / 2;
+    let least = wanted.clamp(block, LEAST.max(block));
+    if room < least {
+        let mib = |bytes: u64| bytes >> 20;
+        bail!(
+            "it is nearly full: {} MiB are free, of which {} MiB are to stay so, and the \
+             measurement needs {} MiB",
+            mib(space.free),
+            mib(kept),
+            mib(least) * 2
+        );
     }
+    Ok(wanted.max(block).min(room) / block * block)
+}
 
-    /// Returns a capacity for a cache here: half of the free space beyond `min_free`, in whole GiB
-    /// if there are any.
-    fn capacity(self, min_free: u64) -> ByteSize {
-        let half = self.free.saturating_sub(min_free) / 2;
-        ByteSize(match half >> 30 {
-            0 => (half >> 20 << 20).max(1 << 20),
-            whole => whole << 30,
-        })
-    }
+/// Returns a capacity for a cache here: half of the free space beyond `min_free`, in whole GiB
+/// if there are any.
+fn capacity(space: Space, min_free: u64) -> ByteSize {
+    let half = space.free.saturating_sub(min_free) / 2;
+    ByteSize(match half >> 30 {
+        0 => (half >> 20 << 20).max(1 << 20),
+        whole => whole << 30,
+    })
 }
 
 #[cfg(test)]
@@ -167,7 +170,7 @@ mod tests {
             total: 100 * GIB,
             free: free * GIB,
         };
-        let size = |free, min_free, wanted| space(free).scratch(min_free, wanted, BLOCK).ok();
+        let size = |free, min_free, wanted| scratch(space(free), min_free, wanted, BLOCK).ok();
         assert_eq!(size(50, GIB, GIB), Some(GIB));
         assert_eq!(size(2, 0, GIB), Some(GIB / 2), "1 GiB stays free");
         assert_eq!(size(1, 0, GIB), None);
@@ -175,7 +178,7 @@ mod tests {
             total: GIB,
             free: GIB / 20,
         };
-        assert!(small.scratch(0, GIB, BLOCK).is_err(), "a twentieth");
+        assert!(scratch(small, 0, GIB, BLOCK).is_err(), "a twentieth");
         assert_eq!(size(50, 50 * GIB, GIB), None, "as configured");
         assert_eq!(size(50, 0, 1), Some(BLOCK), "one block at least");
         assert_eq!(size(50, 0, 3 * BLOCK + 5), Some(3 * BLOCK));

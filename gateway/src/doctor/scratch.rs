@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 
-use crate::store::direct;
+use tidegate_cache::direct;
 use tidegate_plan::diagnosis::Rate;
 
 /// The alignment of buffers, offsets and lengths of direct I/O: no disk has larger sectors.

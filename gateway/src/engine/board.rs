@@ -11,7 +11,7 @@ use super::cursor::Cursor;
 use super::fetch::Fetch;
 use super::fill::{Fill, Flights, Terms};
 use super::flight::{Bringer, Flight, Lease, Part};
-use crate::store::Tier;
+use tidegate_cache::Tier;
 use tidegate_origin::Priority;
 use tidegate_plan::meter::Estimate;
 use tidegate_plan::readahead::ReadAhead;

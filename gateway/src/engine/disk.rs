@@ -14,7 +14,7 @@ use super::Error;
 use super::budget::Charge;
 use super::fetch::{End, Fetch, unwanted};
 use super::pins;
-use crate::store::{Planned, Tier};
+use tidegate_cache::{Planned, Tier};
 use tidegate_origin::Priority;
 use tidegate_plan::tiering;
 

@@ -15,7 +15,7 @@ use super::core::Core;
 use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;
-use crate::store::{Admit, ChunkKey, PinId, Tier};
+use tidegate_cache::{Admit, ChunkKey, PinId, Tier};
 use tidegate_origin::client::on_behalf_of;
 use tidegate_origin::{Content, Origin};
 use tidegate_plan::profile::DiskUse;

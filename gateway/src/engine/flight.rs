@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::budget::Charge;
 use super::cursor::Cursor;
-use crate::store::direct::Pool;
+use tidegate_cache::direct::Pool;
 
 /// One fetch of one or more neighbouring chunks, and the leases on it.
 #[derive(Debug)]

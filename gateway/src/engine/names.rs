@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use super::{Engine, Error, Object, Open, Source};
-use crate::store::Entry as Known;
+use tidegate_cache::Entry as Known;
 use tidegate_origin::{List, Listing, OriginError};
 use tidegate_plan::folder;
 use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::reader::Reader;
-use crate::store::{ChunkKey, Record, Tier};
+use tidegate_cache::{ChunkKey, Record, Tier};
 use tidegate_origin::Origin;
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use crate::store::{ChunkKey, Entry, PinId, Record};
+use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::ObjectId;
 
 /// The number of chunks to unpin before the task yields.

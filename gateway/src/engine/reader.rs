@@ -13,7 +13,7 @@ use super::board::Boarded;
 use super::cursor::{self, Cursor};
 use super::flight::{Flight, Lease, Piece, Place};
 use super::object::Pinned;
-use crate::store::ChunkKey;
+use tidegate_cache::ChunkKey;
 use tidegate_plan::ByteRange;
 
 /// The bytes of a range, in order, as they arrive. Dropping the reader stops the fetches that no other reader wants.

@@ -17,7 +17,7 @@ use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::pins;
 use super::{Error, Forward, Source};
-use crate::store::{Entry, Record};
+use tidegate_cache::{Entry, Record};
 use tidegate_origin::client::on_behalf_of;
 use tidegate_origin::{Answer, Condition, Content, Get, OriginError, Priority};
 use tidegate_plan::freshness::Policy;

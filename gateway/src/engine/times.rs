@@ -18,7 +18,7 @@ use self::log::Log;
 use super::core::Core;
 use super::names::Facts;
 use super::{Engine, Object};
-use crate::store::Entry;
+use tidegate_cache::Entry;
 use tidegate_plan::{ETag, ObjectId, OriginId, Timestamp, Version};
 
 mod log;

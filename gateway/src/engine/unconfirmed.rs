@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::store::Record;
+use tidegate_cache::Record;
 use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 
 /// The maximum number of versions in a generation; there are two. The first confirmation of a

@@ -27,7 +27,7 @@ use super::budget::Charge;
 use super::core::Core;
 use super::fill::Terms;
 use super::object::Object;
-use crate::store::{Admit, ChunkKey, Tier};
+use tidegate_cache::{Admit, ChunkKey, Tier};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Coding, VersionId};
 

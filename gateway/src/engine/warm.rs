@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::object::Pinned;
 use super::reader::Reader;
 use super::{Engine, Error, Object, Open, Source, pins};
-use crate::store::{Admit, ChunkKey};
+use tidegate_cache::{Admit, ChunkKey};
 use tidegate_plan::pacer::Pacer;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectKey, Profile, RangeSpec};

@@ -15,7 +15,7 @@ use super::core::Core;
 use super::fill::{Terms, admission};
 use super::unconfirmed::WriteSpan;
 use super::{pins, resolve};
-use crate::store::{ChunkKey, Entry, PinId, Record};
+use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};

@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate::engine::{Budget, Engine, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
-use tidegate::store::{self, Stores};
+use tidegate_cache::{self, Stores};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidegate::store::{Entry, MetaStore, Record};
+use tidegate_cache::{Entry, MetaStore, Record};
 
 use crate::fixture::{flush, id, open, put, settings};
 

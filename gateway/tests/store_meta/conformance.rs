@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidegate::store::{Entry, MetaStore};
+use tidegate_cache::{Entry, MetaStore};
 use tidegate_plan::{ObjectId, OriginId, Timestamp};
 
 use crate::fixture::{ORIGIN, id, open, put, record, settings};

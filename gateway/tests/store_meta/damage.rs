@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate::store::{Entry, Meta, MetaStore, Record, Settings, StoreError};
+use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings, StoreError};
 
 use crate::conformance::conforms;
 use crate::fixture::{ORIGIN, database, id, open, put, record, settings, version};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate::store::{Entry, Meta, MetaStore, Record, Settings};
+use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
 
 pub(crate) const ORIGIN: OriginId = OriginId(7);

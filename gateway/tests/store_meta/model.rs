@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tidegate::store::{Entry, MetaStore};
+use tidegate_cache::{Entry, MetaStore};
 use tidegate_plan::Timestamp;
 
 use crate::fixture::{ORIGIN, flush, id, open, put, record, settings};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate::store::{Entry, Meta, MetaStore, Record};
+use tidegate_cache::{Entry, Meta, MetaStore, Record};
 use tidegate_plan::Timestamp;
 
 use crate::fixture::{ORIGIN, count, flush, id, must_confirm, open, put, record, settings};

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::engine::{Budget, Clock, Engine, Error, Object, Open, Parts, Reader, Source};
-use tidegate::store::fake::FakeStore;
+use tidegate_cache::fake::FakeStore;
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;

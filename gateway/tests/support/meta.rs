@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
-use tidegate::store::{Entry, MetaError, MetaStore};
+use tidegate_cache::{Entry, MetaError, MetaStore};
 use tidegate_plan::{ObjectId, OriginId};
 
 /// Entries and purges in memory. Survives a restart of the engine by being handed on.

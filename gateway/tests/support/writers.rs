@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tidegate::engine::upload::Settings;
 use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
-use tidegate::store;
+use tidegate_cache;
 use tidegate_origin::{self, Metrics};
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use crate::engine::{Budget, Engine, Open, Parts, Source};
-use crate::store::{self, ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
+use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
@@ -28,7 +28,10 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn new() -> Self {
-        let stores = store::open(&store::Settings::default(), &mut Registry::default());
+        let stores = tidegate_cache::open(
+            &tidegate_cache::Settings::default(),
+            &mut Registry::default(),
+        );
         let Stores { meta, .. } = stores.expect("in memory");
         let store = Arc::new(FakeStore::new());
         let origin = FakeOrigin::new();

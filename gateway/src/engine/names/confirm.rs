@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Answer, Engine, Entry, lasting};
 use crate::engine::{Source, resolve};
-use crate::store::{Entry as Known, Record};
+use tidegate_cache::{Entry as Known, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
 

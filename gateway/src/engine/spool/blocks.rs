@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::tail::BLOCK;
 use crate::engine::budget::{Budget, Charge};
-use crate::store::direct::Pool;
+use tidegate_cache::direct::Pool;
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
 

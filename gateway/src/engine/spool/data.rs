@@ -27,7 +27,7 @@ use super::blocks::{Blocks, Charged, Memory};
 use super::journal;
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
-use crate::store::direct::{self, PAGE};
+use tidegate_cache::direct::{self, PAGE};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::blocks::{Charged, Memory};
-use crate::store::direct::{Block, PAGE};
+use tidegate_cache::direct::{Block, PAGE};
 use tidegate_plan::ByteRange;
 
 /// The maximum size of a single write.

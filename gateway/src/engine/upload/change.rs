@@ -12,7 +12,7 @@ use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::Entry;
 use crate::engine::written::{self, Answered, Cause, Known};
 use crate::engine::{Error, Source, resolve};
-use crate::store::Entry as Record;
+use tidegate_cache::Entry as Record;
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};

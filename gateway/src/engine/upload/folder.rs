@@ -17,7 +17,7 @@ use super::{Inner, STREAMS, WriteError, Writers};
 use crate::engine::names::{Facts, of_listing};
 use crate::engine::written::Answered;
 use crate::engine::{Error, Source, resolve};
-use crate::store::Entry as Known;
+use tidegate_cache::Entry as Known;
 use tidegate_origin::list::PAGE;
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{List, Listed, OriginError, Written};

@@ -9,7 +9,7 @@ use super::WriteError;
 use super::edition::ClosedEdition;
 use super::writing::{Pinned, Writing};
 use crate::engine::{Error, Object};
-use crate::store::Record;
+use tidegate_cache::Record;
 use tidegate_plan::upload::{From, Gone};
 use tidegate_plan::{ByteRange, VersionId};
 use tidegate_plan::{Client, freshness::Policy};

@@ -16,7 +16,7 @@ use super::cutter::Cutter;
 use super::{Cause, Filing, is_kept};
 use crate::engine::budget::Charge;
 use crate::engine::core::Core;
-use crate::store::{Admit, ChunkKey};
+use tidegate_cache::{Admit, ChunkKey};
 use tidegate_origin::{CompletedPart, RunningSum, Sums};
 use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
 

@@ -12,7 +12,6 @@ use super::open::Data;
 use super::*;
 use crate::engine::upload::{self, Commit};
 use crate::engine::{Budget, Parts, Writers};
-use crate::store;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Geometry, Profile, Timestamp};
@@ -96,7 +95,10 @@ impl World {
             origin: Arc::new(bucket.clone()),
             profile: ArcSwap::from_pointee(profile),
         });
-        let stores = store::open(&store::Settings::default(), &mut Registry::default());
+        let stores = tidegate_cache::open(
+            &tidegate_cache::Settings::default(),
+            &mut Registry::default(),
+        );
         let stores = stores.expect("memory alone");
         let engine = Engine::new(Parts {
             chunks: stores.chunks,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::super::log::lost;
 use super::super::tail::Tail;
 use super::{Data, FRAME};
-use crate::store::direct;
+use tidegate_cache::direct;
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
 

@@ -1,0 +1,215 @@
+//! Files past the operating system's file cache (`O_DIRECT`, open(2)).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
+pub const PAGE: u64 = 4096;
+
+const ALIGN: usize = PAGE as usize;
+
+/// Opens a file past the file cache.
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let flag = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
+    options.clone().custom_flags(flag).open(path)
+}
+
+/// Returns whether `error` says that the file system does not support direct access.
+pub fn is_unsupported(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
+}
+
+/// Reads past the file cache until `bytes` is full or the file ends. Returns the number of bytes read.
+pub fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // A read that stops within a page has reached the end of the file.
+        if !done.is_multiple_of(ALIGN) {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Returns a buffer with room for `room` bytes, filled up to the start of a page, and the offset of
+/// that page. Bytes appended there are aligned for direct reads and writes.
+pub fn buffer(room: usize) -> (Vec<u8>, usize) {
+    let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let mut bytes: Vec<u8> = Vec::with_capacity(room + page);
+    let start = bytes.as_ptr().align_offset(page).min(page);
+    bytes.resize(start, 0);
+    (bytes, start)
+}
+
+/// Buffers of one size, which begin at a page and are reused, because fresh memory costs the system
+/// more than filling it. Once no buffer is in use, all spare ones are freed.
+#[derive(Debug)]
+pub struct Pool {
+    room: usize,
+    /// The most buffers that wait to be reused.
+    most: usize,
+    state: Mutex<Spare>,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    spare: Vec<Vec<u8>>,
+    in_use: usize,
+}
+
+impl Pool {
+    /// Creates a pool of blocks of `room` bytes, which keeps at most `most` spare ones.
+    pub fn new(room: usize, most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            room,
+            most,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Spare> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the bytes that each buffer has room for.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Takes an empty buffer.
+    pub fn take(self: &Arc<Self>) -> Block {
+        let spare = {
+            let mut state = self.state();
+            state.in_use += 1;
+            state.spare.pop()
+        };
+        let bytes = spare.unwrap_or_else(|| zeros(self.room));
+        Block::of(bytes, Some(self.clone()))
+    }
+
+    fn give(&self, bytes: Vec<u8>) {
+        let mut state = self.state();
+        state.in_use -= 1;
+        if state.in_use == 0 {
+            state.spare = Vec::new();
+        } else if state.spare.len() < self.most {
+            state.spare.push(bytes);
+        }
+    }
+}
+
+/// Bytes that begin at a page. A block of a [`Pool`] returns its memory to it.
+#[derive(Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+    home: Option<Arc<Pool>>,
+}
+
+/// Returns memory for `room` bytes, wherever in it a page begins.
+fn zeros(room: usize) -> Vec<u8> {
+    vec![0; room + ALIGN]
+}
+
+impl Block {
+    /// Creates an empty block that belongs to no pool.
+    pub fn new(room: usize) -> Self {
+        Self::of(zeros(room), None)
+    }
+
+    fn of(bytes: Vec<u8>, home: Option<Arc<Pool>>) -> Self {
+        Self {
+            start: bytes.as_ptr().align_offset(ALIGN).min(ALIGN),
+            length: 0,
+            bytes,
+            home,
+        }
+    }
+
+    /// Returns the bytes that there is room for.
+    pub fn room(&self) -> usize {
+        self.bytes.len().saturating_sub(ALIGN)
+    }
+
+    /// Appends bytes, at most as many as there is room for.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let at = self.length;
+        self.grown(at + bytes.len())[at..].copy_from_slice(bytes);
+    }
+
+    /// Sets the length, at most as much as there is room for, and returns all bytes. Those behind the
+    /// old length are undefined.
+    pub fn grown(&mut self, length: usize) -> &mut [u8] {
+        self.length = length;
+        &mut self.bytes[self.start..self.start + length]
+    }
+
+    /// Shortens the block to at most `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_begins_at_a_page_and_stays_there() {
+        for room in [0, 1, 5000, 1 << 20] {
+            let (mut bytes, start) = buffer(room);
+            bytes.resize(start + room, 7);
+            assert_eq!(bytes[start..].as_ptr().align_offset(4096), 0, "{room}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_a_pool_is_used_again_and_begins_at_a_page() {
+        let pool = Pool::new(10_000, 1);
+        let last = pool.take();
+        let mut first = pool.take();
+        first.push(&[7; 10_000]);
+        let (second, place) = (pool.take(), first.as_ref().as_ptr());
+        drop(first);
+        drop(second);
+        assert_eq!(pool.state().spare.len(), 1, "no more than that wait");
+        let mut third = pool.take();
+        assert_eq!((third.as_ref(), third.as_ref().as_ptr()), (&[][..], place));
+        third.push(&[1; 5]);
+        third.truncate(3);
+        assert_eq!(third.as_ref(), [1; 3]);
+        assert_eq!(place.align_offset(4096), 0);
+        drop(third);
+        assert_eq!(pool.state().spare.len(), 1);
+        drop(last);
+        assert_eq!(pool.state().spare.len(), 0, "nobody needs them");
+    }
+}

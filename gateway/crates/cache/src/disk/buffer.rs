@@ -1,0 +1,62 @@
+//! A buffer whose address direct writes accept.
+
+use super::files::PAGE;
+use crate::direct;
+
+const ALIGN: usize = PAGE as usize;
+
+/// Bytes that begin at a page; allocated when they are first needed.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// Empties the buffer, and makes room for `len` bytes.
+    pub(super) fn clear(&mut self, len: usize) {
+        self.len = 0;
+        if self.bytes.len() < self.start + len {
+            (self.bytes, self.start) = direct::buffer(len);
+            self.bytes.resize(self.start + len, 0);
+        }
+    }
+
+    /// Appends a chunk, padded with zeros to a whole page, and returns the copy. There must be
+    /// room.
+    pub(super) fn append(&mut self, chunk: &[u8]) -> &[u8] {
+        let begin = self.start + self.len;
+        let end = begin + chunk.len();
+        let whole = begin + chunk.len().next_multiple_of(ALIGN);
+        self.bytes[begin..end].copy_from_slice(chunk);
+        self.bytes[end..whole].fill(0);
+        self.len = whole - self.start;
+        &self.bytes[begin..end]
+    }
+
+    /// Returns all that was appended.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_lie_at_pages_and_what_is_between_is_zero() {
+        let mut buffer = Buffer::default();
+        for round in 1..4u8 {
+            buffer.clear(4 * ALIGN);
+            assert_eq!(buffer.append(&[round; 5000]), [round; 5000]);
+            assert_eq!(buffer.append(&[round]), [round]);
+            let bytes = buffer.bytes();
+            assert_eq!(bytes.len(), 3 * ALIGN);
+            assert_eq!(bytes.as_ptr().align_offset(ALIGN), 0);
+            assert!(bytes[5000..2 * ALIGN].iter().all(|byte| *byte == 0));
+            assert_eq!(bytes[2 * ALIGN], round);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! An entry of an index file, and the checksum that proves its chunk.
+//!
+//! | bytes | content |
+//! | --- | --- |
+//! | 16 | version of the chunk |
+//! | 4 | number of the chunk |
+//! | 4 | length; 0 is a tombstone: the chunk written at this offset is gone |
+//! | 6 | offset in the data file, a multiple of 4 KiB |
+//! | 2 | number of the pin that keeps the chunk from eviction; 0: none |
+//! | 8 | checksum of the chunk |
+//! | 8 | checksum of this entry, seeded with the number of the segment |
+//!
+//! All numbers are little-endian. Of several entries with one offset the last counts.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::files::PAGE;
+use crate::ChunkKey;
+use crate::pins::PinId;
+use tidegate_plan::VersionId;
+
+/// Bytes of an entry.
+pub(super) const ENTRY: usize = 48;
+
+/// Bytes of it that its own checksum covers.
+const CHECKED: usize = ENTRY - 8;
+
+/// Bits of an offset; the pin is above them.
+const OFFSET_BITS: u32 = 48;
+
+/// The position of a chunk, and the checksum that proves it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Number of the segment.
+    pub(super) segment: u32,
+    /// First byte in its data file.
+    pub(super) offset: u64,
+    /// Bytes of the chunk; 0 in a tombstone.
+    pub(super) len: u32,
+    /// [`checksum`] of the chunk.
+    pub(super) sum: u64,
+    /// The pin that keeps it from eviction.
+    pub(super) pin: PinId,
+}
+
+/// Equality means the same chunk at the same place; its pin may have changed meanwhile.
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        let what = |place: &Self| (place.segment, place.offset, place.len, place.sum);
+        what(self) == what(other)
+    }
+}
+
+impl Eq for Place {}
+
+impl Place {
+    /// Bytes that the chunk takes up there: whole pages.
+    pub(super) fn taken(&self) -> u64 {
+        pages(self.len as usize)
+    }
+}
+
+/// Returns the bytes that `len` bytes take up in a data file.
+pub(super) fn pages(len: usize) -> u64 {
+    u64::try_from(len)
+        .unwrap_or(u64::MAX / 2)
+        .next_multiple_of(PAGE)
+}
+
+/// Returns a checksum over key, length and bytes, so that sound bytes under another key or length
+/// do not pass.
+pub(super) fn checksum(key: &ChunkKey, bytes: &[u8]) -> u64 {
+    let mut identity = [0; 28];
+    identity[..16].copy_from_slice(&key.version.0.to_le_bytes());
+    identity[16..20].copy_from_slice(&key.index.to_le_bytes());
+    let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    identity[20..].copy_from_slice(&len.to_le_bytes());
+    xxh3_64_with_seed(bytes, xxh3_64_with_seed(&identity, 0))
+}
+
+/// Encodes the entry of a chunk.
+pub(super) fn encode(key: &ChunkKey, place: &Place) -> [u8; ENTRY] {
+    let mut entry = [0; ENTRY];
+    entry[..16].copy_from_slice(&key.version.0.to_le_bytes());
+    entry[16..20].copy_from_slice(&key.index.to_le_bytes());
+    entry[20..24].copy_from_slice(&place.len.to_le_bytes());
+    let offset = place.offset | u64::from(place.pin.number()) << OFFSET_BITS;
+    entry[24..32].copy_from_slice(&offset.to_le_bytes());
+    entry[32..40].copy_from_slice(&place.sum.to_le_bytes());
+    let check = xxh3_64_with_seed(&entry[..CHECKED], u64::from(place.segment));
+    entry[CHECKED..].copy_from_slice(&check.to_le_bytes());
+    entry
+}
+
+/// Decodes the entry in `bytes`, if it is undamaged and of this segment.
+pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
+    let check = u64::from_le_bytes(take(bytes, CHECKED)?);
+    if check != xxh3_64_with_seed(&bytes[..CHECKED], u64::from(segment)) {
+        return None;
+    }
+    let key = ChunkKey {
+        version: VersionId(u128::from_le_bytes(take(bytes, 0)?)),
+        index: u32::from_le_bytes(take(bytes, 16)?),
+    };
+    let offset = u64::from_le_bytes(take(bytes, 24)?);
+    let place = Place {
+        segment,
+        offset: offset & ((1 << OFFSET_BITS) - 1),
+        len: u32::from_le_bytes(take(bytes, 20)?),
+        sum: u64::from_le_bytes(take(bytes, 32)?),
+        pin: PinId::from_number(u16::try_from(offset >> OFFSET_BITS).unwrap_or(0)),
+    };
+    place.offset.is_multiple_of(PAGE).then_some((key, place))
+}
+
+/// Decodes the entries of an index file up to the first damaged one.
+pub(super) fn decode_all(bytes: &[u8], segment: u32) -> Vec<(ChunkKey, Place)> {
+    bytes
+        .chunks_exact(ENTRY)
+        .map_while(|entry| decode(entry, segment))
+        .collect()
+}
+
+fn take<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> (ChunkKey, Place) {
+        let key = ChunkKey {
+            version: VersionId(77 << 80 | 3),
+            index: 9,
+        };
+        let place = Place {
+            segment: 5,
+            offset: 12 * PAGE,
+            len: 5,
+            sum: checksum(&key, b"hello"),
+            pin: PinId::from_number(u16::MAX),
+        };
+        (key, place)
+    }
+
+    #[test]
+    fn every_flipped_bit_every_cut_and_another_segment_are_noticed() {
+        let (key, place) = entry();
+        let encoded = encode(&key, &place);
+        assert_eq!(decode(&encoded, 5), Some((key, place)));
+        let pin = decode(&encoded, 5).map(|(_, place)| place.pin);
+        assert_eq!(pin, Some(place.pin));
+        assert_eq!(decode(&encoded, 6), None);
+        for bit in 0..ENTRY * 8 {
+            let mut flipped = encoded;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&flipped, 5), None, "bit {bit}");
+        }
+        for cut in 0..ENTRY {
+            assert_eq!(decode(&encoded[..cut], 5), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_damaged_entry_is_ignored() {
+        let (key, place) = entry();
+        let mut all = encode(&key, &place).repeat(4);
+        all.extend_from_slice(&[1, 2, 3]);
+        assert_eq!(decode_all(&all, 5).len(), 4);
+        all[2 * ENTRY + 7] ^= 1;
+        assert_eq!(decode_all(&all, 5).len(), 2);
+    }
+
+    #[test]
+    fn a_checksum_is_of_key_and_length_too() {
+        let (key, place) = entry();
+        let other = ChunkKey { index: 10, ..key };
+        assert_ne!(checksum(&other, b"hello"), place.sum);
+        assert_ne!(checksum(&key, b"hello\0"), place.sum);
+        assert_ne!(checksum(&key, b"hullo"), place.sum);
+    }
+}

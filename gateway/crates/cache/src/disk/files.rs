@@ -1,0 +1,325 @@
+//! The file system operations of the log, behind a trait: the real ones, and in tests ones that
+//! fail.
+//!
+//! Everything here blocks, and may hang for as long as the disk does.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use crate::{direct, private};
+
+/// The way in which a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// The file exists. For reading, and for writing if the file system allows it.
+    Existing,
+    /// The file is created if it is missing, and written through the file cache.
+    Cached,
+    /// The file is created if it is missing, and written past the file cache: lengths, offsets and
+    /// addresses of writes are multiples of [`PAGE`].
+    Direct,
+}
+
+pub(super) use crate::direct::{PAGE, is_unsupported};
+pub(super) use crate::space::Space;
+
+/// A file system.
+pub(super) trait Files: Send + Sync + fmt::Debug {
+    /// Creates a directory and those above it, unless they exist.
+    fn make_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Returns the names in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Opens a file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>>;
+    /// Removes a name; open files stay readable.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Returns the total and the free space.
+    fn space(&self, dir: &Path) -> io::Result<Space>;
+}
+
+/// An open file.
+pub(super) trait LogFile: Send + Sync + fmt::Debug {
+    /// Reads up to `len` bytes from `offset` on; fewer only if the file ends.
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
+    /// Reads as [`read_at`](Self::read_at) does, past the file cache if that is possible.
+    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        Ok(self.read_at(offset, len)?.into())
+    }
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the written bytes durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Gives a range back to the file system: it takes no space any more, and reads as zeros.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Cuts the file off at `len` bytes.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Drops a range from the file cache, so that its next read comes from the disk itself.
+    fn forget(&self, offset: u64, len: u64);
+    /// Returns the present size and state of the file.
+    fn stat(&self) -> io::Result<Stat>;
+}
+
+/// The size and state of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// The length in bytes.
+    pub(super) len: u64,
+    /// Bytes that it takes up.
+    pub(super) allocated: u64,
+    /// Whether it still has a name.
+    pub(super) linked: bool,
+}
+
+/// Returns whether the file system, or Tidegate's quota on it, is full.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::NOSPC, Errno::DQUOT])
+}
+
+fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
+    let code = error.raw_os_error();
+    errnos
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+/// The file system of this machine.
+#[derive(Debug)]
+pub(super) struct RealFiles;
+
+impl Files for RealFiles {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        private::make_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let name = |entry: io::Result<fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        fs::read_dir(dir)?.map(name).collect()
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
+        let mut options = private::options();
+        options.read(true).write(true);
+        let opened = match access {
+            Access::Existing => options
+                .open(path)
+                .or_else(|_| OpenOptions::new().read(true).open(path)),
+            Access::Cached => options.create(true).open(path),
+            Access::Direct => {
+                options.create(true);
+                match direct::open(&options, path) {
+                    Err(error) if is_unsupported(&error) => options.open(path),
+                    opened => opened,
+                }
+            }
+        };
+        let file = opened?;
+        if access == Access::Existing {
+            private::close_to_others(&file, path);
+        }
+        let flags = fcntl_getfl(&file)?;
+        Ok(Arc::new(RealFile {
+            file,
+            direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
+            uncached: access == Access::Direct,
+            path: path.to_owned(),
+            past: OnceLock::new(),
+        }))
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        Space::of(dir)
+    }
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    /// The file is written with `O_DIRECT`.
+    direct: AtomicBool,
+    /// Written bytes shall not stay in the file cache, with `O_DIRECT` or without.
+    uncached: bool,
+    path: PathBuf,
+    /// The same file, opened for reads past the file cache; `None`: that is not possible.
+    past: OnceLock<Option<File>>,
+}
+
+impl RealFile {
+    fn past(&self) -> Option<&File> {
+        let open = || direct::open(OpenOptions::new().read(true), &self.path).ok();
+        self.past.get_or_init(open).as_ref()
+    }
+
+    /// Writes through the file cache from now on, because the file system refuses direct writes.
+    fn go_cached(&self) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.file)?;
+        fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+        self.direct.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl LogFile for RealFile {
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let at = offset + u64::try_from(bytes.len()).unwrap_or(0);
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let page = PAGE as usize;
+        let Some(file) = self.past().filter(|_| offset.is_multiple_of(PAGE)) else {
+            return Ok(self.read_at(offset, len)?.into());
+        };
+        let whole = len.next_multiple_of(page);
+        let (mut bytes, start) = direct::buffer(whole);
+        bytes.resize(start + whole, 0);
+        let done = match direct::read(file, &mut bytes[start..], offset) {
+            Err(error) if is_unsupported(&error) => {
+                return Ok(self.read_at(offset, len)?.into());
+            }
+            read => read?,
+        };
+        Ok(Bytes::from(bytes).slice(start..start + done.min(len)))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.file.write_all_at(bytes, offset) {
+            Err(error) if self.direct.load(Ordering::Relaxed) && is_unsupported(&error) => {
+                self.go_cached()?;
+                self.file.write_all_at(bytes, offset)?;
+            }
+            written => written?,
+        }
+        if self.uncached && !self.direct.load(Ordering::Relaxed) {
+            self.file.sync_data()?;
+            self.forget(offset, u64::try_from(bytes.len()).unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, mode, offset, len)?)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        // Advice: if the kernel ignores it, the cache is a little fuller.
+        let _ = fadvise(
+            &self.file,
+            offset,
+            std::num::NonZeroU64::new(len),
+            Advice::DontNeed,
+        );
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        let meta = self.file.metadata()?;
+        Ok(Stat {
+            len: meta.len(),
+            allocated: meta.blocks() * 512,
+            linked: meta.nlink() > 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direct_and_cached_files_read_back_what_was_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for access in [Access::Direct, Access::Cached] {
+            let path = dir.path().join("file");
+            let file = RealFiles.open(&path, access).expect("opens");
+            let pages = vec![7; 3 * 4096];
+            let start = pages.as_ptr().align_offset(4096);
+            file.write_at(&pages[start..start + 4096], 4096)
+                .expect("written");
+            file.sync().expect("synced");
+            let again = RealFiles.open(&path, Access::Existing).expect("opens");
+            assert_eq!(again.read_at(4096, 4096).expect("read"), vec![7; 4096]);
+            assert_eq!(again.read_at(0, 9999).expect("read").len(), 8192);
+            again.truncate(5000).expect("cut");
+            assert_eq!(again.read_at(4096, 4096).expect("read").len(), 904);
+            RealFiles.unlink(&path).expect("gone");
+            assert!(!again.stat().expect("open").linked);
+        }
+    }
+
+    /// Reads past the cache, from it, and at the end of the file give the same bytes.
+    #[test]
+    fn what_is_read_past_the_cache_is_what_is_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        let bytes: Vec<u8> = (0..100_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        std::fs::write(&path, &bytes).expect("written");
+        let file = RealFiles.open(&path, Access::Existing).expect("opens");
+        for cached in [true, false] {
+            for (offset, len) in [
+                (0, 8192),
+                (4096, 50_000),
+                (8192, 1),
+                (98_304, 9999),
+                (5, 100),
+            ] {
+                if !cached {
+                    file.sync().expect("synced");
+                    file.forget(0, 100_000);
+                }
+                let end = (offset + len).min(bytes.len());
+                let read = file.read_past(offset as u64, len).expect("read");
+                assert!(read == bytes[offset..end], "{offset} {len} {cached}");
+            }
+        }
+        assert!(file.read_past(102_400, 4096).expect("read").is_empty());
+    }
+
+    /// An unaligned direct write goes through the real fallback, and succeeds.
+    #[test]
+    fn a_refused_direct_write_goes_through_the_cache() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        let file = RealFiles.open(&path, Access::Direct).expect("opens");
+        file.write_at(b"no page", 0).expect("written");
+        assert_eq!(file.read_at(0, 100).expect("read"), b"no page");
+    }
+}

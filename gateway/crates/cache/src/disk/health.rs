@@ -1,0 +1,279 @@
+//! The health of a disk: which operations it is trusted with now.
+//!
+//! | state | reads | writes | left when |
+//! | --- | --- | --- | --- |
+//! | loading | loaded chunks | refused | the index is complete |
+//! | up | yes | yes | |
+//! | slow | no: one was late, or several failed | yes | a probe reads in time |
+//! | demoted | yes, unless they fail too | no: one failed | a probe writes and reads back |
+//! | full | yes | no: below `min_free`, or no space | there is room again |
+//! | closed | no | no | |
+//!
+//! If several apply, demoted is shown before slow, and slow before full.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing::{info, warn};
+
+use super::refusal::Refusal;
+use crate::metrics::DiskMetrics;
+
+/// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
+const BAD_READS: u32 = 3;
+
+/// The state of a disk, as metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Loading,
+    Up,
+    Slow,
+    Demoted,
+    Full,
+    Closed,
+}
+
+impl State {
+    /// All states.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Loading,
+        Self::Up,
+        Self::Slow,
+        Self::Demoted,
+        Self::Full,
+        Self::Closed,
+    ];
+
+    /// Returns the state's word in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::Up => "up",
+            Self::Slow => "slow",
+            Self::Demoted => "demoted",
+            Self::Full => "full",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// The reasons in words why reads or writes are off; `None` while they are on.
+#[derive(Debug, Default)]
+struct Causes {
+    reads: Option<String>,
+    writes: Option<String>,
+}
+
+/// The health of one disk.
+#[derive(Debug)]
+pub(super) struct Health {
+    path: String,
+    loaded: AtomicBool,
+    closed: AtomicBool,
+    full: AtomicBool,
+    reads_off: AtomicBool,
+    writes_off: AtomicBool,
+    bad_reads: AtomicU32,
+    causes: Mutex<Causes>,
+    metrics: DiskMetrics,
+}
+
+impl Health {
+    /// Creates the health of a disk that is being loaded.
+    pub(super) fn new(path: String, metrics: DiskMetrics) -> Self {
+        metrics.state(State::Loading);
+        Self {
+            path,
+            loaded: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            reads_off: AtomicBool::new(false),
+            writes_off: AtomicBool::new(false),
+            bad_reads: AtomicU32::new(0),
+            causes: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Returns the state in one word.
+    pub(super) fn state(&self) -> State {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if is(&self.closed) {
+            State::Closed
+        } else if !is(&self.loaded) {
+            State::Loading
+        } else if is(&self.writes_off) {
+            State::Demoted
+        } else if is(&self.reads_off) {
+            State::Slow
+        } else if is(&self.full) {
+            State::Full
+        } else {
+            State::Up
+        }
+    }
+
+    /// Describes the faults in words; none of them keeps the gateway from serving.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let causes = self.causes();
+        let mut notes = Vec::new();
+        if let Some(why) = &causes.writes {
+            notes.push(format!(
+                "cache disk {}: nothing is written to it ({why})",
+                self.path
+            ));
+        }
+        if let Some(why) = &causes.reads {
+            notes.push(format!(
+                "cache disk {}: nothing is read from it ({why})",
+                self.path
+            ));
+        }
+        if self.is_full() {
+            notes.push(format!(
+                "cache disk {}: takes nothing more, too little space is left",
+                self.path
+            ));
+        }
+        notes
+    }
+
+    /// Returns the reason why nothing may be written now, if there is one.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match self.state() {
+            State::Closed => Some(Refusal::Closed),
+            State::Loading => Some(Refusal::Opening),
+            _ if self.writes_off() => Some(Refusal::Demoted),
+            _ if self.is_full() => Some(Refusal::Full),
+            _ => None,
+        }
+    }
+
+    /// Returns whether chunks may be read.
+    pub(super) fn reads(&self) -> bool {
+        !self.reads_off() && !self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether reads wait for a probe.
+    pub(super) fn reads_off(&self) -> bool {
+        self.reads_off.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether writes wait for a probe.
+    pub(super) fn writes_off(&self) -> bool {
+        self.writes_off.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether there is too little space.
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Records that the index is complete.
+    pub(super) fn loaded(&self) {
+        self.loaded.store(true, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Records that the log is closed.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Records that space ran out or came back.
+    pub(super) fn set_full(&self, full: bool, free: u64) {
+        if self.full.swap(full, Ordering::Relaxed) == full {
+            return;
+        }
+        let path = &self.path;
+        if full {
+            warn!(
+                path,
+                free, "cache disk takes nothing more: too little space is left"
+            );
+        } else {
+            info!(path, free, "cache disk takes chunks again");
+        }
+        self.show();
+    }
+
+    /// Records that a write failed: no more are made until a probe succeeds.
+    pub(super) fn writes_failed(&self, error: &dyn Display) {
+        let mut causes = self.causes();
+        if self.writes_off.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        causes.writes = Some(error.to_string());
+        drop(causes);
+        warn!(
+            path = self.path, %error,
+            "cannot write to the cache disk; nothing is written until a probe succeeds"
+        );
+        self.show();
+    }
+
+    /// Records that a probe wrote and read back.
+    pub(super) fn writes_back(&self) {
+        self.causes().writes = None;
+        if self.writes_off.swap(false, Ordering::Relaxed) {
+            info!(path = self.path, "the cache disk can be written again");
+        }
+        self.show();
+    }
+
+    /// Records that a read took too long: no more are made until a probe succeeds.
+    pub(super) fn read_late(&self, waited: std::time::Duration) {
+        self.reads_fail(&format!("no answer within {} ms", waited.as_millis()));
+    }
+
+    /// Records that a read failed.
+    pub(super) fn read_failed(&self, error: &dyn Display) {
+        let bad = self.bad_reads.fetch_add(1, Ordering::Relaxed) + 1;
+        if bad >= BAD_READS {
+            self.reads_fail(error);
+        } else {
+            warn!(path = self.path, %error, "cannot read a chunk");
+        }
+    }
+
+    /// Records that a read succeeded.
+    pub(super) fn read_well(&self) {
+        if self.bad_reads.load(Ordering::Relaxed) != 0 {
+            self.bad_reads.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that a probe read in time.
+    pub(super) fn reads_back(&self) {
+        self.causes().reads = None;
+        self.bad_reads.store(0, Ordering::Relaxed);
+        if self.reads_off.swap(false, Ordering::Relaxed) {
+            info!(path = self.path, "the cache disk is read again");
+        }
+        self.show();
+    }
+
+    fn reads_fail(&self, error: &dyn Display) {
+        let mut causes = self.causes();
+        if self.reads_off.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        causes.reads = Some(error.to_string());
+        drop(causes);
+        warn!(
+            path = self.path, %error,
+            "the cache disk does not answer in time; nothing is read from it until a probe succeeds"
+        );
+        self.show();
+    }
+
+    fn show(&self) {
+        self.metrics.state(self.state());
+    }
+
+    fn causes(&self) -> MutexGuard<'_, Causes> {
+        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

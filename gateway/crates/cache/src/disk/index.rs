@@ -1,0 +1,388 @@
+//! The position of every chunk of one disk, in memory.
+//!
+//! A chunk costs 48 bytes and one for the table, over a table that is between seven sixteenths and
+//! seven eighths full: at most 112 bytes.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::entry::{Place, pages};
+use super::files::PAGE;
+use super::ledger::Ledger;
+use crate::ChunkKey;
+use crate::hash::Folded;
+use crate::pins::PinId;
+use tidegate_plan::VersionId;
+
+/// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
+/// a small part of the whole.
+const SHARDS: usize = 16;
+
+/// A key in 24 bytes; a [`ChunkKey`] takes 32, for the sake of its alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packed {
+    high: u64,
+    low: u64,
+    index: u32,
+}
+
+impl Packed {
+    fn new(key: &ChunkKey) -> Self {
+        let mask = u128::from(u64::MAX);
+        let [high, low] = [key.version.0 >> 64, key.version.0]
+            .map(|half| u64::try_from(half & mask).unwrap_or(0));
+        Self {
+            high,
+            low,
+            index: key.index,
+        }
+    }
+
+    fn key(&self) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(u128::from(self.high) << 64 | u128::from(self.low)),
+            index: self.index,
+        }
+    }
+}
+
+impl Hash for Packed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
+        state.write_u64(self.high);
+        state.write_u32(self.index);
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    sum: u64,
+    segment: u32,
+    page: u32,
+    len: u32,
+    /// It was read since the clock's hand was here last.
+    hit: AtomicBool,
+    /// Its pin, if its bytes are counted as pinned.
+    pin: PinId,
+}
+
+impl Slot {
+    fn new(place: &Place) -> Self {
+        Self {
+            sum: place.sum,
+            segment: place.segment,
+            page: u32::try_from(place.offset / PAGE).expect("a segment has far fewer pages"),
+            len: place.len,
+            hit: AtomicBool::new(false),
+            pin: place.pin,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            segment: self.segment,
+            offset: u64::from(self.page) * PAGE,
+            len: self.len,
+            sum: self.sum,
+            pin: self.pin,
+        }
+    }
+
+    /// Returns the bytes that the chunk takes up.
+    fn taken(&self) -> u64 {
+        pages(self.len as usize)
+    }
+}
+
+/// The result of the clock hand's visit to a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The chunk is no longer at that place.
+    Gone,
+    /// The chunk was read since the last visit, and stays until the next; or it is pinned.
+    Kept,
+    /// The chunk was neither, and is no longer in the index.
+    Dropped,
+}
+
+type Shard = HashMap<Packed, Slot, Folded>;
+
+/// The chunks of one disk by key. No method does I/O or waits for it.
+#[derive(Debug)]
+pub(super) struct Index {
+    shards: Box<[RwLock<Shard>]>,
+    /// The bytes of it that are pinned.
+    pub(super) ledger: Ledger,
+}
+
+impl Index {
+    /// Creates an empty index that counts pinned bytes in `ledger`.
+    pub(super) fn new(ledger: Ledger) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            ledger,
+        }
+    }
+
+    /// Returns the chunk's place.
+    pub(super) fn find(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        self.read(&key).get(&key).map(Slot::place)
+    }
+
+    /// Returns the chunk's place, and counts the chunk as used.
+    pub(super) fn touch(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        let shard = self.read(&key);
+        let slot = shard.get(&key)?;
+        // A store to a cache line that all cores read is expensive; most hits find the flag set.
+        if !slot.hit.load(Ordering::Relaxed) {
+            slot.hit.store(true, Ordering::Relaxed);
+        }
+        Some(slot.place())
+    }
+
+    /// Enters a chunk, unless it is there. It is pinned as its place says, if limits allow.
+    pub(super) fn insert(&self, key: &ChunkKey, place: &Place) -> bool {
+        let key = Packed::new(key);
+        match self.write(&key).entry(key) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(entry) => {
+                let slot = entry.insert(Slot::new(place));
+                if !self.ledger.take(slot.pin, slot.taken()) {
+                    slot.pin = PinId::NONE;
+                }
+                true
+            }
+        }
+    }
+
+    /// Assigns a chunk to another pin, or to none. Returns its place if anything changed.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) -> Option<Place> {
+        let key = Packed::new(key);
+        if self.read(&key).get(&key)?.pin == pin {
+            return None;
+        }
+        let mut shard = self.write(&key);
+        let slot = shard.get_mut(&key)?;
+        let before = slot.pin;
+        self.free(slot);
+        if self.ledger.take(pin, slot.taken()) {
+            slot.pin = pin;
+        }
+        (slot.pin != before).then(|| slot.place())
+    }
+
+    /// Returns whether the chunk is there and kept from eviction.
+    pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
+        let key = Packed::new(key);
+        let pin = self.read(&key).get(&key).map(|slot| slot.pin);
+        pin.is_some_and(|pin| self.ledger.keeps(pin))
+    }
+
+    fn free(&self, slot: &mut Slot) {
+        self.ledger.give(slot.pin, slot.taken());
+        slot.pin = PinId::NONE;
+    }
+
+    /// Enters the new place of a chunk, if it is at `old`.
+    pub(super) fn relocate(&self, key: &ChunkKey, old: &Place, new: &Place) -> bool {
+        let key = Packed::new(key);
+        match self.write(&key).get_mut(&key) {
+            Some(slot) if slot.place() == *old => {
+                let pin = slot.pin;
+                // The hand has passed it before: its new place does not put it on trial again.
+                *slot = Slot {
+                    pin,
+                    hit: AtomicBool::new(true),
+                    ..Slot::new(new)
+                };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes a chunk.
+    pub(super) fn remove(&self, key: &ChunkKey) -> Option<Place> {
+        let key = Packed::new(key);
+        let slot = self.write(&key).remove(&key)?;
+        self.ledger.give(slot.pin, slot.taken());
+        Some(slot.place())
+    }
+
+    /// Removes a chunk if it is at `place`.
+    pub(super) fn remove_at(&self, key: &ChunkKey, place: &Place) -> bool {
+        let key = Packed::new(key);
+        let mut shard = self.write(&key);
+        match shard.get_mut(&key) {
+            Some(slot) if slot.place() == *place => {
+                self.free(slot);
+                shard.remove(&key).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes a chunk at `place`, unless it was read since the last visit, or is pinned. A pin that
+    /// is gone, or exceeds a limit, is released; so is every pin if `pins_hold` is `false`.
+    pub(super) fn judge(&self, key: &ChunkKey, place: &Place, pins_hold: bool) -> Verdict {
+        let key = Packed::new(key);
+        let mut shard = self.write(&key);
+        match shard.get_mut(&key) {
+            Some(slot) if slot.place() == *place => {
+                let pinned = pins_hold && self.ledger.keeps(slot.pin);
+                if !pinned {
+                    self.free(slot);
+                }
+                if slot.hit.swap(false, Ordering::Relaxed) || pinned {
+                    return Verdict::Kept;
+                }
+                shard.remove(&key);
+                Verdict::Dropped
+            }
+            _ => Verdict::Gone,
+        }
+    }
+
+    /// Removes all chunks of a segment whose index file is lost, and returns their number. Slow.
+    pub(super) fn drop_segment(&self, segment: u32) -> usize {
+        let drop = |shard: &RwLock<Shard>| {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let before = shard.len();
+            shard.retain(|_, slot| {
+                let stays = slot.segment != segment;
+                if !stays {
+                    self.free(slot);
+                }
+                stays
+            });
+            before - shard.len()
+        };
+        self.shards.iter().map(drop).sum()
+    }
+
+    /// Returns any one chunk, if there is one.
+    pub(super) fn any(&self) -> Option<(ChunkKey, Place)> {
+        self.shards.iter().find_map(|shard| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let (key, slot) = shard.iter().next()?;
+            Some((key.key(), slot.place()))
+        })
+    }
+
+    /// Removes all chunks.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+        }
+        self.ledger.clear();
+    }
+
+    /// Returns the number of chunks.
+    pub(super) fn len(&self) -> usize {
+        let len = |shard: &RwLock<Shard>| shard.read().map_or(0, |shard| shard.len());
+        self.shards.iter().map(len).sum()
+    }
+
+    fn shard(&self, key: &Packed) -> &RwLock<Shard> {
+        // Bits that the table itself hardly uses.
+        let hash = Folded::default().hash_one(key) >> 40;
+        &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
+    }
+
+    fn read(&self, key: &Packed) -> RwLockReadGuard<'_, Shard> {
+        let shard = self.shard(key).read();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, key: &Packed) -> RwLockWriteGuard<'_, Shard> {
+        let shard = self.shard(key).write();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u32) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(u128::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678)),
+            index,
+        }
+    }
+
+    fn place(segment: u32, page: u64) -> Place {
+        Place {
+            segment,
+            offset: page * PAGE,
+            len: 100,
+            sum: page,
+            pin: PinId::NONE,
+        }
+    }
+
+    fn empty() -> Index {
+        Index::new(Ledger::new(&Default::default(), 0))
+    }
+
+    /// A table of `n` slots holds entries in up to seven eighths of them, and then doubles.
+    #[test]
+    fn two_hundred_thousand_chunks_cost_at_most_150_bytes_each() {
+        let index = empty();
+        for n in 0..200_000 {
+            assert!(index.insert(&key(n), &place(n / 1000, u64::from(n % 1000))));
+        }
+        let slot = size_of::<(Packed, Slot)>() + 1;
+        assert_eq!(slot, 49);
+        let shards = index.shards.iter().map(|shard| {
+            let capacity = shard.read().expect("sound").capacity();
+            (capacity * 8 / 7).next_power_of_two() * slot + 16 + size_of::<RwLock<Shard>>()
+        });
+        let bytes = shards.sum::<usize>();
+        assert_eq!(index.len(), 200_000);
+        assert!(bytes / 200_000 <= 150, "{}", bytes / 200_000);
+    }
+
+    #[test]
+    fn a_place_stands_until_it_is_taken_out_at_that_place() {
+        let index = empty();
+        assert!(index.insert(&key(1), &place(1, 1)));
+        assert!(!index.insert(&key(1), &place(2, 2)), "the first stays");
+        assert!(!index.remove_at(&key(1), &place(2, 2)));
+        assert!(!index.relocate(&key(1), &place(2, 2), &place(3, 3)));
+        assert!(index.relocate(&key(1), &place(1, 1), &place(3, 3)));
+        assert_eq!(index.find(&key(1)), Some(place(3, 3)));
+        assert_eq!(index.any(), Some((key(1), place(3, 3))));
+        assert_eq!(index.remove(&key(1)), Some(place(3, 3)));
+        assert_eq!(index.any(), None);
+    }
+
+    #[test]
+    fn what_was_read_survives_once() {
+        let index = empty();
+        index.insert(&key(1), &place(1, 1));
+        index.insert(&key(2), &place(1, 2));
+        assert!(index.touch(&key(1)).is_some() && index.find(&key(2)).is_some());
+        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Kept);
+        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Dropped);
+        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Gone);
+        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Dropped);
+    }
+
+    #[test]
+    fn a_lost_segment_takes_its_own_only() {
+        let index = empty();
+        for n in 0..100 {
+            index.insert(&key(n), &place(n % 3, u64::from(n)));
+        }
+        assert_eq!(index.drop_segment(1), 33);
+        assert_eq!(index.len(), 67);
+        index.clear();
+        assert_eq!(index.len(), 0);
+    }
+}

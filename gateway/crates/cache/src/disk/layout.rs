@@ -1,0 +1,288 @@
+//! The layout of a cache directory, and the checks whether it may be used.
+//!
+//! ```text
+//! <path>/lock                          held while a process uses the directory
+//! <path>/speed                         the measurements of the disk, in one line
+//! <path>/log-v2-<chunk>/NNNNNNNN.data    chunks, one after the other
+//! <path>/log-v2-<chunk>/NNNNNNNN.index   the positions of the chunks in it
+//! ```
+//!
+//! A change that would make old bytes unreadable changes the name, so another version or chunk size
+//! never meets them: they are left alone, and reported. The size of a segment is not part of the
+//! name: a log is read whatever its segments' sizes, so that it keeps its chunks at another
+//! capacity.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{debug, warn};
+
+use super::files::{Files, PAGE, Space};
+use crate::{DiskSettings, StoreError, private};
+use tidegate_plan::Geometry;
+
+/// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
+/// file, and a new one costs a sync of the directory.
+const SEGMENT: u64 = 64 << 20;
+
+/// Largest segment: a single eviction may take most of one.
+const MAX_SEGMENT: u64 = 1 << 30;
+
+/// Segments that a capacity is divided into.
+const SEGMENTS: u64 = 1024;
+
+/// Fewest segments, so that eviction has a choice.
+const MIN_SEGMENTS: u64 = 4;
+
+/// Segments that a small capacity is still divided into, if its chunks allow.
+const GOOD_SEGMENTS: u64 = 16;
+
+/// Open files to expect for each segment's worth of capacity. At most there are eight, because a
+/// segment with less than an eighth left is removed.
+const FILES_A_SEGMENT: u64 = 2;
+
+/// The directory of one cache disk, locked.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The directory of the log's files.
+    pub(super) dir: PathBuf,
+    /// Bytes of the longest chunk.
+    pub(super) chunk: u64,
+    /// Bytes of a segment.
+    pub(super) segment: u64,
+    path: PathBuf,
+    /// The lock file, open for as long as the directory is in use.
+    lock: Mutex<Option<File>>,
+}
+
+impl Layout {
+    /// Locks the directory and makes it ready for use. Blocks.
+    pub(super) fn prepare(
+        settings: &DiskSettings,
+        geometry: Geometry,
+        files: &dyn Files,
+    ) -> Result<Self, StoreError> {
+        let path = &settings.path;
+        let chunk = geometry.chunk();
+        let segment =
+            segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
+        private::make_dir(path).map_err(StoreError::io("create", path))?;
+        let lock = lock(path)?;
+        let name = format!("log-v2-{chunk}");
+        let dir = path.join(&name);
+        files
+            .make_dir(&dir)
+            .map_err(StoreError::io("create", &dir))?;
+        report_others(path, &name);
+        check_space(settings, &dir, files)?;
+        allow_files(FILES_A_SEGMENT * settings.capacity / segment);
+        Ok(Self {
+            dir,
+            chunk,
+            segment,
+            path: path.clone(),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
+    pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
+        private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_some() && !self.path.join("lock").exists() {
+            *held = Some(lock(&self.path)?);
+        }
+        Ok(())
+    }
+
+    /// Releases the directory.
+    pub(super) fn unlock(&self) {
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Returns the segment size for a capacity: smaller for a small capacity, but large enough for
+/// several chunks. `None` if even that leaves eviction no choice.
+pub(super) fn segment_size(capacity: u64, chunk: u64) -> Option<u64> {
+    let least = least_segment(chunk);
+    let good = (capacity / SEGMENTS).clamp(SEGMENT, MAX_SEGMENT);
+    let mut segment = good.max(least) / PAGE * PAGE;
+    while segment / 2 >= least && capacity / segment < GOOD_SEGMENTS {
+        segment /= 2;
+    }
+    (capacity / segment >= MIN_SEGMENTS).then_some(segment)
+}
+
+fn least_segment(chunk: u64) -> u64 {
+    (4 * chunk).max(64 << 10)
+}
+
+fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
+    StoreError::TooSmall {
+        path: settings.path.clone(),
+        capacity: settings.capacity,
+        least: MIN_SEGMENTS * least_segment(chunk),
+    }
+}
+
+/// Takes `<path>/lock`, and writes the process id into it for a second process to report.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let file = path.join("lock");
+    let mut lock = private::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&file)
+        .map_err(StoreError::io("open", &file))?;
+    private::close_to_others(&lock, &file);
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let holder = lock
+                .read_to_string(&mut holder)
+                .ok()
+                .and_then(|_| holder.trim().parse().ok());
+            return Err(StoreError::InUse {
+                path: path.to_path_buf(),
+                holder,
+            });
+        }
+        Err(error) => return Err(StoreError::io("lock", &file)(error.into())),
+    }
+    let written = lock
+        .set_len(0)
+        .and_then(|()| lock.rewind())
+        .and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
+    written.map_err(StoreError::io("write", &file))?;
+    Ok(lock)
+}
+
+/// Logs the directories whose chunks this process cannot use.
+fn report_others(path: &Path, ours: &str) {
+    let Ok(entries) = fs::read_dir(path) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        if (text.starts_with("chunks-") || text.starts_with("log-")) && name != ours {
+            warn!(
+                directory = %entry.path().display(),
+                "chunks of another layout or chunk size are left aside; delete them to free their space"
+            );
+        }
+    }
+}
+
+/// Checks whether the chunk size and the size of the file system allow the capacity in the settings.
+/// Blocks.
+pub(super) fn can_have(
+    settings: &DiskSettings,
+    chunk: u64,
+    files: &dyn Files,
+) -> Result<(), StoreError> {
+    segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
+    match files.space(&settings.path) {
+        Ok(space) => fits(settings, space),
+        Err(_) => Ok(()),
+    }
+}
+
+fn fits(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
+    if settings.capacity.saturating_add(settings.min_free) <= space.total {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge {
+        path: settings.path.clone(),
+        capacity: settings.capacity,
+        min_free: settings.min_free,
+        total: space.total,
+    })
+}
+
+/// Refuses a capacity that can never fit, and warns of one that does not fit now: other programs may
+/// make room again, and `min_free` holds meanwhile.
+fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result<(), StoreError> {
+    let Ok(space) = files.space(dir) else {
+        return Ok(());
+    };
+    fits(settings, space)?;
+    let wanted = settings.capacity.saturating_add(settings.min_free);
+    let available = space.free.saturating_add(allocated(dir));
+    if wanted > available {
+        warn!(
+            path = %settings.path.display(),
+            capacity = settings.capacity,
+            min_free = settings.min_free,
+            available,
+            "the file system has not enough room for the cache now; what does not fit is refused"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the bytes that the files really take: evicted chunks left holes in them. Blocks.
+fn allocated(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|meta| meta.blocks() * 512)
+        .sum()
+}
+
+/// Raises the limit of open files as far as possible: every segment is one.
+fn allow_files(segments: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if limit.current != limit.maximum && setrlimit(Resource::Nofile, raised).is_err() {
+        debug!("cannot raise the limit of open files");
+    }
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if allowed < segments.saturating_add(1024) {
+        warn!(
+            segments,
+            allowed, "the limit of open files is low for a cache of this capacity (ulimit -n)"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn segments_are_few_and_none_too_large_or_small() {
+        let chunk = 256 * KIB;
+        for (capacity, segment) in [
+            (4096 * KIB, Some(1024 * KIB)),
+            (64 << 20, Some(4 << 20)),
+            (GIB, Some(64 << 20)),
+            (64 * GIB, Some(64 << 20)),
+            (512 * GIB, Some(512 << 20)),
+            (4096 * GIB, Some(GIB)),
+            (4095 * KIB, None),
+            (0, None),
+        ] {
+            assert_eq!(segment_size(capacity, chunk), segment, "{capacity}");
+        }
+        let odd = segment_size(777 * GIB + 12_345, chunk).expect("large");
+        assert!(odd.is_multiple_of(PAGE) && (777..=1025).contains(&(777 * GIB / odd)));
+        assert_eq!(segment_size(GIB, 16 << 20), Some(64 << 20));
+    }
+}

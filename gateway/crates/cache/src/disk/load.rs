@@ -1,0 +1,180 @@
+//! The start: reads the index files, the newest segment first, and cleans up after a crash.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tracing::{info, warn};
+
+use super::clock::living;
+use super::entry::{ENTRY, Place, decode_all};
+use super::files::{Access, LogFile};
+use super::log::Log;
+use super::queue::Phase;
+use super::refusal::Fault;
+use super::segment::{Segment, parse_name};
+use super::writer::Writer;
+use crate::ChunkKey;
+
+/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
+/// an operator.
+pub(super) const CLEAN: &str = "clean";
+
+/// The chunks that were found.
+#[derive(Debug, Default)]
+struct Tally {
+    chunks: u64,
+    dropped: u64,
+}
+
+impl Writer {
+    /// Loads the index. Ends early if the log is closed meanwhile.
+    pub(super) fn load(&mut self) {
+        let began = Instant::now();
+        let path = self.log.dir.display().to_string();
+        let found = self.find_segments().unwrap_or_else(|error| {
+            warn!(path, %error, "cannot read the cache disk; it begins empty");
+            BTreeMap::new()
+        });
+        let clean = self.log.files.unlink(&self.log.dir.join(CLEAN)).is_ok();
+        let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        self.log.to_load.store(count, Ordering::Relaxed);
+        self.next = found
+            .last_key_value()
+            .map_or(0, |(last, _)| last.wrapping_add(1));
+        info!(
+            path,
+            segments = count,
+            clean,
+            "loading the index of the cache disk"
+        );
+        let mut tally = Tally::default();
+        for (number, data) in found.into_iter().rev() {
+            if self.log.queue.phase() != Phase::Open {
+                break;
+            }
+            self.load_segment(number, data, &mut tally);
+            self.log.loaded.fetch_add(1, Ordering::Relaxed);
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let Tally { chunks, dropped } = tally;
+        info!(path, chunks, dropped, seconds, "cache disk is open");
+        self.finish_load();
+    }
+
+    /// Declares the loaded index complete.
+    pub(super) fn finish_load(&self) {
+        self.log.health.loaded();
+        // It is set already if loading panicked after it was done.
+        let _ = self.log.ready.set(());
+    }
+
+    /// Returns the numbers of all segments, and whether each has a data file.
+    fn find_segments(&self) -> io::Result<BTreeMap<u32, bool>> {
+        let mut found = BTreeMap::new();
+        for name in self.log.files.list(&self.log.dir)? {
+            if let Some((number, data)) = parse_name(&name) {
+                *found.entry(number).or_default() |= data;
+            }
+        }
+        Ok(found)
+    }
+
+    fn load_segment(&mut self, number: u32, data: bool, tally: &mut Tally) {
+        let loaded = if data {
+            self.try_load(number, tally)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        };
+        match loaded {
+            Ok(segment) if segment.allocated() > 0 => {
+                // Older segments come later, and belong under the hand first.
+                self.clocks.enter_first(number);
+                self.look_if_sparse(&segment);
+            }
+            Ok(_) => self.unlink(number),
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    let path = self.log.segments.index_path(number);
+                    warn!(path = %path.display(), %error, "cannot read a segment; it is dropped");
+                }
+                self.log.index.drop_segment(number);
+                self.unlink(number);
+            }
+        }
+    }
+
+    fn try_load(&mut self, number: u32, tally: &mut Tally) -> io::Result<Arc<Segment>> {
+        let log = Arc::clone(&self.log);
+        let index = log
+            .files
+            .open(&log.segments.index_path(number), Access::Existing)?;
+        let data = log
+            .files
+            .open(&log.segments.data_path(number), Access::Existing)?;
+        let (whole, stat) = (read_entries(&*index, number)?, data.stat()?);
+        let count = u64::try_from(whole.len()).unwrap_or(0);
+        let entries = living(whole);
+        let total = entries.len();
+        let mut taken: Vec<(u64, u64)> = Vec::with_capacity(total);
+        // The segment is known before its chunks are, so that a reader that finds a chunk can read
+        // it.
+        let segment = Arc::new(Segment::new(number, Arc::clone(&data), count, 0));
+        log.segments.insert(&segment);
+        // The last entry of a chunk counts, here as among segments.
+        for (key, place) in entries.into_iter().rev() {
+            if !fits(&log, &place, stat.len) {
+                log.metrics.fault(Fault::Lost);
+            } else if log.index.insert(&key, &place) {
+                taken.push((place.offset, place.taken()));
+            }
+        }
+        let live = taken.iter().map(|(_, len)| len).sum();
+        segment.grow(0, live);
+        tally.chunks += u64::try_from(taken.len()).unwrap_or(0);
+        tally.dropped += u64::try_from(total - taken.len()).unwrap_or(0);
+        if live > 0 && stat.allocated > live {
+            let others = punch_others(&*data, taken, stat.len);
+            // Space that cannot be given back counts until the segment goes.
+            if others.is_err() {
+                segment.grow(0, stat.allocated - live);
+            }
+        }
+        Ok(segment)
+    }
+}
+
+/// Reads the sound entries of an index file, and cuts off the rest, because more is appended there.
+fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, Place)>> {
+    let len = index.stat()?.len;
+    let bytes = index.read_at(0, usize::try_from(len).unwrap_or(usize::MAX))?;
+    let entries = decode_all(&bytes, number);
+    let sound = u64::try_from(entries.len() * ENTRY).unwrap_or(len);
+    if sound < len {
+        // A file system that cannot be written takes no appended entries either.
+        let _ = index.truncate(sound);
+    }
+    Ok(entries)
+}
+
+/// Returns whether an entry's chunk lies within the data file and is not too long.
+fn fits(log: &Log, place: &Place, len: u64) -> bool {
+    let end = place.offset.checked_add(u64::from(place.len));
+    u64::from(place.len) <= log.chunk && end.is_some_and(|end| end <= len)
+}
+
+/// Gives back all space between the chunks of a segment: chunks that were evicted, but not given
+/// back before the process ended.
+fn punch_others(data: &dyn LogFile, mut taken: Vec<(u64, u64)>, len: u64) -> io::Result<()> {
+    taken.sort_unstable();
+    let mut reached = 0;
+    for (offset, bytes) in taken.into_iter().chain([(len, 0)]) {
+        if offset > reached {
+            data.punch(reached, offset - reached)?;
+        }
+        reached = reached.max(offset + bytes);
+    }
+    Ok(())
+}

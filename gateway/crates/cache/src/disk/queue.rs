@@ -1,0 +1,347 @@
+//! Chunks on their way to disk: bounded in bytes, readable while they wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::entry::pages;
+use super::refusal::Refusal;
+use crate::ChunkKey;
+use crate::hash::Folded;
+use crate::pins::PinId;
+
+/// A chunk to be written.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) key: ChunkKey,
+    pub(super) bytes: Bytes,
+    /// Distinguishes it from a later chunk under the same key.
+    pub(super) ticket: u64,
+    /// The pin that is to keep it from eviction, unless it is marked before it is written.
+    pub(super) pin: PinId,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    bytes: Bytes,
+    pin: PinId,
+}
+
+/// The progress of the queue's end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes chunks.
+    #[default]
+    Open,
+    /// Takes none; the waiting chunks are still written.
+    Closing,
+    /// Takes none; the waiting chunks are lost.
+    Stopped,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// All chunks that wait or are being written.
+    chunks: HashMap<ChunkKey, Waiting, Folded>,
+    /// The waiting ones in order; some were removed since.
+    order: VecDeque<(ChunkKey, u64)>,
+    tickets: u64,
+    nudged: bool,
+    phase: Phase,
+}
+
+/// The queue. Insertion never waits; one writer takes chunks out.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Bytes on disk of all chunks in it; changed under the lock only.
+    bytes: AtomicU64,
+    limit: u64,
+}
+
+impl Queue {
+    /// Creates a queue for at most `limit` bytes, counted in whole pages.
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            limit,
+        }
+    }
+
+    /// Returns the bytes that wait or are being written, in whole pages.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Returns the most bytes that may wait.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns the chunk if it waits or is being written.
+    pub(super) fn get(&self, key: &ChunkKey) -> Option<Bytes> {
+        // Usually nothing waits, and look-ups come from all cores.
+        if self.bytes() == 0 {
+            return None;
+        }
+        let state = self.lock();
+        state.chunks.get(key).map(|waiting| waiting.bytes.clone())
+    }
+
+    /// Returns whether the chunk waits or is being written.
+    pub(super) fn contains(&self, key: &ChunkKey) -> bool {
+        self.bytes() != 0 && self.lock().chunks.contains_key(key)
+    }
+
+    /// Queues a chunk.
+    pub(super) fn push(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if state.phase != Phase::Open {
+            return Err(Refusal::Closed);
+        }
+        if state.chunks.contains_key(&key) {
+            return Err(Refusal::Present);
+        }
+        let size = pages(bytes.len());
+        if self.bytes() + size > self.limit {
+            return Err(Refusal::Queue);
+        }
+        self.bytes.fetch_add(size, Ordering::Release);
+        state.tickets += 1;
+        let ticket = state.tickets;
+        let waiting = Waiting { ticket, bytes, pin };
+        state.chunks.insert(key, waiting);
+        state.order.push_back((key, ticket));
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Removes a chunk. If it is being written, the writer no longer wants it afterwards.
+    pub(super) fn remove(&self, key: &ChunkKey) {
+        if self.bytes() == 0 {
+            return;
+        }
+        if let Some(waiting) = self.lock().chunks.remove(key) {
+            self.release(&waiting);
+        }
+    }
+
+    /// Assigns a chunk that waits or is being written to another pin, or to none.
+    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+        if self.bytes() == 0 {
+            return;
+        }
+        if let Some(waiting) = self.lock().chunks.get_mut(key) {
+            waiting.pin = pin;
+        }
+    }
+
+    /// Takes the next chunks to be written: one, or several of up to `most` bytes in all. They can
+    /// be read until [`finish`](Self::finish) is called for each.
+    pub(super) fn take(&self, most: u64) -> Vec<Queued> {
+        let mut state = self.lock();
+        let (mut batch, mut size) = (Vec::new(), 0);
+        while let Some((key, ticket)) = state.order.front().copied() {
+            if let Some(waiting) = state.chunks.get(&key)
+                && waiting.ticket == ticket
+            {
+                size += pages(waiting.bytes.len());
+                if size > most && !batch.is_empty() {
+                    break;
+                }
+                batch.push(Queued {
+                    key,
+                    bytes: waiting.bytes.clone(),
+                    ticket,
+                    pin: waiting.pin,
+                });
+            }
+            state.order.pop_front();
+        }
+        batch
+    }
+
+    /// Returns whether a chunk that was taken is still wanted.
+    pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
+        let state = self.lock();
+        let waiting = state.chunks.get(key);
+        waiting.is_some_and(|waiting| waiting.ticket == ticket)
+    }
+
+    /// Removes a chunk that was written. Returns its present pin, if it was still wanted.
+    pub(super) fn finish(&self, key: &ChunkKey, ticket: u64) -> Option<PinId> {
+        let mut state = self.lock();
+        if state.chunks.get(key)?.ticket != ticket {
+            return None;
+        }
+        let waiting = state.chunks.remove(key)?;
+        self.release(&waiting);
+        Some(waiting.pin)
+    }
+
+    /// Subtracts the bytes of a chunk that has left the queue. The caller holds the lock.
+    fn release(&self, waiting: &Waiting) {
+        let size = pages(waiting.bytes.len());
+        self.bytes.fetch_sub(size, Ordering::Release);
+    }
+
+    /// Removes all chunks, and returns their number.
+    pub(super) fn drop_all(&self) -> usize {
+        let mut state = self.lock();
+        let dropped = state.chunks.len();
+        state.order.clear();
+        state.chunks.clear();
+        self.bytes.store(0, Ordering::Release);
+        dropped
+    }
+
+    /// Returns the progress of the queue's end.
+    pub(super) fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    /// Moves on to a later phase; never back from `Stopped`.
+    pub(super) fn end(&self, phase: Phase) {
+        let mut state = self.lock();
+        if state.phase != Phase::Stopped {
+            state.phase = phase;
+        }
+        state.nudged = true;
+        self.wake.notify_one();
+    }
+
+    /// Wakes the writer for work beside the queue.
+    pub(super) fn nudge(&self) {
+        self.lock().nudged = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits until a chunk is queued or the writer is nudged, at most for `at_most`.
+    pub(super) fn wait(&self, at_most: Option<Duration>) {
+        let state = self.lock();
+        let idle = |state: &mut State| state.order.is_empty() && !state.nudged;
+        let mut state = match at_most {
+            Some(time) => {
+                let waited = self.wake.wait_timeout_while(state, time, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.wake.wait_while(state, idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.nudged = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_plan::VersionId;
+
+    fn key(index: u32) -> ChunkKey {
+        ChunkKey {
+            version: VersionId(1),
+            index,
+        }
+    }
+
+    fn chunk(len: usize) -> Bytes {
+        vec![1; len].into()
+    }
+
+    #[test]
+    fn it_is_bounded_and_places_come_back() {
+        let queue = Queue::new(12 << 10);
+        assert_eq!(queue.push(key(1), chunk(5000), PinId::NONE), Ok(()));
+        assert_eq!(
+            queue.push(key(2), chunk(5000), PinId::NONE),
+            Err(Refusal::Queue)
+        );
+        assert_eq!(
+            queue.push(key(1), chunk(5000), PinId::NONE),
+            Err(Refusal::Present)
+        );
+        assert_eq!(queue.push(key(3), chunk(10), PinId::NONE), Ok(()));
+        assert_eq!(queue.bytes(), 12 << 10);
+        let batch = queue.take(u64::MAX);
+        assert_eq!(batch.len(), 2);
+        assert!(queue.get(&key(1)).is_some(), "readable while it is written");
+        for taken in &batch {
+            assert!(queue.finish(&taken.key, taken.ticket).is_some());
+        }
+        assert_eq!(queue.bytes(), 0);
+        assert_eq!(queue.get(&key(1)), None);
+    }
+
+    #[test]
+    fn a_batch_has_one_chunk_or_what_fits() {
+        let queue = Queue::new(1 << 20);
+        for index in 0..5 {
+            queue
+                .push(key(index), chunk(8192), PinId::NONE)
+                .expect("room");
+        }
+        assert_eq!(queue.take(1).len(), 1);
+        assert_eq!(queue.take(20_000).len(), 2);
+        assert_eq!(queue.take(1 << 20).len(), 2);
+        assert!(queue.take(1 << 20).is_empty());
+    }
+
+    #[test]
+    fn what_was_removed_or_put_in_anew_is_no_longer_wanted() {
+        let queue = Queue::new(1 << 20);
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
+        queue.push(key(2), chunk(10), PinId::NONE).expect("room");
+        queue.remove(&key(2));
+        let batch = queue.take(1 << 20);
+        assert_eq!(batch.len(), 1, "removed before it was taken");
+        let old = &batch[0];
+        assert!(queue.wants(&key(1), old.ticket));
+        queue.remove(&key(1));
+        queue.push(key(1), chunk(20), PinId::NONE).expect("room");
+        assert!(!queue.wants(&key(1), old.ticket));
+        assert_eq!(queue.finish(&key(1), old.ticket), None);
+        assert_eq!(queue.get(&key(1)), Some(chunk(20)));
+        assert_eq!(queue.take(1 << 20).len(), 1);
+    }
+
+    #[test]
+    fn what_is_marked_while_it_waits_or_is_written_is_so_in_the_end() {
+        let queue = Queue::new(1 << 20);
+        let [first, second] = [1, 2].map(PinId::from_number);
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
+        queue.mark(&key(1), first);
+        let taken = &queue.take(1 << 20)[0];
+        assert_eq!(taken.pin, first);
+        queue.mark(&key(1), second);
+        assert_eq!(queue.finish(&key(1), taken.ticket), Some(second));
+    }
+
+    #[test]
+    fn it_ends_and_does_not_begin_again() {
+        let queue = Queue::new(1 << 20);
+        queue.push(key(1), chunk(10), PinId::NONE).expect("room");
+        queue.end(Phase::Stopped);
+        queue.end(Phase::Closing);
+        assert_eq!(queue.phase(), Phase::Stopped);
+        assert_eq!(
+            queue.push(key(2), chunk(10), PinId::NONE),
+            Err(Refusal::Closed)
+        );
+        assert_eq!((queue.drop_all(), queue.bytes()), (1, 0));
+        queue.wait(None);
+        queue.wait(Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,36 @@
+//! The measurements of a disk, kept for the next process. Without them, the first reader after a
+//! restart would have to find out again how slow the disk is.
+//!
+//! They are only a hint: written at an orderly end, without a sync, and accepted only if they are
+//! complete and plausible. The reads that follow correct them.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::private;
+use tidegate_plan::meter::Meter;
+
+/// The file's name, beside the lock.
+const NAME: &str = "speed";
+
+/// Reads the measurements of the last process.
+pub(super) fn read(dir: &Path) -> Option<Meter> {
+    Meter::of_line(&fs::read_to_string(dir.join(NAME)).ok()?)
+}
+
+/// Writes the measurements for the next process. Blocks.
+pub(super) fn write(dir: &Path, meter: &Meter) {
+    if let Some(line) = meter.to_line()
+        && let Err(error) = keep(&dir.join(NAME), &line)
+    {
+        tracing::debug!(%error, "what was measured of a cache disk is not kept");
+    }
+}
+
+fn keep(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = private::options();
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
+    private::close_to_others(&file, path);
+    file.write_all(line.as_bytes())
+}

@@ -1,0 +1,155 @@
+//! Reads that hang, through a whole disk with its threads.
+
+use super::super::{Disk, Patience};
+use super::*;
+use crate::disk::State;
+
+async fn disk(files: &Faulty, settings: &DiskSettings) -> Disk {
+    let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
+    let disk = Disk::open_on(
+        settings,
+        geometry,
+        metrics(),
+        &SharedPins::default(),
+        Arc::new(files.clone()),
+    );
+    let disk = disk.expect("opens");
+    disk.loaded().await;
+    disk
+}
+
+async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+async fn filled(files: &Faulty, settings: &DiskSettings) -> Disk {
+    let disk = disk(files, settings).await;
+    for number in 0..20 {
+        disk.insert(key(number), content(number), PinId::NONE)
+            .expect("taken");
+    }
+    eventually("written", || disk.queued() == 0).await;
+    disk
+}
+
+async fn get(disk: &Disk, number: u32) -> Option<Bytes> {
+    disk.get(&key(number), content(number).len(), Patience::Usual)
+        .await
+}
+
+const SHORT: Duration = Duration::from_millis(50);
+
+fn settings(dir: &TempDir) -> DiskSettings {
+    DiskSettings {
+        min_free: 0,
+        reads: 2,
+        // A slow machine is not late; a read that shall be late hangs.
+        late: Duration::from_secs(600),
+        ..DiskSettings::new(dir.path(), 4 << 20)
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = Faulty::default();
+    let mut disk = filled(&files, &settings(&dir)).await;
+    assert_eq!(get(&disk, 1).await, Some(content(1)));
+    assert!(disk.estimate(&key(1), CHUNK).is_some());
+    assert!(disk.rate().is_some_and(|rate| rate > 0.0));
+
+    let hang = Wrong {
+        hang: true,
+        ..Wrong::default()
+    };
+    files.set(hang);
+    disk.reader.late = SHORT;
+    let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
+    assert_eq!(pair, (None, None));
+    assert_eq!(disk.log.health.state(), State::Slow);
+    assert!(!disk.contains(&key(4)) && disk.estimate(&key(4), CHUNK).is_none());
+    assert_eq!(disk.rate(), None);
+    assert_eq!(get(&disk, 4).await, None, "at once");
+    assert!(disk.notes()[0].contains("nothing is read from it"));
+    let metrics = disk.log.metrics.clone();
+    assert!((1..=2).contains(&metrics.hung.get()));
+    disk.insert(key(100), content(100), PinId::NONE)
+        .expect("writes go on");
+
+    files.set(Wrong::default());
+    // While every permit hangs, no reader is served.
+    eventually("a place is free", || metrics.hung.get() < 2).await;
+    let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
+    assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
+    eventually("the reads return", || metrics.hung.get() == 0).await;
+    eventually("a probe succeeds", || disk.log.health.reads()).await;
+    disk.reader.late = Duration::from_secs(600);
+    eventually("written", || disk.queued() == 0).await;
+    assert!(get(&disk, 100).await.is_some());
+    assert_eq!(get(&disk, 2).await, Some(content(2)), "late is not lost");
+}
+
+/// If hanging reads hold every permit, other reads do not even wait for the deadline.
+#[tokio::test]
+async fn where_all_places_hang_the_rest_are_misses_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = Faulty::default();
+    let mut disk = filled(&files, &settings(&dir)).await;
+    disk.reader.late = SHORT;
+    files.set(Wrong {
+        hang: true,
+        ..Wrong::default()
+    });
+    let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
+    assert_eq!(pair, (None, None));
+    disk.log.health.reads_back();
+    let place = disk.log.index.find(&key(5)).expect("there");
+    if disk.log.metrics.hung.get() == 2 {
+        let before = disk.log.health.reads();
+        assert_eq!(disk.reader.read(key(5), place, Patience::Usual).await, None);
+        assert_eq!(disk.log.health.reads(), before, "none was begun");
+    }
+    files.set(Wrong::default());
+}
+
+#[tokio::test]
+async fn another_length_is_a_miss_and_drops_the_chunk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = Faulty::default();
+    let disk = filled(&files, &settings(&dir)).await;
+    assert_eq!(disk.get(&key(2), CHUNK - 1, Patience::Usual).await, None);
+    assert!(!disk.contains(&key(2)));
+    assert_eq!(Fault::Corrupt.name(), "corrupt");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_thread_is_survived() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = Faulty::default();
+    let disk = filled(&files, &settings(&dir)).await;
+    files.set(Wrong {
+        panic: true,
+        ..Wrong::default()
+    });
+    disk.insert(key(50), content(50), PinId::NONE)
+        .expect("nobody knows yet");
+    eventually("it is noticed", || disk.queued() == 0).await;
+    eventually("and over", || {
+        disk.insert(key(51), content(51), PinId::NONE).is_ok()
+    })
+    .await;
+    eventually("written", || disk.queued() == 0).await;
+    assert_eq!(get(&disk, 1).await, Some(content(1)));
+    assert_eq!(get(&disk, 51).await, Some(content(51)));
+    disk.close().await;
+    assert_eq!(
+        disk.insert(key(52), content(52), PinId::NONE),
+        Err(Refusal::Closed)
+    );
+}

@@ -1,0 +1,329 @@
+//! The cache: chunks (in memory, then on SSD) and the metadata of each key.
+//!
+//! The engine sees the traits of this module. Both stores may forget anything at any time, and must never
+//! return anything that was not put in. An entry that cannot be verified is a miss.
+
+pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
+pub mod hash;
+pub mod meta;
+pub mod pins;
+pub mod settings;
+pub mod tiering;
+pub mod tiers;
+
+mod bays;
+pub mod direct;
+mod disk;
+mod memory;
+mod metrics;
+pub mod private;
+pub mod space;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use prometheus_client::registry::Registry;
+
+pub use error::StoreError;
+pub use meta::Meta;
+pub use pins::{PinId, Pinning};
+pub use settings::{DiskSettings, Settings};
+pub use tiering::{Tiering, TieringError};
+pub use tiers::Tiers;
+
+use tidegate_plan::meter::Estimate;
+use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
+
+/// Both stores.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// The chunk store.
+    pub chunks: Arc<dyn ChunkStore>,
+    /// The operator's view of the chunk store.
+    pub tiering: Arc<dyn Tiering>,
+    /// The metadata store: which version each key has.
+    pub meta: Arc<dyn MetaStore>,
+    /// The prefixes that are kept from eviction on disk.
+    pub pinning: Arc<dyn Pinning>,
+}
+
+/// Opens both stores and registers their metrics. Blocks, but does not wait for the index of a disk: see
+/// [`ChunkStore::ready`].
+///
+/// # Errors
+/// A fault that only another configuration can mend. A failing disk or file is no error: the store goes on
+/// without it.
+pub fn open(settings: &Settings, registry: &mut Registry) -> Result<Stores, StoreError> {
+    let meta = Arc::new(Meta::open(settings, registry)?);
+    let tiers = Arc::new(Tiers::open_with(settings, registry, meta.shared_pins())?);
+    Ok(Stores {
+        chunks: tiers.clone(),
+        tiering: tiers,
+        pinning: meta.clone(),
+        meta,
+    })
+}
+
+/// The address of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkKey {
+    /// The version it belongs to.
+    pub version: VersionId,
+    /// Its number within the version, from 0.
+    pub index: u32,
+}
+
+/// Whether a chunk is also offered to disk when it is put into the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admit {
+    /// Memory only.
+    Memory,
+    /// Memory, and the disk tier when the chunk is used there a second time.
+    MemoryFirst,
+    /// Memory, and in the background the disk tier, which may refuse (full, slow, failing).
+    MemoryAndDisk,
+    /// The disk tier only: bulk that must not displace what memory holds.
+    Disk,
+}
+
+/// The tier that a chunk was found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Memory.
+    Memory,
+    /// An SSD.
+    Disk,
+}
+
+/// The tiers that hold a chunk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The chunk is in memory.
+    pub memory: bool,
+    /// The chunk is on an SSD, or on its way there.
+    pub disk: bool,
+    /// The chunk is on an SSD, and kept from eviction there.
+    pub pinned: bool,
+}
+
+/// A planned read of a disk; see [`ChunkStore::plan_read`].
+#[derive(Debug, Default)]
+pub struct Planned(Option<(Arc<AtomicU64>, u64)>);
+
+impl Planned {
+    /// Adds `bytes` to `count` until the returned guard is dropped.
+    pub(crate) fn take(count: &Arc<AtomicU64>, bytes: u64) -> Self {
+        count.fetch_add(bytes, Ordering::Relaxed);
+        Self(Some((count.clone(), bytes)))
+    }
+}
+
+impl Drop for Planned {
+    fn drop(&mut self) {
+        if let Some((count, bytes)) = &self.0 {
+            count.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Chunks by address, in tiers.
+///
+/// `insert` never waits: the disk tier refuses a chunk that it cannot take at once, and counts the refusal by
+/// reason.
+pub trait ChunkStore: Send + Sync + fmt::Debug {
+    /// Returns the chunk if memory holds it. Never blocks.
+    fn get_memory(&self, key: &ChunkKey) -> Option<Bytes>;
+
+    /// Returns the chunk if memory or disk holds it; a chunk found on disk is promoted to memory. Any error
+    /// of a disk is a miss. `len` is the chunk's expected length: another one is a miss.
+    fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+
+    /// Returns the chunk as [`get`](Self::get) does, but waits up to the longest time that a disk may take,
+    /// also for a disk that counts as late. For a chunk that no other source has.
+    fn get_patiently<'a>(
+        &'a self,
+        key: &'a ChunkKey,
+        len: usize,
+    ) -> BoxFuture<'a, Option<(Bytes, Tier)>>;
+
+    /// Returns the chunk as [`get`](Self::get) finds it, for a caller that copies it elsewhere: the chunk is
+    /// not promoted, and no reader is counted.
+    fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>>;
+
+    /// Returns the chunk, if memory holds it, for a caller that files it under another address: no reader is
+    /// counted. Never blocks.
+    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+        self.get_memory(key)
+    }
+
+    /// Returns the tier that probably holds the chunk, without reading it. Never blocks; may be wrong either
+    /// way.
+    fn locate(&self, key: &ChunkKey) -> Option<Tier>;
+
+    /// Returns all tiers that probably hold the chunk. As [`locate`](Self::locate).
+    fn held(&self, key: &ChunkKey) -> Held {
+        let tier = self.locate(key);
+        Held {
+            memory: tier == Some(Tier::Memory),
+            disk: tier == Some(Tier::Disk),
+            pinned: false,
+        }
+    }
+
+    /// Inserts a whole chunk. `bytes` must own its memory, not be a slice of a larger buffer, because the
+    /// tier counts its length.
+    fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit);
+
+    /// Inserts a chunk that disk keeps from eviction for as long as the pin holds and its limit allows. A
+    /// store without pins takes it as any other chunk.
+    fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
+        let _ = pin;
+        self.insert(key, bytes, admit);
+    }
+
+    /// Assigns a chunk that is on disk to another pin, or to none. Never blocks.
+    fn pin(&self, key: &ChunkKey, pin: PinId) {
+        let _ = (key, pin);
+    }
+
+    /// Drops a chunk from every tier (it turned out wrong).
+    fn remove(&self, key: &ChunkKey);
+
+    /// Estimates a read of the chunk from its disk that would begin now, by recent measurements. It is zero
+    /// if the chunk still waits in memory to be written, or if nothing was measured and no read is ahead.
+    /// `None`: that disk cannot be asked now. Never blocks.
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate>;
+
+    /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision
+    /// considers it. The caller drops the result when the read begins or is given up.
+    fn plan_read(&self, _key: &ChunkKey, _len: usize) -> Planned {
+        Planned::default()
+    }
+
+    /// Returns the bytes per second that all readable disks together gave lately; `None` while none was
+    /// measured.
+    fn disk_rate(&self) -> Option<f64>;
+
+    /// Returns the fill of the fullest disk queue, from 0 to 1; `None` if no disk takes anything now.
+    fn backlog(&self) -> Option<f64>;
+
+    /// Returns `Ok` if the index of every tier is loaded; otherwise, in words, the missing part.
+    fn ready(&self) -> Result<(), String>;
+
+    /// Describes in words the faults of the tiers that keep no request from its answer.
+    fn notes(&self) -> Vec<String>;
+
+    /// Waits until the index of every tier is loaded. Until then, a chunk that is not found may still be
+    /// there.
+    fn loaded(&self) -> BoxFuture<'_, ()>;
+
+    /// Writes out the chunks that are queued for disk, and closes in order. Nothing may be inserted
+    /// afterwards.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The metadata of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The version that the origin reported last.
+    pub version: Arc<Version>,
+    /// The address of its chunks: `VersionId::new` of the object, this version, and the generation that held
+    /// when the origin was asked. The store accepts no other.
+    pub id: VersionId,
+    /// The time at which the origin last confirmed that this is the current version.
+    pub confirmed: Timestamp,
+    /// `true` after an invalidation or an unclean stop: the version must be confirmed whatever its age.
+    pub must_confirm: bool,
+}
+
+/// The metadata store's entry of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// The key has this version.
+    Present(Arc<Record>),
+    /// The origin said that the key does not exist: a negative entry. Kept in memory only.
+    Missing {
+        /// The time at which the origin said so.
+        since: Timestamp,
+    },
+}
+
+/// A failure to make something durable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the metadata store failed: {0}")]
+pub struct MetaError(pub String);
+
+/// The version of each key, and the purges that cover it; kept across restarts.
+///
+/// Reads come from memory if they can. A version is durable about a second after it became known.
+/// Confirmations are written behind, coalesced to at most one write in five minutes a key. Purges are durable
+/// before they are answered.
+pub trait MetaStore: Send + Sync + fmt::Debug {
+    /// Returns the entry if memory holds it. Never blocks.
+    fn peek(&self, id: &ObjectId) -> Option<Entry>;
+
+    /// Returns the entry from memory or disk. A record that fails its check is removed, and the result is
+    /// `None`.
+    fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>>;
+
+    /// Stores an entry: at once in memory, durably about a second later.
+    fn put(&self, id: &ObjectId, entry: Entry);
+
+    /// Forgets the entry of a key, as when the origin says `NoSuchKey`.
+    fn remove(&self, id: &ObjectId);
+
+    /// Returns the number of the last purge that covers the key, 0 if none does. It is part of every
+    /// [`VersionId`], so that no chunk from before a purge can be addressed after it.
+    fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64>;
+
+    /// Returns the pin that keeps chunks of this key from eviction on disk, if any. Never blocks.
+    fn pin_of(&self, id: &ObjectId) -> PinId {
+        let _ = id;
+        PinId::NONE
+    }
+
+    /// Forgets a key for good and gives it a new generation, durably.
+    fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>>;
+
+    /// Does the same for every key of a bucket that starts with `prefix`, in constant time, durably. From the
+    /// moment of the call, `peek` and `load` return none of the entries from before.
+    fn purge_prefix<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<(), MetaError>>;
+
+    /// Records durably that the key is about to be changed in the bucket. From the moment of the call, no
+    /// version of the key is on disk, and none is written there before [`end_change`](Self::end_change),
+    /// which must follow, whatever the result. Memory keeps what it holds.
+    ///
+    /// # Errors
+    /// The state disk did not take it in time. Nothing may be changed then.
+    fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
+        let _ = id;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Ends a change: the bucket has answered, or no caller waits for it any more.
+    fn end_change(&self, id: &ObjectId) {
+        let _ = id;
+    }
+
+    /// Makes everything that was put durable, and does not close.
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Describes the faults of the store that keep no request from its answer, one line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Writes out everything that is still pending, and marks the store as closed in order.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,366 @@
+//! The database file: redb, opened, read, written, and set aside when it is corrupt.
+//!
+//! redb promises that a commit is there whole or not at all. It does not promise to notice every damaged
+//! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
+//! and a new one begun, at start or at any time later.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
+use tracing::warn;
+
+use super::purges::{Edit, Purges};
+use super::sweep::Sweep;
+use super::tables::{Found, PinRows, RECORDS, read_state, write};
+use crate::pins::Row;
+use crate::{StoreError, private};
+
+/// Bytes of redb's own page cache: the front already holds the hot entries.
+const CACHE: usize = 8 << 20;
+
+/// The file, and the database in it.
+#[derive(Debug)]
+pub(super) struct Db {
+    path: PathBuf,
+    opener: Arc<dyn Opener>,
+    /// `None` while it cannot be opened after a failure.
+    current: RwLock<Option<Arc<Database>>>,
+    run: Mutex<Run>,
+    sweep: Mutex<Sweep>,
+}
+
+/// A way to open the file of a database, or to create it.
+pub(super) trait Opener: Send + Sync + std::fmt::Debug {
+    /// Opens the file. Blocks.
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError>;
+}
+
+/// Opens a real file on disk.
+#[derive(Debug)]
+pub(super) struct FileOpener;
+
+impl Opener for FileOpener {
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
+        let mut options = private::options();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(StorageError::from)?;
+        private::close_to_others(&file, path);
+        Database::builder().set_cache_size(CACHE).create_file(file)
+    }
+}
+
+/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
+/// the clock; a run that loses a change continues under a new number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The number of this run.
+    pub(super) number: u64,
+    /// The first run after the last unclean stop or lost change: older records must be confirmed.
+    pub(super) trusted: u64,
+    /// The first run after a removal was lost: older records may be of deleted objects, and are ignored.
+    pub(super) sound: u64,
+}
+
+/// The changes of one transaction, which is durable when the write returns.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Rows of records; `None` removes one.
+    pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The changes of the purges.
+    pub(super) purges: Vec<Edit>,
+    /// The rows of pins.
+    pub(super) pins: Vec<Row>,
+    /// `pins` are all rows: others are removed.
+    pub(super) all_pins: bool,
+    /// The last batch: it marks the end of the run as orderly.
+    pub(super) last: bool,
+}
+
+/// A failed call of the database.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Failure {
+    /// The file is corrupt, and a new one must be begun.
+    pub(super) corrupt: bool,
+    message: String,
+}
+
+impl Failure {
+    /// Creates a failure that does not concern the file's content.
+    pub(super) fn io(error: impl ToString) -> Self {
+        Self {
+            corrupt: false,
+            message: error.to_string(),
+        }
+    }
+
+    fn corrupt(message: &str) -> Self {
+        Self {
+            corrupt: true,
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let corrupt = match &error {
+            redb::Error::Io(error) => matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ),
+            redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen => false,
+            // A sound file produces none of the other errors.
+            _ => true,
+        };
+        Self {
+            corrupt,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl Db {
+    /// Opens the file, or begins a new one if it is corrupt, and removes the rows of `changing`: keys that
+    /// were being changed when the last process ended. `None`: these keys are not known. Blocks.
+    ///
+    /// # Errors
+    /// Another process has it open, the directory cannot be used, or the disk fails: a sound file stays
+    /// where it is.
+    pub(super) fn open(
+        path: &Path,
+        opener: Arc<dyn Opener>,
+        changing: Option<&[Vec<u8>]>,
+    ) -> Result<(Self, Purges, PinRows), StoreError> {
+        let open = || open_file(path, &*opener, changing);
+        let (database, found, run) = match open() {
+            Ok(opened) => opened,
+            Err(OpenError::Other(error)) => return Err(error),
+            Err(OpenError::Corrupt(reason)) => {
+                set_aside(path, &reason).map_err(StoreError::io("set aside", path))?;
+                open().map_err(|error| match error {
+                    OpenError::Other(error) => error,
+                    OpenError::Corrupt(reason) => StoreError::Meta {
+                        path: path.to_path_buf(),
+                        reason,
+                    },
+                })?
+            }
+        };
+        let db = Self {
+            path: path.to_path_buf(),
+            opener,
+            current: RwLock::new(Some(Arc::new(database))),
+            run: Mutex::new(run),
+            sweep: Mutex::default(),
+        };
+        Ok((db, found.purges, found.pins))
+    }
+
+    pub(super) fn run(&self) -> Run {
+        *self.lock_run()
+    }
+
+    fn lock_run(&self) -> MutexGuard<'_, Run> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a change is lost: records from before now must be confirmed or, after a lost removal,
+    /// are ignored. Durable with the next batch.
+    pub(super) fn distrust(&self, removal: bool) {
+        let mut run = self.lock_run();
+        run.number = now_micros().max(run.number + 1);
+        run.trusted = run.number;
+        if removal {
+            run.sound = run.number;
+        }
+    }
+
+    /// Reads the row of a record, still sealed. Blocks.
+    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let database = self.current()?;
+        guarded(|| {
+            let table = database.begin_read()?.open_table(RECORDS)?;
+            Ok(table.get(key)?.map(|row| row.value().to_vec()))
+        })
+    }
+
+    /// Writes a batch. Blocks until the disk has flushed it.
+    pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
+        let database = self.current()?;
+        if !self.path.try_exists().map_err(Failure::io)? {
+            return Err(Failure::corrupt("the file was deleted"));
+        }
+        let run = self.run();
+        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = sweep.is_due(&self.path).map_err(Failure::io)?;
+        guarded(|| write(&database, batch, run, due.then_some(&mut *sweep)))
+    }
+
+    /// Bounds the file from the next batch on.
+    pub(super) fn bound(&self, sweep: Sweep) {
+        *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
+    }
+
+    /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
+    /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
+    pub(super) fn recover(
+        &self,
+        failure: &Failure,
+        purges: Vec<(Vec<u8>, u64)>,
+        pins: Vec<Row>,
+    ) -> Result<(), Failure> {
+        // The lock is held during no system call: a file that hangs must not block other callers.
+        self.set(None);
+        if failure.corrupt {
+            set_aside(&self.path, &failure.message).map_err(Failure::io)?;
+            if let Some(dir) = self.path.parent() {
+                private::make_dir(dir).map_err(Failure::io)?;
+            }
+        }
+        let database = guarded(|| self.opener.open(&self.path).map_err(Failure::from))?;
+        let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
+        let batch = Batch {
+            purges: std::iter::once(Edit::Clear).chain(rows).collect(),
+            pins,
+            all_pins: true,
+            ..Batch::default()
+        };
+        let run = self.run();
+        guarded(|| write(&database, &batch, run, None))?;
+        private::sync_name(&self.path).map_err(Failure::io)?;
+        self.set(Some(Arc::new(database)));
+        Ok(())
+    }
+
+    /// Returns whether the file is open now. Never blocks.
+    pub(super) fn is_open(&self) -> bool {
+        self.current
+            .try_read()
+            .is_ok_and(|current| current.is_some())
+    }
+
+    fn set(&self, database: Option<Arc<Database>>) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = database;
+    }
+
+    fn current(&self) -> Result<Arc<Database>, Failure> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current
+            .clone()
+            .ok_or_else(|| Failure::io("the database is closed after a failure"))
+    }
+}
+
+enum OpenError {
+    Corrupt(String),
+    Other(StoreError),
+}
+
+impl OpenError {
+    /// Returns the error that a failure of the file at `path` means for its opening.
+    fn of(path: &Path, failure: Failure) -> Self {
+        if failure.corrupt {
+            return Self::Corrupt(failure.message);
+        }
+        Self::Other(StoreError::Meta {
+            path: path.to_path_buf(),
+            reason: failure.message,
+        })
+    }
+}
+
+fn open_file(
+    path: &Path,
+    opener: &dyn Opener,
+    changing: Option<&[Vec<u8>]>,
+) -> Result<(Database, Found, Run), OpenError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
+    let database = match opened {
+        Ok(Ok(database)) => database,
+        Ok(Err(error)) => return Err(classify(path, error)),
+        Err(_) => return Err(OpenError::Corrupt("redb panicked".to_owned())),
+    };
+    let failed = |failure| OpenError::of(path, failure);
+    let mut found = guarded(|| read_state(&database)).map_err(failed)?;
+    let number = found
+        .before
+        .map_or(0, |(run, _)| run.number + 1)
+        .max(now_micros());
+    let mut run = match found.before {
+        Some((run, true)) => run,
+        Some((run, false)) => {
+            warn!(path = %path.display(), "the last run did not end in order: what is cached will be confirmed before it counts as fresh");
+            Run {
+                trusted: number,
+                sound: run.sound.min(number),
+                ..run
+            }
+        }
+        // The earlier purges are unknown, so all chunks on disk count as purged.
+        None => {
+            found.mended = found.purges.purge_everything(number);
+            Run {
+                trusted: number,
+                sound: number,
+                number,
+            }
+        }
+    };
+    run.number = number;
+    if changing.is_none() {
+        (run.trusted, run.sound) = (number, number);
+    }
+    let removed = changing.unwrap_or_default().iter();
+    let begin = Batch {
+        records: removed.map(|row| (row.clone(), None)).collect(),
+        purges: std::mem::take(&mut found.mended),
+        ..Batch::default()
+    };
+    guarded(|| write(&database, &begin, run, None)).map_err(failed)?;
+    Ok((database, found, run))
+}
+
+fn classify(path: &Path, error: DatabaseError) -> OpenError {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Other(StoreError::InUse {
+            path: path.to_path_buf(),
+            holder: None,
+        }),
+        error => OpenError::of(path, error.into()),
+    }
+}
+
+/// Renames the file, if it is there, and logs that.
+fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".corrupt-{}", now_micros() / 1_000_000));
+    match fs::rename(path, &name) {
+        Ok(()) => {
+            warn!(path = %path.display(), aside = ?name, reason, "the metadata store is corrupt; it is set aside and begun anew");
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            warn!(path = %path.display(), reason, "the metadata store is gone; it is begun anew");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs a call into redb, and treats a panic as a sign of corruption.
+fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
+}
+
+/// Returns the microseconds since 1970.
+pub(super) fn now_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,411 @@
+//! The write-behind journal: changes wait in memory, by key, until a thread of its own writes them.
+//!
+//! A change is visible from the moment it is queued until it is committed. So a read that misses the front
+//! finds it here, and never an older row. Every batch is durable. One is written a second after a version
+//! became known or was forgotten, as the chunks of that second are synced; for each purge; and at the end.
+//! Confirmations wait for the next batch, half a minute at most.
+//!
+//! Changes that cannot be written stay queued until they can. A change is lost only if too many wait: then
+//! every older record must be confirmed or, after a lost removal, is ignored.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tracing::{error, info, warn};
+
+use super::db::{Db, Failure, Run};
+use super::front::Front;
+use super::marks::Marks;
+use super::metrics::MetaMetrics;
+use super::purges::Edit;
+use super::queue::{Change, End, Queue, Taken, Urgency};
+use super::reads::{PROBE_PAUSE, Reads, Row};
+use super::record::{encode, row_key, seal};
+use crate::MetaError;
+use crate::pins::SharedPins;
+use tidegate_plan::ObjectId;
+
+/// The time that news wait for others to be written with them: at most one durable commit a second.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// The time that confirmations wait for news to be written with.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// The most waiting changes before records are dropped: the disk is stuck then.
+const MAX_RECORDS: usize = 65_536;
+
+/// The most waiting changes: of those above [`MAX_RECORDS`] each is a removal.
+pub(super) const MAX_CHANGES: usize = 2 * MAX_RECORDS;
+
+/// The pause after a failure, before the database is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A write that takes longer than this hangs.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that
+/// does not return is left behind.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The queue and the thread that empties it.
+#[derive(Debug)]
+pub(super) struct Journal {
+    shared: Arc<Shared>,
+    reads: Reads,
+    /// Disconnected when the writer thread has ended.
+    writer: Mutex<Receiver<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    db: Arc<Db>,
+    front: Arc<Front>,
+    pins: SharedPins,
+    metrics: MetaMetrics,
+    marks: Marks,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// When the write under way began.
+    writing_since: Mutex<Option<Instant>>,
+}
+
+impl Journal {
+    /// Starts the thread.
+    pub(super) fn new(
+        db: Db,
+        marks: Marks,
+        front: &Arc<Front>,
+        pins: &SharedPins,
+        metrics: MetaMetrics,
+    ) -> std::io::Result<Self> {
+        let db = Arc::new(db);
+        let reads = Reads::new(Arc::clone(&db) as _, metrics.clone(), PROBE_PAUSE)?;
+        let shared = Arc::new(Shared {
+            db,
+            front: Arc::clone(front),
+            pins: Arc::clone(pins),
+            metrics,
+            marks,
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            writing_since: Mutex::default(),
+        });
+        let writing = Arc::clone(&shared);
+        let (ended, writer) = channel();
+        thread::Builder::new()
+            .name("tidegate-meta".to_owned())
+            .spawn(move || {
+                let _ended: std::sync::mpsc::Sender<()> = ended;
+                writing.run();
+                // The database is dropped before the thread's end is announced.
+                drop(writing);
+            })?;
+        Ok(Self {
+            shared,
+            reads,
+            writer: Mutex::new(writer),
+        })
+    }
+
+    pub(super) fn run(&self) -> Run {
+        self.shared.db.run()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.shared.lock()
+    }
+
+    pub(super) fn marks(&self) -> &Marks {
+        &self.shared.marks
+    }
+
+    /// Queues a change, under the caller's lock. Drops it if too many wait already.
+    pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change, urgency: Urgency) {
+        let removes = matches!(change, Change::Remove);
+        let most = if removes { MAX_CHANGES } else { MAX_RECORDS };
+        if queue.changes.len() >= most && !queue.changes.contains_key(id) {
+            self.shared.lose(queue, removes);
+            return;
+        }
+        queue.changes.insert(id.clone(), change);
+        let (now, news) = (Instant::now(), urgency == Urgency::News);
+        if queue.since.is_none() || news && queue.news_since.is_none() {
+            self.shared.wake.notify_one();
+        }
+        queue.since.get_or_insert(now);
+        if news {
+            queue.news_since.get_or_insert(now);
+        }
+    }
+
+    /// Queues purges, and the queued changes of pins, to be written durably. The receiver gets the result.
+    pub(super) fn push_purges(
+        &self,
+        queue: &mut Queue,
+        edits: Vec<Edit>,
+    ) -> oneshot::Receiver<Result<(), MetaError>> {
+        queue.purges.extend(edits);
+        self.wait_for(queue)
+    }
+
+    fn wait_for(&self, queue: &mut Queue) -> oneshot::Receiver<Result<(), MetaError>> {
+        let (tell, told) = oneshot::channel();
+        // After the end no result follows: `tell` is dropped, and the receiver gets an error.
+        if queue.end.is_none() {
+            queue.waiters.push(tell);
+            self.shared.wake.notify_one();
+        }
+        told
+    }
+
+    /// Reads the row of a key, in bounded time. An error is logged and counted.
+    pub(super) async fn read(&self, id: &ObjectId) -> Row {
+        let shared = Arc::clone(&self.shared);
+        let failed = move |failure: Failure| {
+            shared.failed(&failure, "cannot read the metadata store");
+            if failure.corrupt {
+                shared.lock().suspect = Some(failure);
+                shared.wake.notify_one();
+            }
+        };
+        self.reads.read(row_key(id), failed).await
+    }
+
+    /// Describes the faults of the database in words.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let since = *self.shared.writing_since();
+        let stuck = since.and_then(|since| stuck(since.elapsed()));
+        self.reads.note().into_iter().chain(stuck).collect()
+    }
+
+    /// Returns whether a batch is being written.
+    #[cfg(test)]
+    pub(super) fn is_writing(&self) -> bool {
+        self.shared.writing_since().is_some()
+    }
+
+    /// Writes everything that waits.
+    pub(super) async fn flush(&self) {
+        let told = self.wait_for(&mut self.lock());
+        // Errors are logged at their source.
+        let _ = told.await;
+    }
+
+    /// Writes everything that waits and ends the thread.
+    pub(super) async fn close(&self) {
+        let told = {
+            let mut queue = self.lock();
+            if queue.end.is_some() {
+                return;
+            }
+            let told = self.wait_for(&mut queue);
+            queue.end = Some(End::Orderly);
+            told
+        };
+        // Errors are logged at their source.
+        let _ = told.await;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.lock().end.get_or_insert(End::Abandoned);
+        self.shared.wake.notify_one();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            warn!("the metadata store hangs; its thread is left behind");
+        }
+    }
+}
+
+/// Returns a note if a write takes longer than on a healthy disk.
+fn stuck(time: Duration) -> Option<String> {
+    let seconds = time.as_secs();
+    (time >= STUCK_AFTER).then(|| {
+        format!(
+            "metadata store: nothing is written to it (a write has not returned for {seconds} s)"
+        )
+    })
+}
+
+impl Shared {
+    fn writing_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.writing_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_writing(&self, since: Option<Instant>) {
+        *self.writing_since() = since;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        while let Some(mut taken) = self.next() {
+            let rows = taken.changes.iter();
+            taken.batch.records = rows.map(|(id, change)| self.row(id, change)).collect();
+            self.set_writing(Some(Instant::now()));
+            let result = self.db.write(&taken.batch);
+            self.set_writing(None);
+            let last = taken.batch.last;
+            self.settle(taken, result);
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Waits for changes to write. `None`: the journal has ended.
+    fn next(&self) -> Option<Taken> {
+        let mut queue = self.lock();
+        loop {
+            if queue.end == Some(End::Abandoned) {
+                return None;
+            }
+            if let Some(failure) = queue.suspect.take() {
+                drop(queue);
+                self.recover(&failure);
+                queue = self.lock();
+                continue;
+            }
+            let now = Instant::now();
+            let news_at = queue.news_since.map(|since| since + GATHER);
+            let all_at = queue.since.map(|since| since + LINGER);
+            let write_at = news_at.into_iter().chain(all_at).min();
+            if write_at.is_some_and(|at| at <= now) || !queue.waiters.is_empty() {
+                return Some(queue.take());
+            }
+            queue = match write_at {
+                None => self
+                    .wake
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let waited = self.wake.wait_timeout(queue, at - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn row(&self, id: &ObjectId, change: &Change) -> (Vec<u8>, Option<Vec<u8>>) {
+        let key = row_key(id);
+        let row = match change {
+            Change::Put(record) => Some(seal(&key, &encode(record, self.db.run().number))),
+            Change::Remove => None,
+        };
+        (key, row)
+    }
+
+    /// Records that a change is lost, because too many wait.
+    fn lose(&self, queue: &mut Queue, removal: bool) {
+        self.metrics.lost.inc();
+        self.db.distrust(removal);
+        if !std::mem::replace(&mut queue.lossy, true) {
+            warn!(
+                waiting = queue.changes.len(),
+                "the metadata store does not keep up; what it has on record will be confirmed before it counts as fresh"
+            );
+        }
+    }
+
+    /// Tells the waiters the result. After a failure, restores the database and queues the changes again.
+    fn settle(&self, taken: Taken, result: Result<(), Failure>) {
+        let Taken {
+            batch,
+            changes,
+            waiters,
+            settled,
+        } = taken;
+        let told = match &result {
+            Ok(()) => {
+                let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
+                self.metrics.writes.inc_by(count);
+                self.metrics.commits.inc();
+                Ok(())
+            }
+            Err(failure) => {
+                self.failed(
+                    failure,
+                    "cannot write the metadata store; going on in memory",
+                );
+                Err(MetaError(failure.to_string()))
+            }
+        };
+        {
+            let mut queue = self.lock();
+            queue.batches += 1;
+            match result {
+                Ok(()) => {
+                    queue.writing = Arc::default();
+                    self.marks.release(settled);
+                }
+                Err(_) => queue.put_back(changes, settled),
+            }
+        }
+        for waiter in waiters {
+            let _ = waiter.send(told.clone());
+        }
+        if let Err(failure) = result
+            && !batch.last
+        {
+            self.recover(&failure);
+        }
+    }
+
+    /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and
+    /// pins are written from memory, and changes stay queued, so that none is lost.
+    fn recover(&self, failure: &Failure) {
+        let mut failure = failure.clone();
+        loop {
+            match self
+                .db
+                .recover(&failure, self.front.purge_rows(), self.pins.rows())
+            {
+                Ok(()) => {
+                    info!("the metadata store is open again");
+                    return;
+                }
+                Err(next) => {
+                    self.failed(&next, "cannot open the metadata store again");
+                    failure = next;
+                }
+            }
+            let queue = self.lock();
+            let pause = self
+                .wake
+                .wait_timeout_while(queue, PAUSE, |queue| queue.end.is_none());
+            let mut queue = pause.unwrap_or_else(PoisonError::into_inner).0;
+            for waiter in queue.waiters.drain(..) {
+                let _ = waiter.send(Err(MetaError(failure.to_string())));
+            }
+            if queue.end.is_some() {
+                queue.end = Some(End::Abandoned);
+                return;
+            }
+        }
+    }
+
+    fn failed(&self, failure: &Failure, what: &'static str) {
+        self.metrics.errors.inc();
+        error!(reason = %failure, what, "the metadata database fails");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_takes_too_long_is_told() {
+        assert_eq!(stuck(STUCK_AFTER - Duration::from_millis(1)), None);
+        let note = stuck(Duration::from_secs(61)).expect("a note");
+        assert!(note.contains("has not returned for 61 s"), "{note}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The changes that wait to be written.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::db::{Batch, Failure};
+use super::marks::Token;
+use super::purges::Edit;
+use crate::pins::Row;
+use crate::{MetaError, Record};
+use tidegate_plan::ObjectId;
+
+/// A change of one record.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Put(Arc<Record>),
+    Remove,
+}
+
+/// The urgency of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// A version became known or unknown.
+    News,
+    /// A version on disk was confirmed: the change can wait for others.
+    Confirmation,
+}
+
+/// A key that is being changed in the bucket.
+#[derive(Debug, Default)]
+struct Changing {
+    /// Changes under way.
+    open: usize,
+    /// The marks of all of them.
+    marks: Vec<Token>,
+}
+
+/// The waiting changes. The queue stays locked while the front is changed, so that both agree.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) changes: HashMap<ObjectId, Change>,
+    /// The changes that are being written now.
+    pub(super) writing: Arc<HashMap<ObjectId, Change>>,
+    pub(super) purges: Vec<Edit>,
+    pub(super) pins: Vec<Row>,
+    pub(super) waiters: Vec<Waiter>,
+    /// The time when the oldest change was queued.
+    pub(super) since: Option<Instant>,
+    /// The time when the oldest change other than a confirmation was queued.
+    pub(super) news_since: Option<Instant>,
+    /// A change was lost since the last batch was taken.
+    pub(super) lossy: bool,
+    /// Batches written or failed so far; tells a reader whether its row may have been replaced
+    /// meanwhile.
+    pub(super) batches: u64,
+    /// A read found that the file is corrupt.
+    pub(super) suspect: Option<Failure>,
+    pub(super) end: Option<End>,
+    changing: HashMap<ObjectId, Changing>,
+    /// Marks of changes that have ended, to be released with the next batch.
+    settled: Vec<Token>,
+}
+
+/// The part of the queue that is taken out to be written.
+pub(super) struct Taken {
+    pub(super) batch: Batch,
+    pub(super) changes: Arc<HashMap<ObjectId, Change>>,
+    pub(super) waiters: Vec<Waiter>,
+    /// Marks that are no longer needed once the batch is durable.
+    pub(super) settled: Vec<Token>,
+}
+
+/// The sender of the result: whether the awaited changes are written.
+pub(super) type Waiter = oneshot::Sender<Result<(), MetaError>>;
+
+/// The way in which the thread is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// In order: everything is written, and the end is marked as orderly.
+    Orderly,
+    /// At once, as after a kill.
+    Abandoned,
+}
+
+impl Queue {
+    /// Returns the change that waits for this key, if any.
+    pub(super) fn pending(&self, id: &ObjectId) -> Option<&Change> {
+        self.changes.get(id).or_else(|| self.writing.get(id))
+    }
+
+    /// Returns whether the key is being changed. If so, no version of it goes to disk.
+    pub(super) fn is_changing(&self, id: &ObjectId) -> bool {
+        self.changing.contains_key(id)
+    }
+
+    /// Begins a change of the key, under this mark.
+    pub(super) fn begin_change(&mut self, id: &ObjectId, mark: Token) {
+        let changing = self.changing.entry(id.clone()).or_default();
+        changing.open += 1;
+        changing.marks.push(mark);
+    }
+
+    /// Ends a change of the key. Returns the marks that can be released at once; if the key's
+    /// removal is still queued, its marks wait for it.
+    pub(super) fn end_change(&mut self, id: &ObjectId) -> Vec<Token> {
+        let Some(changing) = self.changing.get_mut(id) else {
+            return Vec::new();
+        };
+        changing.open -= 1;
+        if changing.open > 0 {
+            return Vec::new();
+        }
+        let marks = self.changing.remove(id).unwrap_or_default().marks;
+        if self.pending(id).is_none() && !self.lossy {
+            return marks;
+        }
+        self.settled.extend(marks);
+        Vec::new()
+    }
+
+    /// Takes all waiting changes, and leaves them visible as being written.
+    pub(super) fn take(&mut self) -> Taken {
+        (self.since, self.news_since, self.lossy) = (None, None, false);
+        self.writing = Arc::new(mem::take(&mut self.changes));
+        Taken {
+            batch: Batch {
+                records: Vec::new(),
+                purges: mem::take(&mut self.purges),
+                pins: mem::take(&mut self.pins),
+                all_pins: false,
+                last: self.end.is_some(),
+            },
+            changes: Arc::clone(&self.writing),
+            waiters: mem::take(&mut self.waiters),
+            settled: mem::take(&mut self.settled),
+        }
+    }
+
+    /// Queues again the changes that could not be written, unless a newer one waits.
+    pub(super) fn put_back(&mut self, changes: Arc<HashMap<ObjectId, Change>>, marks: Vec<Token>) {
+        self.writing = Arc::default();
+        for (id, change) in changes.iter() {
+            let newer = self.changes.entry(id.clone());
+            newer.or_insert_with(|| change.clone());
+        }
+        self.settled.extend(marks);
+        let now = Instant::now();
+        self.since.get_or_insert(now);
+        self.news_since.get_or_insert(now);
+    }
+}
