@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::{HeaderValue, IF_NONE_MATCH, RANGE};
 use prometheus_client::registry::Registry;
 use tidegate_benches::{Hot, KEY, SIZE};
-use tidegate_cache::{self, Admit, ChunkKey, ChunkStore as _, Tiers};
+use tidegate_cache::{Admit, ChunkKey, ChunkStore as _, Tiers};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::precondition::{self, Validators};
 use tidegate_plan::range::Ranges;
@@ -109,9 +109,9 @@ fn readahead(c: &mut Criterion) {
 fn memory(c: &mut Criterion) {
     let runtime = runtime();
     let _inside = runtime.enter();
-    let settings = store::Settings {
+    let settings = tidegate_cache::Settings {
         memory: 64 * MIB,
-        ..store::Settings::default()
+        ..tidegate_cache::Settings::default()
     };
     let tiers = Tiers::open(&settings, &mut Registry::default()).expect("no disk to fail");
     let id = ObjectId {
