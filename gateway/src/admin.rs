@@ -40,8 +40,9 @@ use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use crate::engine::{Engine, Writers};
+use tidegate_engine::Engine;
 use tidegate_plan::Token;
+use tidegate_write::Writers;
 
 mod ask;
 pub mod auth;

@@ -17,7 +17,6 @@ mod mounts;
 #[path = "app/no_mounts.rs"]
 mod mounts;
 mod pins;
-#[cfg(all(feature = "fuse", target_os = "linux"))]
 mod profiles;
 mod routes;
 mod settings;

@@ -19,9 +19,10 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Error, Source};
+use tidegate_engine::{Engine, Error, Source};
 use tidegate_plan::route::{RouteTable, Rule};
 use tidegate_socket::Listener;
+use tidegate_write::WritePath;
 
 mod ask;
 mod block;
@@ -73,6 +74,7 @@ pub struct Route {
 /// The frontend: answers requests out of the engine.
 pub struct Frontend {
     engine: Engine,
+    write_path: Arc<WritePath>,
     table: RouteTable,
     routes: Vec<RouteState>,
     settings: Arc<Settings>,
@@ -102,6 +104,7 @@ impl Frontend {
     #[must_use]
     pub fn new(
         engine: Engine,
+        write_path: Arc<WritePath>,
         routes: Vec<Route>,
         settings: Settings,
         metrics: Arc<Metrics>,
@@ -118,6 +121,7 @@ impl Frontend {
         };
         Self {
             engine,
+            write_path,
             table,
             routes: routes.into_iter().map(state).collect(),
             settings: Arc::new(settings),

@@ -21,7 +21,6 @@ pub mod doctor;
 pub mod embedded;
 
 pub mod admin;
-pub mod engine;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod http;

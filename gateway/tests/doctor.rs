@@ -11,8 +11,8 @@ use futures_util::stream;
 use tidegate::config::{Config, Environment, parse};
 use tidegate::doctor::{Options, Origins, Progress, Report, run};
 use tidegate::embedded::Embedded;
+use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
-use tidegate_origin::{self, Metrics};
 use tidegate_plan::ByteSize;
 
 const KEY: &str = "audio/a b.bin";
@@ -28,7 +28,7 @@ async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
     put.expect("an object");
 
     let settings = embedded.settings("media");
-    let connected = origin::connect(&settings, &Metrics::default()).await;
+    let connected = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let origins = Origins::from([("media".to_owned(), connected.expect("a bucket"))]);
     (embedded, config(folder), origins)
 }

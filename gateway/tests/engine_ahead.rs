@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use support::*;
-use tidegate::engine::Reader;
+use tidegate_engine::Reader;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;

@@ -6,8 +6,8 @@ mod support;
 
 use futures_util::future::join_all;
 use support::*;
-use tidegate::engine::{Error, Forward, Found, Open};
 use tidegate_cache::Tier;
+use tidegate_engine::{Error, Forward, Found, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};

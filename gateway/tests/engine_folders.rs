@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate::engine::names::{Answer, Entry};
-use tidegate::engine::{Error, Open};
+use tidegate_engine::names::{Answer, Entry};
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
@@ -322,9 +322,8 @@ async fn own_changes_keep_a_folder_true() {
     assert!(!world.is_there("f/b").await && world.is_there("f/d").await);
     assert_eq!(world.since(before), (0, 0, 0));
     // Over HTTP too: the name is asked for, and no other.
-    let wanted = tidegate::engine::upload::receive::Wanted::Anything;
-    world
-        .engine
+    let wanted = tidegate_write::receive::Wanted::Anything;
+    WritePath::new(&world.engine)
         .delete(&world.source, &valid("f/c"), &wanted)
         .await
         .expect("deleted");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
 use support::*;
-use tidegate::engine::{Error, Forward, Found, Open};
+use tidegate_engine::{Error, Forward, Found, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;

@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use support::*;
-use tidegate::engine::names::{Answer, Entry};
-use tidegate::engine::{Error, Open};
+use tidegate_engine::names::{Answer, Entry};
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::RangeSpec;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::*;
-use tidegate::engine::{Error, Open};
+use tidegate_engine::{Error, Open};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Profile, RangeSpec};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::*;
-use tidegate::engine::{Error, Open};
+use tidegate_engine::{Error, Open};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Client, RangeSpec};

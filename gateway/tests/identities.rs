@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use tidegate::engine::names::Entry;
-use tidegate::engine::{Error, Open, Scope, Source, Watch};
+use tidegate_engine::names::Entry;
+use tidegate_engine::{Error, Open, Scope, Source, Watch};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{OriginId, RangeSpec};
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How, Settings, Stage, left_in_spool};
-use tidegate::engine::{Error, WriteError, Writer, Writers};
+use tidegate_engine::Error;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::upload::kept_in;
+use tidegate_write::{Commit, How, Settings, Stage, WritePath, left_in_spool};
+use tidegate_write::{WriteError, Writer, Writers};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -270,7 +271,8 @@ async fn a_spool_that_is_small_takes_an_object_that_is_not() {
         ..Settings::new(spool.path().to_owned())
     };
     let sources = std::slice::from_ref(source(&desk));
-    let writers = Writers::start(&desk.world.engine, settings, sources).expect("a spool");
+    let writers =
+        Writers::start(&WritePath::new(&desk.world.engine), settings, sources).expect("a spool");
     let key = valid(KEY);
     let writer = writers.open(source(&desk), &key, How::Create, vec![]);
     let writer = writer.await.expect("opened");
@@ -523,12 +525,12 @@ async fn a_writer_that_finds_no_room_is_held_back_and_told_in_the_end() {
 async fn a_spool_belongs_to_one_process() {
     let desk = Desk::plain();
     let terms = Terms::default();
-    let again = tidegate::engine::Writers::start(
-        &desk.world.engine,
+    let again = Writers::start(
+        &WritePath::new(&desk.world.engine),
         terms.settings(desk.spool.path()),
         &[],
     );
-    assert!(matches!(again, Err(tidegate::engine::SpoolError::InUse(_))));
+    assert!(matches!(again, Err(tidegate_write::SpoolError::InUse(_))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate::embedded::Embedded;
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Open, WriteError};
-use tidegate_origin;
+use tidegate_engine::Open;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::{ByteRange, ObjectKey};
+use tidegate_write::WriteError;
+use tidegate_write::{Commit, How};
 
 #[path = "support/writers.rs"]
 mod writers;
@@ -49,9 +49,9 @@ fn content(number: u64) -> Bytes {
     bytes.into()
 }
 
-fn settings(endpoint: &str, secrets: &str) -> origin::Settings {
+fn settings(endpoint: &str, secrets: &str) -> tidegate_origin::Settings {
     let (id, secret) = secrets.split_once(' ').expect("two words");
-    let mut settings = origin::Settings::new("embedded", "media");
+    let mut settings = tidegate_origin::Settings::new("embedded", "media");
     settings.endpoint = Some(endpoint.to_owned());
     settings.path_style = true;
     settings.credentials = Credentials::Static {

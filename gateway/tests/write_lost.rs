@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::engine::WriteError;
-use tidegate::engine::upload::{Commit, How, Stage};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
+use tidegate_write::WriteError;
+use tidegate_write::{Commit, How, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

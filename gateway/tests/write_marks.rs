@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::engine::upload::receive::{Incoming, Wanted};
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Error, WriteError};
+use tidegate_engine::Error;
 use tidegate_plan::digest::Digests;
+use tidegate_write::WriteError;
+use tidegate_write::receive::{Incoming, Wanted};
+use tidegate_write::{Commit, How};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -56,8 +57,8 @@ async fn receive(desk: &Desk, bytes: Bytes) -> Result<(), WriteError> {
         digests: Digests::default(),
     };
     let body = stream::iter([Ok(bytes)]);
-    let (engine, key) = (&desk.world.engine, valid("a"));
-    let received = engine.receive(source(desk), &key, incoming, body);
+    let (write_path, key) = (&desk.write_path, valid("a"));
+    let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
 }
 
@@ -73,8 +74,8 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
         Way::Put => receive(desk, "new".into()).await,
         Way::PutParts => receive(desk, sample(2, LARGE)).await,
         Way::Delete => {
-            let engine = &desk.world.engine;
-            engine.delete(source, &valid("a"), &Wanted::Anything).await
+            let wanted = Wanted::Anything;
+            desk.write_path.delete(source, &valid("a"), &wanted).await
         }
         Way::Write => write(desk, "new".into()).await,
         Way::WriteParts => write(desk, sample(2, 10 * PART)).await,

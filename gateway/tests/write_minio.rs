@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Engine, Open, Source, Writer, Writers};
+use tidegate_engine::{Engine, Open, Source};
 use tidegate_origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
 use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
+use tidegate_write::{Commit, How};
+use tidegate_write::{Writer, Writers};
 
 #[expect(dead_code, reason = "what is written here goes through writers")]
 #[path = "support/bucket.rs"]
@@ -226,7 +227,7 @@ async fn how_fast_it_is_beside_bare_parts() {
     let settings = server.settings("media");
     bucket::Bucket::create(&settings).await;
     let spool = tempfile::tempdir().expect("a folder");
-    let terms = tidegate::engine::upload::Settings::new(spool.path().to_owned());
+    let terms = tidegate_write::Settings::new(spool.path().to_owned());
     let (_engine, source, writers) = writers::start_with(terms, &settings).await;
     let bytes = sample(1, SIZE);
     let origin = source.origin.writing();

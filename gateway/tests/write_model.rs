@@ -4,11 +4,11 @@
 //! Everything is drawn from a seed; a failure names it.
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{WriteError, Writer};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
+use tidegate_write::{Commit, How};
+use tidegate_write::{WriteError, Writer};
 
 #[path = "support/draw.rs"]
 mod draw;

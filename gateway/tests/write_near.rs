@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::engine::names::Entry;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Error, Open, WriteError, Writer};
+use tidegate_engine::names::Entry;
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ETag, RangeSpec, Timestamp};
+use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::{Commit, How, WritePath};
+use tidegate_write::{WriteError, Writer};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -83,7 +84,8 @@ async fn receive(
         digests: Digests::default(),
     };
     let (source, key) = (&world.source, valid(key));
-    world.engine.receive(source, &key, incoming, body).await
+    let write_path = WritePath::new(&world.engine);
+    write_path.receive(source, &key, incoming, body).await
 }
 
 #[tokio::test(start_paused = true)]

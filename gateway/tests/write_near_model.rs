@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::engine::upload::How;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
-use tidegate::engine::{Error, Writer};
+use tidegate_engine::Error;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_write::How;
+use tidegate_write::Writer;
+use tidegate_write::receive::{Incoming, Left, Wanted};
 use tokio::time::Instant;
 
 #[path = "support/draw.rs"]
@@ -187,8 +188,9 @@ impl Model {
             digests: Digests::default(),
         };
         let (world, key_of) = (&self.desk.world, valid(key));
-        let received = world
-            .engine
+        let received = self
+            .desk
+            .write_path
             .receive(&world.source, &key_of, incoming, body)
             .await;
         if received.is_ok() {

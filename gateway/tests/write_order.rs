@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Error, WriteError};
+use tidegate_engine::Error;
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
+use tidegate_write::WriteError;
+use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::{Commit, How};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -43,8 +44,8 @@ async fn received(desk: &Desk, bytes: &Bytes) -> Result<(), WriteError> {
         digests: Digests::default(),
     };
     let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
-    let (engine, key) = (&desk.world.engine, valid(KEY));
-    let received = engine.receive(source(desk), &key, incoming, body);
+    let (write_path, key) = (&desk.write_path, valid(KEY));
+    let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
 }
 
@@ -101,10 +102,10 @@ async fn what_is_cut_to_nothing_while_it_waits_for_its_turn_is_not_published() {
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_over_http_does_not_come_back() {
     let desk = waiting(&sample(1, 100)).await;
-    let engine = desk.world.engine.clone();
+    let write_path = desk.write_path.clone();
     let delete = async || {
         let wanted = Wanted::Anything;
-        engine.delete(source(&desk), &valid(KEY), &wanted).await
+        write_path.delete(source(&desk), &valid(KEY), &wanted).await
     };
     delete().await.expect_err("it is down");
     assert_eq!(desk.writers.pending().len(), 1);
@@ -221,10 +222,12 @@ async fn a_small_file_waits_for_no_client_that_sends() {
             length,
             digests: Digests::default(),
         };
-        let (engine, source) = (desk.world.engine.clone(), source(&desk).clone());
+        let (write_path, source) = (desk.write_path.clone(), source(&desk).clone());
         clients.push(tokio::spawn(async move {
             let body = stream::pending::<Result<Bytes, Left>>();
-            engine.receive(&source, &valid(KEY), incoming, body).await
+            write_path
+                .receive(&source, &valid(KEY), incoming, body)
+                .await
         }));
     }
     engine::settle().await;

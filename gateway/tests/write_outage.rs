@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tidegate::embedded::Embedded;
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Source, Writers};
-use tidegate_origin;
+use tidegate_engine::Source;
 use tidegate_plan::ObjectKey;
+use tidegate_write::Writers;
+use tidegate_write::{Commit, How};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -32,7 +32,7 @@ fn content(number: u64) -> Bytes {
     bytes.into()
 }
 
-async fn behind(door: &Door, embedded: &Embedded) -> origin::Settings {
+async fn behind(door: &Door, embedded: &Embedded) -> tidegate_origin::Settings {
     let mut settings = embedded.settings("embedded");
     settings.endpoint = Some(format!("http://{}", door.address()));
     settings

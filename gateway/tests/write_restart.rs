@@ -2,9 +2,9 @@
 //! was promised, and nothing else.
 
 use bytes::Bytes;
-use tidegate::engine::upload::{How, Stage};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
+use tidegate_write::{How, Stage};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

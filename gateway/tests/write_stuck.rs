@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{Error, Open, WriteError};
 use tidegate_cache::{Entry, MetaStore as _};
+use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ETag;
 use tidegate_plan::digest::Digests;
+use tidegate_write::WriteError;
+use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::{Commit, How};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -43,9 +44,9 @@ fn received(
         length: None,
         digests: Digests::default(),
     };
-    let (engine, source, key) = (desk.world.engine.clone(), source(desk).clone(), valid(key));
+    let (write_path, source, key) = (desk.write_path.clone(), source(desk).clone(), valid(key));
     let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
-    async move { engine.receive(&source, &key, incoming, body).await }
+    async move { write_path.receive(&source, &key, incoming, body).await }
 }
 
 /// A panic anywhere on the way is a fault that passes: nothing is stranded, and the gate is free.
@@ -187,8 +188,11 @@ async fn what_is_deleted_while_it_is_renamed_waits_its_turn() {
     let (writers, origin) = (desk.writers.clone(), source(&desk).clone());
     let rename = tokio::spawn(async move { writers.rename(&origin, &from, &to).await.map(drop) });
     pass(secs(1)).await;
-    let (engine, key) = (desk.world.engine.clone(), valid(OTHER));
-    let deleted = engine.delete(source(&desk), &key, &Wanted::Anything).await;
+    let key = valid(OTHER);
+    let deleted = desk
+        .write_path
+        .delete(source(&desk), &key, &Wanted::Anything)
+        .await;
     deleted.expect("deleted");
     rename.await.expect("no panic").expect("renamed");
     assert_eq!((desk.object(KEY), desk.object(OTHER)), (None, None));

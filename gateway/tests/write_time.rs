@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::engine::names::{Entry, Facts};
-use tidegate::engine::upload::How;
-use tidegate::engine::{Clock, Open, Writer};
+use tidegate_engine::names::{Entry, Facts};
+use tidegate_engine::{Clock, Open};
 use tidegate_plan::Timestamp;
+use tidegate_write::How;
+use tidegate_write::Writer;
 use tokio::time::Instant;
 
 #[path = "support/draw.rs"]

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How};
-use tidegate::engine::{WriteError, Writer};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_plan::profile::DiskUse;
+use tidegate_write::{Commit, How};
+use tidegate_write::{WriteError, Writer};
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]

@@ -10,11 +10,12 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
-use tidegate::engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_cache::{Stores, Tier};
+use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
+use tidegate_write::WritePath;
 
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;
@@ -114,6 +115,7 @@ impl Hot {
         };
         Frontend::new(
             self.engine.clone(),
+            WritePath::new(&self.engine),
             vec![route],
             Settings::default(),
             Arc::new(Metrics::default()),

@@ -8,8 +8,9 @@ use futures_util::future::join_all;
 
 use super::place::{Locate, Place};
 use super::{Control, Purge, PurgeError};
-use crate::engine::upload::Stage;
-use crate::engine::{Engine, Writers};
+use tidegate_engine::Engine;
+use tidegate_write::Stage;
+use tidegate_write::Writers;
 
 /// [`Control`] over the engine. A prefix may cover several routes, and a path several hosts.
 pub struct EngineControl {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Admin;
 use super::ask;
 use super::place::Located;
-use crate::engine::upload::Pending;
+use tidegate_write::Pending;
 
 /// Answers `GET /pending`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::ask;
-use crate::engine::Source;
+use tidegate_engine::Source;
 use tidegate_plan::ObjectKey;
 
 /// A path of the public listener, as it stands in a URL, and optionally the host of the request.

@@ -13,8 +13,8 @@ use super::Admin;
 use super::ask;
 use super::pending;
 use super::place::{self, Located};
-use crate::engine::Stat;
-use crate::engine::stat::Present;
+use tidegate_engine::Stat;
+use tidegate_engine::stat::Present;
 
 /// Answers `GET /stat`.
 pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {

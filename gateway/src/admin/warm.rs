@@ -30,8 +30,8 @@ use super::Admin;
 use super::ask::{self, Refusal};
 use super::cache::some_size;
 use super::place::{self, Place};
-use crate::engine::Error;
-use crate::engine::warm::{Warmed, Warmer};
+use tidegate_engine::Error;
+use tidegate_engine::warm::{Warmed, Warmer};
 
 /// The longest body: a thousand of the longest paths.
 pub(super) const MAX_BODY: usize = 4 << 20;

@@ -18,12 +18,13 @@ use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
 use crate::admin::{self, Admin, EngineControl};
 use crate::config::{Config, Environment};
-use crate::engine::{Budget, Engine, Parts, Writers};
 use crate::http::{self, Ceiling, Frontend, Route};
 use tidegate_cache::Stores;
+use tidegate_engine::{Budget, Engine, Parts};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_socket::{Inherited, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
+use tidegate_write::{WritePath, Writers};
 
 /// Permissions of public Unix sockets: for the owner, and the process's group, to which a proxy is added.
 const PUBLIC_SOCKET_MODE: u32 = 0o660;
@@ -108,6 +109,7 @@ impl Gateway {
         let token = admin_token(config, env)?;
         let Assembled {
             engine,
+            write_path,
             stores,
             routes,
             locator,
@@ -118,7 +120,8 @@ impl Gateway {
         let settings = settings::http(&config.http, config.cache.budget);
         let deadline = settings.drain;
         // The last step that can fail; by now there are open parts to close.
-        let mounts = mounts::start(config, env, &config.mount, &engine, &routes, &mut registry);
+        let shared = (&engine, &write_path);
+        let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
         let (mounts, writers) = match mounts.await {
             Ok(started) => started,
             Err(error) => {
@@ -162,7 +165,14 @@ impl Gateway {
             tracing::info!(address = %listener.address()?, "serving");
         }
         tracing::info!(address = %sockets.admin.address()?, "admin listener");
-        let frontend = Frontend::new(engine.clone(), routes, settings, counted, allowance);
+        let frontend = Frontend::new(
+            engine.clone(),
+            write_path,
+            routes,
+            settings,
+            counted,
+            allowance,
+        );
         Ok(Self {
             engine,
             mounts,
@@ -195,6 +205,7 @@ impl Gateway {
 /// The parts under every frontend.
 pub(super) struct Assembled {
     pub(super) engine: Engine,
+    pub(super) write_path: Arc<WritePath>,
     pub(super) stores: Stores,
     /// In the configuration's order.
     pub(super) routes: Vec<Route>,
@@ -217,6 +228,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let (engine, stores, registry) =
         engine(config, origins, budget, background.handle(), registry).await?;
     Ok(Assembled {
+        write_path: WritePath::new(&engine),
         engine,
         stores,
         routes,

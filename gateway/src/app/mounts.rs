@@ -1,6 +1,7 @@
 //! Mounts: the configuration's, and the one that `tidegate mount` makes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,10 +12,10 @@ use super::gateway::{self, Assembled};
 use super::writing;
 use crate::cli::MountArgs;
 use crate::config::{self, CommitName, Config, Environment, Mtime};
-use crate::engine::upload::Commit;
-use crate::engine::{Engine, Writers};
 use crate::fuse::{self, Access, Modified, Mounted, Writable};
 use crate::http::Route;
+use tidegate_engine::Engine;
+use tidegate_write::{Commit, WritePath, Writers};
 
 /// The mounts of a process.
 #[derive(Debug)]
@@ -26,11 +27,11 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    engine: &Engine,
+    (engine, write_path): (&Engine, &Arc<WritePath>),
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
-    let writers = writing::start(config, env, mounts, engine, routes, registry).await?;
+    let writers = writing::start(config, env, mounts, write_path, routes, registry).await?;
     let metrics = fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
@@ -145,13 +146,15 @@ impl Alone {
     ) -> anyhow::Result<Self> {
         let Assembled {
             engine,
+            write_path,
             routes,
             mut registry,
             background,
             ..
         } = gateway::assemble(config, env).await?;
         let drain = config.http.drain.into();
-        match start(config, env, &[mount], &engine, &routes, &mut registry).await {
+        let shared = (&engine, &write_path);
+        match start(config, env, &[mount], shared, &routes, &mut registry).await {
             Ok((mounted, writers)) => Ok(Self {
                 engine,
                 mounted,

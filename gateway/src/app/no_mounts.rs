@@ -9,9 +9,9 @@ use prometheus_client::registry::Registry;
 use super::writing;
 use crate::cli::MountArgs;
 use crate::config::{self, Config, Environment};
-use crate::engine::{Engine, Writers};
 use crate::http::Route;
-use tidegate_cache::Tiering;
+use tidegate_engine::Engine;
+use tidegate_write::{WritePath, Writers};
 
 const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
 
@@ -23,7 +23,7 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    (engine, _): (&Engine, &Arc<dyn Tiering>),
+    (_, write_path): (&Engine, &Arc<WritePath>),
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
@@ -31,7 +31,7 @@ pub(super) async fn start(
         // Without mounts there are no writers of a spool.
         [] => Ok((
             Mounts,
-            writing::start(config, env, mounts, engine, routes, registry).await?,
+            writing::start(config, env, mounts, write_path, routes, registry).await?,
         )),
         _ => bail!("`mount`: {NOT_BUILT_IN}"),
     }

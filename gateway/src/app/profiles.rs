@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
 use crate::config::{self, Config};
-use crate::engine::Source;
 use crate::http::Route;
+use tidegate_engine::Source;
 use tidegate_plan::Profile;
 
 /// Every route, and the configuration to read a profile for it.

@@ -9,8 +9,8 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings;
 use crate::config::{self, Config, Environment};
-use crate::engine::Source;
 use crate::http::{Route, RouteSettings};
+use tidegate_engine::Source;
 use tidegate_origin::Origin;
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, Token};

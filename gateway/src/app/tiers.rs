@@ -9,9 +9,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
-use crate::engine::Engine;
 use tidegate_cache::tiering::DiskReport;
 use tidegate_cache::{Tiering, TieringError};
+use tidegate_engine::Engine;
 
 /// The time that a change may take before the next one has its turn: a disk that hangs takes for ever.
 const PATIENCE: Duration = Duration::from_secs(60);

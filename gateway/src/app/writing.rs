@@ -1,16 +1,16 @@
 //! Writes through mounts: one spool for the process, if a mount is writable.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
 use crate::config::{self, Config, Environment};
-use crate::engine::upload::{Settings, left_in_spool};
-use crate::engine::{Engine, Writers};
 use crate::http::Route;
 use tidegate_plan::upload::kept_in;
+use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
 
 /// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable. `routes`
 /// are those of the configuration, in its order.
@@ -18,7 +18,7 @@ pub(super) async fn start(
     config: &Config,
     env: &Environment,
     mounts: &[config::Mount],
-    engine: &Engine,
+    write_path: &Arc<WritePath>,
     routes: &[Route],
     registry: &mut Registry,
 ) -> anyhow::Result<Option<Writers>> {
@@ -46,8 +46,8 @@ pub(super) async fn start(
         patience: patience.into(),
         ..Settings::new(spool)
     };
-    let engine = engine.clone();
-    let opened = tokio::task::spawn_blocking(move || Writers::start(&engine, settings, &sources));
+    let path = write_path.clone();
+    let opened = tokio::task::spawn_blocking(move || Writers::start(&path, settings, &sources));
     let writers = opened.await?.context("cannot open the spool")?;
     writers.register(registry);
     Ok(Some(writers))

@@ -6,8 +6,8 @@ use fuser::{FileAttr, FileType, INodeNo};
 use http::{HeaderName, HeaderValue};
 
 use super::settings::{Modified, Settings};
-use crate::engine::names::Facts;
-use crate::engine::upload::Drafted;
+use tidegate_engine::names::Facts;
+use tidegate_write::Drafted;
 
 /// The read size that programs are advised to use: the kernel's own step in a plain file system.
 const BLOCK: u32 = 128 << 10;

@@ -2,7 +2,8 @@
 
 use fuser::Errno;
 
-use crate::engine::{Error, WriteError};
+use tidegate_engine::Error;
+use tidegate_write::WriteError;
 
 /// Returns the number of a read error.
 pub(super) fn of(error: &Error) -> Errno {

@@ -17,8 +17,8 @@ use super::metrics::Metrics;
 use super::nodes::{Node, Nodes, ROOT};
 use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
-use crate::engine::names::{Answer, Entry, Facts};
-use crate::engine::{Engine, Object, Open, Scope, Source, Watch};
+use tidegate_engine::names::{Answer, Entry, Facts};
+use tidegate_engine::{Engine, Object, Open, Scope, Source, Watch};
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
 

@@ -10,8 +10,8 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::nodes::Node;
-use crate::engine::names::{Entry, Page, Place};
-use crate::engine::{Engine, Error, Source};
+use tidegate_engine::names::{Entry, Page, Place};
+use tidegate_engine::{Engine, Error, Source};
 
 /// A folder, held open.
 #[derive(Debug)]

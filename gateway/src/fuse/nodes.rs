@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::pages::Pages;
 use super::slot::Slot;
-use crate::engine::Writer;
 use tidegate_plan::OriginId;
+use tidegate_write::Writer;
 
 /// The number of the folder that is mounted (`FUSE_ROOT_ID`).
 pub(super) const ROOT: u64 = 1;

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use crate::engine::names::Facts;
+use tidegate_engine::names::Facts;
 use tidegate_plan::{ETag, Timestamp, VersionId};
 
 /// The kernel's pages of one file. See the module's head.

@@ -21,7 +21,7 @@ use super::files::Files;
 use super::kernel::{Adapter, Told};
 use super::metrics::Metrics;
 use super::settings::{Access, Settings};
-use crate::engine::{Engine, Source, Watch};
+use tidegate_engine::{Engine, Source, Watch};
 
 /// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
 /// fast the bucket is.

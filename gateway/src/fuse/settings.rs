@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::Writers;
-use crate::engine::upload::Commit;
+use tidegate_write::Commit;
+use tidegate_write::Writers;
 
 /// The mount's folder, its files' owner and mode, and its time limits.
 #[derive(Debug, Clone)]

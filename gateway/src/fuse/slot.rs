@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Object, Writer};
+use tidegate_engine::Object;
 use tidegate_plan::VersionId;
+use tidegate_write::Writer;
 
 /// The state of a file's draft and handles: see the module's head.
 #[derive(Debug, Default)]

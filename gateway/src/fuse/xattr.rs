@@ -1,6 +1,6 @@
 //! Extended attributes: the gateway's knowledge of a file.
 
-use crate::engine::{Found, Object, Tier};
+use tidegate_engine::{Found, Object, Tier};
 use tidegate_plan::ByteRange;
 
 /// Every name. They are not listed: programs that copy listed attributes would ask for the version of each file, and

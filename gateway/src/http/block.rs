@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::compress::OWN;
 use super::settings::RouteSettings;
 use super::status::CACHE_STATUS;
-use crate::engine::variant;
+use tidegate_engine::variant;
 use tidegate_plan::media_type::{self, GuessTypes};
 use tidegate_plan::{Coding, ObjectKey, Version};
 

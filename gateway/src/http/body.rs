@@ -12,7 +12,8 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use super::delivery::{Broken, Delivery, Readable};
 use super::exchange::Exchange;
 use super::streams::Outgoing;
-use crate::engine::{ClosedDraft, Object, Variant};
+use tidegate_engine::{Object, Variant};
+use tidegate_write::ClosedDraft;
 
 /// The body of an answer, which also updates its [`Exchange`].
 pub(super) struct Body<O: Readable = Object> {

@@ -16,7 +16,7 @@ use super::delivery::Delivery;
 use super::handler::{Asked, Opened};
 use super::reply::Reply;
 use super::status::Held;
-use crate::engine::{Known, Open, Variant};
+use tidegate_engine::{Known, Open, Variant};
 use tidegate_plan::precondition;
 use tidegate_plan::{Accepted, ByteRange, Coding, ETag};
 

@@ -14,10 +14,9 @@ use tokio::time::Instant;
 
 use super::multipart::Multipart;
 use super::pace::{Allowance, Copies, PIECE, Pace, Pinned};
-use crate::engine::{
-    ClosedDraft, ClosedDraftReader, Error, Found, Object, Reader, Variant, VariantReader,
-};
+use tidegate_engine::{Error, Found, Object, Reader, Variant, VariantReader};
 use tidegate_plan::ByteRange;
+use tidegate_write::{ClosedDraft, ClosedDraftReader};
 
 /// The interface of an open object that a body needs, such as the engine's.
 pub(super) trait Readable: Send + Unpin + 'static {

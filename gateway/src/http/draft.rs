@@ -14,8 +14,9 @@ use super::handler::Asked;
 use super::reply::Reply;
 use super::rescue::Cause;
 use super::status::CACHE_STATUS;
-use crate::engine::{ClosedDraft, Error};
+use tidegate_engine::Error;
 use tidegate_plan::{ByteRange, ETag, Version};
+use tidegate_write::ClosedDraft;
 
 /// Its cache status: neither `hit` nor `fwd` (RFC 9211), because the cache was not used.
 const DRAFT: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");

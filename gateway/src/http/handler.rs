@@ -23,7 +23,7 @@ use super::reply::{Reply, options, timing};
 use super::rescue::Cause;
 use super::status::{CACHE_STATUS, CacheResult, Held, cache_status};
 use super::{Frontend, RouteState};
-use crate::engine::{Error, Object, Open, Reader};
+use tidegate_engine::{Error, Object, Open, Reader};
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::range::Ranges;
 use tidegate_plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
@@ -116,7 +116,7 @@ impl Frontend {
             started,
             client,
         };
-        if let Some(draft) = self.engine.closed_draft(&route.source, &asked.key)
+        if let Some(draft) = self.write_path.closed_draft(&route.source, &asked.key)
             && let Some(reply) = Box::pin(self.drafted(&asked, draft)).await
         {
             return reply;

@@ -11,9 +11,10 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use crate::engine::{Error, WriteError};
+use tidegate_engine::Error;
 use tidegate_plan::KeyError;
 use tidegate_plan::wrong_tokens::MAX_DELAY;
+use tidegate_write::WriteError;
 
 /// Returns the methods that a route answers.
 pub(super) fn methods(writable: bool) -> HeaderValue {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::engine::{Forward, Found, Object, Outcome};
+use tidegate_engine::{Forward, Found, Object, Outcome};
 use tidegate_plan::ByteRange;
 
 /// RFC 9211.

@@ -28,11 +28,12 @@ use super::body::Content;
 use super::reply::Reply;
 use super::rescue::Cause;
 use super::{Frontend, RouteState};
-use crate::engine::upload::receive::{Incoming, Wanted};
-use crate::engine::{Error, Open, WriteError};
+use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::precondition::{self, ForWrite, Validators, Verdict};
+use tidegate_write::WriteError;
+use tidegate_write::receive::{Incoming, Wanted};
 
 /// Returns whether a method writes.
 pub(super) fn writes(method: &Method) -> bool {
@@ -104,7 +105,7 @@ impl Frontend {
         let (known, is_known) = oneshot::channel::<Infallible>();
         let is_new = self.is_new(route, key, incoming.wanted.clone(), known);
         let body = Arriving::new(body, parts.version, self.settings.stall_timeout, is_known);
-        let stored = self.engine.receive(&route.source, key, incoming, body);
+        let stored = self.write_path.receive(&route.source, key, incoming, body);
         let stored = async { stored.await.map_err(Cause::from) };
         let (is_new, etag) = tokio::try_join!(is_new, stored)?;
         let status = match is_new {
@@ -149,7 +150,7 @@ impl Frontend {
         parts: &Parts,
     ) -> Result<Reply, Cause> {
         let wanted = self.wanted(route, key, &parts.headers).await?;
-        self.engine.delete(&route.source, key, &wanted).await?;
+        self.write_path.delete(&route.source, key, &wanted).await?;
         let status = StatusCode::NO_CONTENT;
         Ok(Reply::new(status, HeaderMap::new(), Content::Nothing))
     }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use futures_util::stream;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use tidegate::engine::upload::receive::{Incoming, Wanted};
 use tidegate_plan::Timestamp;
 use tidegate_plan::digest::Digests;
+use tidegate_write::WritePath;
+use tidegate_write::receive::{Incoming, Wanted};
 
 use super::engine::{clock, first, valid};
 use super::*;
@@ -128,7 +129,8 @@ async fn http_put(world: &World, key: &str) {
     };
     let body = stream::iter([Ok("http".into())]);
     let key = valid(key);
-    let put = world.engine.receive(&world.source, &key, incoming, body);
+    let write_path = WritePath::new(&world.engine);
+    let put = write_path.receive(&world.source, &key, incoming, body);
     put.await.expect("written");
 }
 
@@ -170,8 +172,7 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
         }
         Step::HttpDelete(n) => {
             let wanted = Wanted::Anything;
-            let deleted = world
-                .engine
+            let deleted = WritePath::new(&world.engine)
                 .delete(&world.source, &valid(FILES[n]), &wanted)
                 .await;
             deleted.expect("deleted");

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use tempfile::TempDir;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
-use tidegate::engine::upload::{Commit, How, Settings};
-use tidegate::engine::{Writer, Writers};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, ObjectKey};
+use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::{Commit, How, Settings};
+use tidegate_write::{Writer, Writers};
 
 use crate::gateway::{Gateway, LONG, sample, status};
 
@@ -23,7 +23,7 @@ async fn writing() -> (Gateway, Writers, TempDir) {
     let spool = tempfile::tempdir().expect("a folder");
     let settings = Settings::new(spool.path().to_owned());
     let sources = [gateway.source.clone()];
-    let writers = Writers::start(&gateway.engine, settings, &sources).expect("a spool");
+    let writers = Writers::start(&gateway.write_path, settings, &sources).expect("a spool");
     (gateway, writers, spool)
 }
 
@@ -121,7 +121,7 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     let bytes = Bytes::from(sample(1 << 20));
     close_behind(written(&gateway, &writers, bytes.clone()).await).await;
     let key = ObjectKey::new("k.jpg").expect("a key");
-    let draft = gateway.engine.closed_draft(&gateway.source, &key);
+    let draft = gateway.write_path.closed_draft(&gateway.source, &key);
     let draft = draft.expect("closed");
     let mut reader = draft.read_at(ByteRange::new(0, 1 << 20));
     reader.prime().await.expect("its first bytes");
@@ -136,7 +136,12 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
         .expect("written");
     let rest = reader.next().await.expect("an end");
     assert!(rest.is_err(), "cut off");
-    assert!(gateway.engine.closed_draft(&gateway.source, &key).is_none());
+    assert!(
+        gateway
+            .write_path
+            .closed_draft(&gateway.source, &key)
+            .is_none()
+    );
     gateway.end().await;
 }
 
@@ -149,7 +154,7 @@ async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
     let old = Bytes::from(sample(1 << 20));
     close_behind(written(&gateway, &writers, old.clone()).await).await;
     let key = ObjectKey::new("k.jpg").expect("a key");
-    let draft = gateway.engine.closed_draft(&gateway.source, &key);
+    let draft = gateway.write_path.closed_draft(&gateway.source, &key);
     let mut reader = draft.expect("closed").read_at(ByteRange::new(0, 1 << 20));
     reader.prime().await.expect("its first bytes");
 
@@ -194,7 +199,7 @@ async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted
     };
     let body = stream::iter([Ok::<_, Left>(Bytes::from_static(b"put"))]);
     let put = gateway
-        .engine
+        .write_path
         .receive(&gateway.source, &key, incoming, body);
     put.await.expect("put");
     assert_eq!(gateway.get("/k.jpg", &[]).await.bytes(), "put");

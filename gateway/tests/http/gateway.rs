@@ -13,13 +13,14 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate::engine::{Budget, Engine, Parts, Source};
 use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
-use tidegate_cache::{self, Stores};
+use tidegate_cache::Stores;
+use tidegate_engine::{Budget, Engine, Parts, Source};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};
 use tidegate_socket::Listener;
+use tidegate_write::WritePath;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -35,6 +36,7 @@ pub(crate) const CHUNK: u64 = 4096;
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
     pub(crate) engine: Engine,
+    pub(crate) write_path: Arc<WritePath>,
     pub(crate) source: Arc<Source>,
     counted: Registry,
     now: Arc<AtomicU64>,
@@ -89,11 +91,11 @@ impl Gateway {
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
         let geometry = Geometry::new(CHUNK).expect("a power of two");
-        let stores = store::Settings {
+        let stores = tidegate_cache::Settings {
             geometry,
             ..store::Settings::default()
         };
-        let opened = store::open(&stores, &mut Registry::default());
+        let opened = tidegate_cache::open(&stores, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
         let engine = Engine::new(Parts {
             runtime: None,
@@ -117,7 +119,15 @@ impl Gateway {
         let metrics = Arc::new(Metrics::default());
         let routes = routes.into_iter().map(route).collect();
         let pinned = Arc::new(Ceiling::new(16 << 20));
-        let frontend = Frontend::new(engine.clone(), routes, settings, metrics, pinned);
+        let write_path = WritePath::new(&engine);
+        let frontend = Frontend::new(
+            engine.clone(),
+            write_path.clone(),
+            routes,
+            settings,
+            metrics,
+            pinned,
+        );
         let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
         let listener = Listener::bind(&any, 0o600).await.expect("a free port");
         let Listen::Tcp(address) = listener.address().expect("bound") else {
@@ -127,6 +137,7 @@ impl Gateway {
         Self {
             origin: fake,
             engine,
+            write_path,
             source,
             counted,
             now,

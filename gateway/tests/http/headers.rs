@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::Full;
 use tidegate::embedded::Embedded;
+use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
-use tidegate_origin::{self, Metrics};
 
 use crate::gateway::{Gateway, status};
 use crate::write::{TOKEN, put, with_token, writable};
@@ -13,7 +13,7 @@ use crate::write::{TOKEN, put, with_token, writable};
 /// A gateway over the embedded S3, with the SDK in between.
 async fn over_s3(embedded: &Embedded) -> Gateway {
     let settings = embedded.settings("embedded");
-    let bucket = origin::connect(&settings, &Metrics::default()).await;
+    let bucket = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let bucket = bucket.expect("valid settings");
     let (routes, limits) = with_token();
     Gateway::over(bucket, FakeOrigin::new(), routes, limits).await

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::stream;
-use tidegate::engine::WriteError;
-use tidegate::engine::upload::receive::{Incoming, Left, Wanted};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::{FakeOrigin, Fault};
 use tidegate_plan::digest::Digests;
+use tidegate_write::receive::{Incoming, Left, Wanted};
+use tidegate_write::{WriteError, WritePath};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -118,7 +118,8 @@ async fn an_origin_that_hangs_holds_no_end_up() {
         };
         let body = stream::iter([Ok::<_, Left>(engine::sample(1, LARGE as u64))]);
         let (source, key) = (world.source.clone(), valid("k"));
-        let put = engine.receive(&source, &key, incoming, body);
+        let write_path = WritePath::new(&engine);
+        let put = write_path.receive(&source, &key, incoming, body);
         let end = async {
             while origin.count("complete") == 0 {
                 tokio::task::yield_now().await;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::engine::upload::{Commit, How, Settings};
-use tidegate::engine::{Writer, Writers};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::PartSizes;
+use tidegate_write::{Commit, How, Settings, WritePath};
+use tidegate_write::{Writer, Writers};
 
 use super::engine::{Setup, World, sample, secs, valid};
 use super::spool::{FILES, down, patched, until};
@@ -153,7 +153,11 @@ impl Life {
     fn start(self, spool: &Path, bucket: FakeOrigin) -> Option<(World, Writers)> {
         let world = Setup::bucket(bucket).build();
         let settings = self.settings(spool);
-        let writers = Writers::start(&world.engine, settings, std::slice::from_ref(&world.source));
+        let writers = Writers::start(
+            &WritePath::new(&world.engine),
+            settings,
+            std::slice::from_ref(&world.source),
+        );
         Some((world, writers.ok()?))
     }
 

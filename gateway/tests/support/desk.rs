@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_origin;
 use tokio::time::{Instant, sleep};
 
 use crate::bucket::Bucket;
@@ -113,7 +112,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 /// A MinIO behind a door.
-pub(crate) async fn behind_a_door() -> (Minio, Bucket, Door, origin::Settings) {
+pub(crate) async fn behind_a_door() -> (Minio, Bucket, Door, tidegate_origin::Settings) {
     let minio = Minio::start().await;
     let mut settings = minio.settings("media");
     let bucket = Bucket::create(&settings).await;

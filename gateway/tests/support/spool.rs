@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use tidegate::engine::upload::{Commit, How, Settings};
-use tidegate::engine::{WriteError, Writer, Writers};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, PartSizes};
+use tidegate_write::{Commit, How, Settings, WritePath};
+use tidegate_write::{WriteError, Writer, Writers};
 
 use super::engine::{self, Setup, World, valid};
 
@@ -23,6 +23,7 @@ pub(crate) const FILES: u64 = 20 << 10;
 /// An engine that can be written through.
 pub(crate) struct Desk {
     pub(crate) world: World,
+    pub(crate) write_path: Arc<WritePath>,
     pub(crate) writers: Writers,
     /// When a close returns.
     pub(crate) commit: Commit,
@@ -84,8 +85,10 @@ impl Desk {
     pub(crate) fn over(world: World, spool: TempDir, terms: &Terms) -> Self {
         let settings = terms.settings(spool.path());
         let sources = std::slice::from_ref(&world.source);
-        let writers = Writers::start(&world.engine, settings, sources);
+        let write_path = WritePath::new(&world.engine);
+        let writers = Writers::start(&write_path, settings, sources);
         Self {
+            write_path,
             writers: writers.expect("a spool"),
             commit: terms.commit,
             world,
@@ -209,6 +212,6 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
 }
 
 /// The source of a desk, for what does not go through a handle.
-pub(crate) fn source(desk: &Desk) -> &Arc<tidegate::engine::Source> {
+pub(crate) fn source(desk: &Desk) -> &Arc<tidegate_engine::Source> {
     &desk.world.source
 }

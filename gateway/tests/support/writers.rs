@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use tidegate::engine::upload::Settings;
-use tidegate::engine::{Budget, Engine, Parts, Source, Writers};
-use tidegate_cache;
-use tidegate_origin::{self, Metrics};
+use tidegate_engine::{Budget, Engine, Parts, Source};
+use tidegate_origin::Metrics;
 use tidegate_plan::{PartSizes, Profile, Timestamp};
+use tidegate_write::Writers;
+use tidegate_write::{Settings, WritePath};
 
 /// The least that S3 takes for a part that is not the last.
 pub(crate) const PART: u64 = 5 << 20;
@@ -18,7 +18,7 @@ pub(crate) const PART: u64 = 5 << 20;
 pub(crate) async fn start(
     spool: &Path,
     size: u64,
-    settings: &origin::Settings,
+    settings: &tidegate_origin::Settings,
 ) -> (Engine, Arc<Source>, Writers) {
     let terms = Settings {
         parts: PartSizes::new(PART),
@@ -32,17 +32,17 @@ pub(crate) async fn start(
 /// The same with terms of one's own.
 pub(crate) async fn start_with(
     terms: Settings,
-    settings: &origin::Settings,
+    settings: &tidegate_origin::Settings,
 ) -> (Engine, Arc<Source>, Writers) {
-    let origin = origin::connect(settings, &Metrics::default()).await;
+    let origin = tidegate_origin::connect(settings, &Metrics::default()).await;
     let source = Arc::new(Source {
         origin: origin.expect("valid settings"),
         profile: ArcSwap::from_pointee(Profile::web()),
     });
-    let stores = store::Settings::default();
+    let stores = tidegate_cache::Settings::default();
     let geometry = stores.geometry;
-    let store::Stores { chunks, meta, .. } =
-        store::open(&stores, &mut Registry::default()).expect("in memory");
+    let tidegate_cache::Stores { chunks, meta, .. } =
+        tidegate_cache::open(&stores, &mut Registry::default()).expect("in memory");
     let engine = Engine::new(Parts {
         chunks,
         meta,
@@ -53,6 +53,6 @@ pub(crate) async fn start_with(
         origins: Vec::new(),
     });
     let sources = std::slice::from_ref(&source);
-    let writers = Writers::start(&engine, terms, sources).expect("a spool");
+    let writers = Writers::start(&WritePath::new(&engine), terms, sources).expect("a spool");
     (engine, source, writers)
 }

@@ -6,8 +6,8 @@ use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
-use crate::engine::{Budget, Engine, Open, Parts, Source};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
+use tidegate_engine::{Budget, Engine, Open, Parts, Source};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,

@@ -10,10 +10,11 @@ use futures_util::FutureExt as _;
 
 use super::super::errno;
 use super::{Files, Shown, path_of};
-use crate::engine::names::Entry;
-use crate::engine::upload::PathLock;
-use crate::engine::{Object, Open, Scope, Writers};
+use tidegate_engine::names::Entry;
+use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
+use tidegate_write::PathLock;
+use tidegate_write::Writers;
 
 impl Files {
     pub(super) fn writers(&self) -> Result<Writers, Errno> {

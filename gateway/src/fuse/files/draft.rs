@@ -14,10 +14,11 @@ use super::super::nodes::Node;
 use super::super::slot::{Entered, Purpose};
 use super::super::{attr, errno};
 use super::{Files, PINNED, Shown, key_of};
-use crate::engine::names::{Answer, Entry, Facts};
-use crate::engine::upload::{Drafted, How, Stage};
-use crate::engine::{Error, Object, WriteError, Writer};
+use tidegate_engine::names::{Answer, Entry, Facts};
+use tidegate_engine::{Error, Object};
 use tidegate_plan::ObjectKey;
+use tidegate_write::{Drafted, How, Stage};
+use tidegate_write::{WriteError, Writer};
 
 /// A file of at most this size is opened to be filled.
 const LITTLE: u64 = 1 << 20;

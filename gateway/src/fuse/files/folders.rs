@@ -9,10 +9,10 @@ use super::super::errno;
 use super::super::nodes::Node;
 use super::change::to_its_end;
 use super::{Files, key_of};
-use crate::engine::names::Entry;
-use crate::engine::upload::{CopiedFolder, FolderLock, FolderRename, PathLock};
-use crate::engine::{Object, Scope, Watch as _};
+use tidegate_engine::names::Entry;
+use tidegate_engine::{Object, Scope, Watch as _};
 use tidegate_plan::ObjectKey;
+use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
 
 /// A name in a folder.
 pub(super) type Name = (u64, OsString);

@@ -16,8 +16,9 @@ use super::super::slot::Purpose;
 use super::draft::Share;
 use super::write::{Pen, has};
 use super::{Files, key_of};
-use crate::engine::{Error, Object, Open, Writer};
+use tidegate_engine::{Error, Object, Open};
 use tidegate_plan::{ByteRange, RangeSpec};
+use tidegate_write::Writer;
 
 /// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
 /// that reads only beginnings, as a library's scan does, costs a chunk a file.

@@ -10,11 +10,12 @@ use prometheus_client::registry::Registry;
 
 use super::open::Data;
 use super::*;
-use crate::engine::upload::{self, Commit};
-use crate::engine::{Budget, Parts, Writers};
+use tidegate_engine::{Budget, Parts};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Geometry, Profile, Timestamp};
+use tidegate_write::Writers;
+use tidegate_write::{self, Commit, WritePath};
 
 mod folders;
 mod names;
@@ -53,6 +54,7 @@ struct World {
     _folder: tempfile::TempDir,
     bucket: FakeOrigin,
     engine: Engine,
+    write_path: Arc<WritePath>,
     source: Arc<Source>,
     files: Arc<Files>,
     ear: Arc<Ear>,
@@ -73,11 +75,11 @@ impl World {
     }
 
     fn writable_with(change: impl FnOnce(&mut Settings)) -> Self {
-        Self::build(Profile::web(), change, |engine, source, folder| {
-            let terms = upload::Settings::new(folder.to_owned());
+        Self::build(Profile::web(), change, |path, source, folder| {
+            let terms = tidegate_write::Settings::new(folder.to_owned());
             let sources = std::slice::from_ref(source);
             Access::Write(Writable {
-                writers: Writers::start(engine, terms, sources).expect("a spool"),
+                writers: Writers::start(path, terms, sources).expect("a spool"),
                 commit: Commit::Close,
                 probe: None,
                 rename_limit: 20,
@@ -88,7 +90,7 @@ impl World {
     fn build(
         profile: Profile,
         change: impl FnOnce(&mut Settings),
-        access: impl FnOnce(&Engine, &Arc<Source>, &Path) -> Access,
+        access: impl FnOnce(&Arc<WritePath>, &Arc<Source>, &Path) -> Access,
     ) -> Self {
         let bucket = FakeOrigin::new();
         let source = Arc::new(Source {
@@ -122,7 +124,8 @@ impl World {
         };
         change(&mut settings);
         let folder = tempfile::tempdir().expect("a folder");
-        let access = access(&engine, &source, folder.path());
+        let write_path = WritePath::new(&engine);
+        let access = access(&write_path, &source, folder.path());
         let files = Files::new(
             settings,
             engine.clone(),
@@ -138,6 +141,7 @@ impl World {
             _folder: folder,
             bucket,
             engine,
+            write_path,
             source,
             files,
             ear,

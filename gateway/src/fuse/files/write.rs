@@ -18,9 +18,9 @@ use super::change::key;
 use super::draft::Writing;
 use super::open::Handle;
 use super::{Files, Shown};
-use crate::engine::Writer;
-use crate::engine::names::Entry;
-use crate::engine::upload::How;
+use tidegate_engine::names::Entry;
+use tidegate_write::How;
+use tidegate_write::Writer;
 
 /// The writing half of a handle, beside its share in the node.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::super::errno;
 use super::super::files::Files;
 use super::super::folder::{Folder, Names};
 use super::GENERATION;
-use crate::engine::names::Entry;
+use tidegate_engine::names::Entry;
 
 /// `.` and `..` come before the names.
 const DOTS: u64 = 2;

@@ -14,7 +14,7 @@ use http_body::Body;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::engine::upload::receive::Left;
+use tidegate_write::receive::Left;
 
 /// A body that ends only where its client ended it. A client that sends nothing for too long has left.
 pub(super) struct Arriving<B> {

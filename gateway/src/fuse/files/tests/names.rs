@@ -23,11 +23,11 @@ impl World {
         Self::build(
             Profile::web(),
             |_| {},
-            |engine, source, folder| {
-                let terms = upload::Settings::new(folder.to_owned());
+            |path, source, folder| {
+                let terms = tidegate_write::Settings::new(folder.to_owned());
                 let sources = std::slice::from_ref(source);
                 Access::Write(Writable {
-                    writers: Writers::start(engine, terms, sources).expect("a spool"),
+                    writers: Writers::start(path, terms, sources).expect("a spool"),
                     commit,
                     probe: None,
                     rename_limit: 20,

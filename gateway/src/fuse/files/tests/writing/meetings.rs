@@ -75,9 +75,10 @@ async fn a_draft_that_others_have_written_to_is_in_no_pages() {
     let writable = world.files.writable.as_ref().expect("writable");
     let key = ObjectKey::new("p/file").expect("a key");
     let headers = Vec::new();
-    let elsewhere = writable
-        .writers
-        .open(&world.source, &key, upload::How::Change, headers);
+    let elsewhere =
+        writable
+            .writers
+            .open(&world.source, &key, tidegate_write::How::Change, headers);
     let elsewhere = elsewhere.await.expect("it opens");
     elsewhere
         .write_at(0, "BEFORE".into())
@@ -258,11 +259,11 @@ async fn a_deletion_over_http_waits_for_the_kernel_and_keeps_no_writer_waiting()
     world.ear.heard();
     let (free, busy) = mpsc::channel();
     *world.ear.busy.lock().expect("unpoisoned") = Some(busy);
-    let (engine, source) = (world.engine.clone(), world.source.clone());
+    let (write_path, source) = (world.write_path.clone(), world.source.clone());
     let deleted = tokio::spawn(async move {
         let key = ObjectKey::new("p/file").expect("a key");
-        let wanted = upload::receive::Wanted::Anything;
-        engine.delete(&source, &key, &wanted).await
+        let wanted = tidegate_write::receive::Wanted::Anything;
+        write_path.delete(&source, &key, &wanted).await
     });
     while world.ear.busy.lock().expect("unpoisoned").is_some() {
         tokio::task::yield_now().await;

@@ -1,0 +1,453 @@
+//! The meaning of a name: an object, a folder, or nothing. For frontends that have folders.
+//!
+//! A bucket has no folders: a folder is a prefix of keys. Two concurrent requests identify an unknown name: a HEAD for
+//! an object of this key, and a listing of one key that continues it with a `/`. The listed key proves every folder on
+//! its path.
+//!
+//! If it is cheaper, the parent is listed instead: it is known to fit on a page, or several of its names were
+//! requested. The listing also tells which names are missing (ADR 0032).
+//!
+//! Answers are kept in a bounded table for the profile's `ttl` (`negative_ttl` for missing names). Listings fill it
+//! too. A listing's facts about an object (size, ETag, time) answer questions about the name, but never become a
+//! version, because they lack headers. If they contradict the known version, that is confirmed before its next use; if
+//! they show the same one, they count as a confirmation.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use super::{Engine, Error, Object, Open, Source};
+use tidegate_cache::Entry as Known;
+use tidegate_origin::{List, Listing, OriginError};
+use tidegate_plan::folder;
+use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
+
+mod confirm;
+mod listing;
+mod own;
+mod table;
+
+pub(super) use listing::Listings;
+pub(super) use table::Table;
+use table::{Asked, Meaning};
+
+/// The time for which a stale answer holds that replaces an origin's failure.
+const GIVEN: Duration = Duration::from_secs(1);
+
+/// The meaning of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// An object.
+    File(Facts),
+    /// A prefix of other keys.
+    Folder,
+    /// Neither.
+    Missing,
+}
+
+/// The facts known about an object that was not opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Length in bytes.
+    pub size: u64,
+    /// The time at which it was written: `mtime`.
+    pub modified: Option<Timestamp>,
+    /// The time at which it or its name was last changed: `ctime`.
+    pub changed: Option<Timestamp>,
+    /// Its validator, if known.
+    pub etag: Option<ETag>,
+    /// The version with its headers; a listing has none.
+    pub version: Option<Arc<Version>>,
+}
+
+/// An answer, and the time for which it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The meaning of the name.
+    pub entry: Entry,
+    /// The time for which it need not be asked again.
+    pub fresh: Duration,
+}
+
+/// A page of the names in a folder.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Names, with their meaning when they were listed; never [`Entry::Missing`]. [`Engine::known`] tells whether that
+    /// still holds, and for how long.
+    pub names: Vec<(String, Entry)>,
+    /// The start of the next page; `None` if there is none.
+    pub next: Option<Place>,
+}
+
+/// A position between two pages of a folder.
+#[derive(Debug, Clone)]
+pub struct Place(listing::At);
+
+/// The reason for a request about names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A single name was unknown.
+    Name,
+    /// A known object may have changed.
+    Confirm,
+    /// A folder was read.
+    Folder,
+    /// Several names in a folder were unknown, or one in a folder that takes no more requests.
+    Names,
+}
+
+impl Cause {
+    /// Returns the reason as a metric label.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Confirm => "confirm",
+            Self::Folder => "folder",
+            Self::Names => "names",
+        }
+    }
+}
+
+/// The open questions about a name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Doubts {
+    /// A listing has just told of the object, but the caller wants its headers.
+    listed: bool,
+    /// The object does not exist; a folder may.
+    missing: bool,
+    /// A version is known, and a listing has passed the name since.
+    passed: bool,
+    /// The name was a folder when it was last asked.
+    was_folder: bool,
+}
+
+impl Engine {
+    /// Returns the meaning of `path`, a key without a slash at its end. `headers` requests an object's version with its
+    /// headers.
+    ///
+    /// Sends no request if the name or its folder is known. Otherwise it sends at most a HEAD and a listing of one key,
+    /// or lists the folder within the profile's limits. An object of a known version has that version's freshness. A
+    /// path that is no valid key is missing. While the origin fails, a name's last meaning holds for the profile's
+    /// `stale_if_error`.
+    ///
+    /// # Errors
+    /// If the origin was needed and failed, and no stale answer was allowed.
+    pub async fn look_up(
+        &self,
+        source: &Arc<Source>,
+        path: &str,
+        headers: bool,
+    ) -> Result<Answer, Error> {
+        let Ok(key) = ObjectKey::new(path) else {
+            return Ok(self.answer(source, Entry::Missing));
+        };
+        let asked = self.asked(source);
+        let error = match self.find_out(source, path, key, &asked, headers).await {
+            Err(error) if error.excuses_stale() => error,
+            // The caller's subscribers have forgotten the name before this answer. A folder stays one while it has any
+            // key.
+            Ok(found) if found.entry != Entry::Folder && !self.core.names.holds(&asked, path) => {
+                return Ok(lasting(found.entry, Duration::ZERO));
+            }
+            answer => return answer,
+        };
+        match self.core.names.stale(&asked, path) {
+            Some(Meaning::Folder) => Ok(lasting(Entry::Folder, GIVEN)),
+            Some(Meaning::File(facts)) if !headers => Ok(lasting(Entry::File(facts), GIVEN)),
+            _ => Err(error),
+        }
+    }
+
+    /// Returns the meaning of `path` if it is known and fresh; sends no request.
+    #[must_use]
+    pub fn known(&self, source: &Source, path: &str) -> Option<Answer> {
+        let seen = self.core.names.get(&self.asked(source), path)?;
+        let entry = match seen.meaning {
+            Meaning::Folder => Entry::Folder,
+            // A reader that opened it since may have found another version.
+            _ if let Some(found) = self.found_since(source, path, seen.since) => {
+                return Some(found);
+            }
+            Meaning::File(facts) => Entry::File(facts),
+            Meaning::Missing | Meaning::Unknown => Entry::Missing,
+        };
+        Some(lasting(entry, seen.left))
+    }
+
+    async fn find_out(
+        &self,
+        source: &Arc<Source>,
+        path: &str,
+        key: ObjectKey,
+        asked: &Asked,
+        headers: bool,
+    ) -> Result<Answer, Error> {
+        let mut doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+            Ok(answer) => return Ok(answer),
+            Err(doubts) => doubts,
+        };
+        let object = !doubts.missing && self.knows(source, &key);
+        let by_name = if object || doubts.was_folder { 1 } else { 2 };
+        if !doubts.listed && self.list_for(source, path, by_name).await? {
+            doubts = match self.what_is_known(source, path, &key, asked, headers).await {
+                Ok(answer) => return Ok(answer),
+                Err(doubts) => doubts,
+            };
+        }
+        // Known to be an object that may be stale: only the object is asked for.
+        if !doubts.missing && (doubts.listed || self.knows(source, &key)) {
+            self.core.metrics.asked_for_names(Cause::Confirm);
+            let how = Open {
+                revalidate: doubts.passed,
+                ..bare()
+            };
+            match self.open(source, &key, how).await {
+                Ok(object) => return Ok(self.is_file(&object, path, asked)),
+                Err(Error::NotFound) => doubts.missing = true,
+                Err(error) => return Err(error),
+            }
+        }
+        self.ask_by_name(source, &key, asked, doubts).await
+    }
+
+    /// Returns a fresh answer for a name, or else the questions that remain open.
+    async fn what_is_known(
+        &self,
+        source: &Arc<Source>,
+        path: &str,
+        key: &ObjectKey,
+        asked: &Asked,
+        headers: bool,
+    ) -> Result<Answer, Doubts> {
+        let names = &self.core.names;
+        // A name that was opened since is not missing any more.
+        let seen = names.get(asked, path).filter(|seen| {
+            !seen.meaning.is_missing() || self.found_since(source, path, seen.since).is_none()
+        });
+        match seen.as_ref().map(|seen| (&seen.meaning, seen.left)) {
+            Some((Meaning::Folder, fresh)) => return Ok(lasting(Entry::Folder, fresh)),
+            Some((Meaning::Missing, fresh)) => {
+                let fresh = fresh.min(asked.negative_ttl);
+                return Ok(lasting(Entry::Missing, fresh));
+            }
+            _ => {}
+        }
+        let at_hand = Open {
+            only_if_cached: true,
+            ..Open::default()
+        };
+        let found = self.open(source, key, at_hand).await;
+        let passed = names.passed(asked.origin, path);
+        // The store sets the time of an object put over HTTP, and the answer to the PUT lacks it.
+        let lacks_time = |object: &Object| object.facts().modified.is_none();
+        let is_passed = |object: &Object| {
+            passed.is_some_and(|at| object.confirmed() < at) || lacks_time(object)
+        };
+        let (missing, passed) = match &found {
+            Ok(object) if object.outcome.ttl_ms > 0 && !is_passed(object) => {
+                let found = Asked {
+                    at: object.confirmed(),
+                    ..*asked
+                };
+                return Ok(match seen {
+                    Some(_) => file(object),
+                    None => self.is_file(object, path, &found),
+                });
+            }
+            Ok(object) => (false, is_passed(object)),
+            Err(error) => (*error == Error::NotFound, false),
+        };
+        // A listing requested later takes precedence.
+        let seen_at = seen.as_ref().map(|seen| seen.since);
+        let missing = missing && !self.was_missing_before(source, key, seen_at);
+        let stale = || names.stale(asked, path);
+        match seen.map(|seen| (seen.meaning, seen.left)) {
+            // A reader that opened it since may have found that it is gone.
+            Some((Meaning::File(facts), fresh)) if !headers && !missing => {
+                Ok(lasting(Entry::File(facts), fresh))
+            }
+            seen => Err(Doubts {
+                listed: seen.is_some(),
+                missing,
+                passed,
+                was_folder: matches!(stale(), Some(Meaning::Folder)),
+            }),
+        }
+    }
+
+    /// Returns whether an object was found missing before that time.
+    fn was_missing_before(&self, source: &Source, key: &ObjectKey, at: Option<Timestamp>) -> bool {
+        match self.core.meta.peek(&source.object(key)) {
+            Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a version of the key is known, however old.
+    fn knows(&self, source: &Source, key: &ObjectKey) -> bool {
+        let id = source.object(key);
+        matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
+    }
+
+    /// Asks both questions concurrently, or those that remain.
+    async fn ask_by_name(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        asked: &Asked,
+        doubts: Doubts,
+    ) -> Result<Answer, Error> {
+        let metrics = &self.core.metrics;
+        metrics.asked_for_names(Cause::Name);
+        let as_folder = self.prove(source, key.as_str(), asked);
+        if doubts.was_folder {
+            // It most likely still is a folder: then no other question is needed.
+            match as_folder.await {
+                Ok(true) => return Ok(self.answer(source, Entry::Folder)),
+                Ok(false) => return self.ask_as_file(source, key, asked, doubts.missing).await,
+                Err(error) => return Err(error),
+            }
+        }
+        let as_folder = pin!(as_folder);
+        let as_file = pin!(async {
+            match doubts.missing {
+                true => Err(Error::NotFound),
+                false => {
+                    metrics.asked_for_names(Cause::Name);
+                    self.open(source, key, bare()).await
+                }
+            }
+        });
+        let (found, proven) = match select(as_folder, as_file).await {
+            Either::Left((Ok(true), _)) => return Ok(self.answer(source, Entry::Folder)),
+            Either::Left((proven, as_file)) => (as_file.await, proven),
+            Either::Right((found, as_folder)) => (found, as_folder.await),
+        };
+        match (found, proven) {
+            (_, Ok(true)) => Ok(self.answer(source, Entry::Folder)),
+            (Ok(object), _) => Ok(self.is_file(&object, key.as_str(), asked)),
+            (Err(Error::NotFound), Ok(false)) => Ok(self.is_missing(source, key, asked)),
+            (Err(Error::NotFound), Err(error)) | (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Asks for the object of a name that is no folder any more, unless that is `missing`.
+    async fn ask_as_file(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        asked: &Asked,
+        missing: bool,
+    ) -> Result<Answer, Error> {
+        if missing {
+            return Ok(self.is_missing(source, key, asked));
+        }
+        self.core.metrics.asked_for_names(Cause::Name);
+        match self.open(source, key, bare()).await {
+            Ok(object) => Ok(self.is_file(&object, key.as_str(), asked)),
+            Err(Error::NotFound) => Ok(self.is_missing(source, key, asked)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records a name as an object, so that readers of its folder see it.
+    fn is_file(&self, object: &Object, path: &str, asked: &Asked) -> Answer {
+        let answer = file(object);
+        if !answer.fresh.is_zero() {
+            let facts = Facts {
+                version: None,
+                ..object.facts()
+            };
+            self.core.names.put(asked, path, Meaning::File(facts));
+        }
+        answer
+    }
+
+    /// Records a name as missing.
+    fn is_missing(&self, source: &Source, key: &ObjectKey, asked: &Asked) -> Answer {
+        let names = &self.core.names;
+        names.put(asked, key.as_str(), Meaning::Missing);
+        self.answer(source, Entry::Missing)
+    }
+
+    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
+    async fn prove(&self, source: &Source, path: &str, asked: &Asked) -> Result<bool, Error> {
+        let mut after = None;
+        let proof = loop {
+            let list = List {
+                prefix: format!("{path}/"),
+                delimiter: false,
+                after,
+                limit: 1,
+            };
+            let mut page = self.ask_listing(source, list).await?;
+            match (page.objects.pop(), page.next) {
+                (Some(proof), _) => break proof,
+                (None, Some(next)) => after = Some(next),
+                (None, None) => return Ok(false),
+            }
+        };
+        for folder in folder::folders_of(&proof.key) {
+            let folder = folder.trim_end_matches('/');
+            self.core.names.put(asked, folder, Meaning::Folder);
+        }
+        Ok(true)
+    }
+
+    async fn ask_listing(&self, source: &Source, list: List) -> Result<Listing, Error> {
+        let origin = source.origin.clone();
+        let ask = async move { origin.list(list).await.map_err(of_listing) };
+        self.core.carry_out(ask).await
+    }
+
+    fn asked(&self, source: &Source) -> Asked {
+        let profile = source.profile.load();
+        Asked {
+            origin: source.origin.id(),
+            epoch: self.core.names.epoch(),
+            at: self.core.now(),
+            ttl: profile.ttl,
+            negative_ttl: profile.negative_ttl,
+            stale_if_error: profile.stale_if_error,
+        }
+    }
+
+    fn answer(&self, source: &Source, entry: Entry) -> Answer {
+        let profile = source.profile.load();
+        let fresh = match entry {
+            Entry::Missing => profile.negative_ttl,
+            _ => profile.ttl,
+        };
+        Answer { entry, fresh }
+    }
+}
+
+/// Opens for the version alone; the listing beside it shows that the bucket exists.
+fn bare() -> Open {
+    Open {
+        bare: true,
+        ..Open::default()
+    }
+}
+
+fn lasting(entry: Entry, fresh: Duration) -> Answer {
+    Answer { entry, fresh }
+}
+
+fn file(object: &Object) -> Answer {
+    let left = u64::try_from(object.outcome.ttl_ms).unwrap_or(0);
+    Answer {
+        entry: Entry::File(object.facts()),
+        fresh: Duration::from_millis(left),
+    }
+}
+
+/// Converts a listing's failure: a listing cannot be missing.
+pub fn of_listing(error: OriginError) -> Error {
+    match error {
+        OriginError::NotFound => Error::BadOrigin("a listing that does not exist"),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,59 @@
+//! Confirmation of versions by a listing: it shows the known version, so no request is needed.
+
+use std::sync::Arc;
+
+use super::{Answer, Engine, Entry, lasting};
+use crate::{Source, resolve};
+use tidegate_cache::{Entry as Known, Record};
+use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
+
+impl Engine {
+    /// Returns a fresh object that a reader opened at `since` or later.
+    pub(super) fn found_since(
+        &self,
+        source: &Source,
+        path: &str,
+        since: Timestamp,
+    ) -> Option<Answer> {
+        let id = source.object(&ObjectKey::new(path).ok()?);
+        let Some(Known::Present(record)) = self.core.meta.peek(&id) else {
+            return None;
+        };
+        if record.confirmed < since {
+            return None;
+        }
+        let age = self.core.now().since(record.confirmed);
+        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let fresh = policy.judge(age, record.must_confirm) == Judgement::Fresh;
+        let left = policy.lifetime.saturating_sub(age);
+        let facts = self.core.facts(&id, &record.version);
+        // An object put over HTTP still has to be asked for its time.
+        let has_time = facts.modified.is_some();
+        (fresh && has_time).then(|| lasting(Entry::File(facts), left))
+    }
+
+    /// Returns the known version as confirmed by a listing that was requested later and shows the same one.
+    pub(crate) fn confirmed_by_listing(
+        &self,
+        source: &Source,
+        id: &ObjectId,
+        record: &Arc<Record>,
+    ) -> Option<Arc<Record>> {
+        let names = &self.core.names;
+        let (facts, since, stored) = names.listed(&self.asked(source), id.key.as_str())?;
+        if since <= record.confirmed {
+            return None;
+        }
+        let unconfirmed = &self.core.unconfirmed;
+        let version = unconfirmed.listed(record, facts.etag.as_ref(), facts.size, stored)?;
+        let confirmed = Arc::new(Record {
+            version,
+            confirmed: since,
+            must_confirm: false,
+            ..Record::clone(record)
+        });
+        resolve::confirm(&self.core, id, record, &confirmed);
+        Some(confirmed)
+    }
+}

@@ -1,0 +1,86 @@
+//! This process's own changes to names, which it sees at once.
+
+use super::table::Meaning;
+use super::{Cause, Engine, Facts, List};
+use crate::core::Core;
+use crate::{Error, Source};
+use tidegate_plan::{ObjectId, ObjectKey, OriginId};
+
+impl Core {
+    /// Records an object that was just written.
+    pub fn name_written(&self, id: &ObjectId, facts: Facts) {
+        self.name(id, Meaning::File(facts));
+    }
+
+    /// Records that the object was just removed, and that there is no folder of its name.
+    pub fn name_removed(&self, id: &ObjectId) {
+        self.name(id, Meaning::Missing);
+    }
+
+    /// Records a folder that was just created, with nothing in it.
+    pub fn folder_made(&self, id: &ObjectId) {
+        let path = id.key.as_str().trim_end_matches('/');
+        self.names.note_made(id.origin, path, self.now());
+    }
+
+    /// Records a folder that exists since just now.
+    pub fn folder_written(&self, id: &ObjectId) {
+        self.name(id, Meaning::Folder);
+    }
+
+    /// Records that a folder was just removed, with everything in it.
+    pub fn folder_removed(&self, origin: OriginId, path: &str) {
+        self.names.note(origin, path, Meaning::Missing, self.now());
+    }
+
+    /// Forgets everything known of a name, for the bucket may have changed it.
+    pub fn forget_name(&self, origin: OriginId, path: &str) {
+        self.names.forget_key(origin, path);
+    }
+
+    fn name(&self, id: &ObjectId, meaning: Meaning) {
+        let path = id.key.as_str().trim_end_matches('/');
+        self.names.note(id.origin, path, meaning, self.now());
+    }
+}
+
+impl Engine {
+    /// Returns whether the object is known to be missing, without a request.
+    pub fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
+        let seen = self.core.names.get(&self.asked(source), key.as_str());
+        let missing = seen.filter(|seen| seen.meaning.is_missing());
+        missing.is_some_and(|seen| {
+            let found = self.found_since(source, key.as_str(), seen.since);
+            found.is_none()
+        })
+    }
+
+    /// Returns whether only the folder's own key begins with `prefix`, which ends in `/`. Sends no request if the whole
+    /// folder is known, otherwise one, or more if a page is short and not the last one.
+    ///
+    /// # Errors
+    /// If the origin failed.
+    pub async fn is_empty(&self, source: &Source, prefix: &str) -> Result<bool, Error> {
+        if let Some(known) = self.core.names.is_empty(&self.asked(source), prefix) {
+            return Ok(known);
+        }
+        let mut after = None;
+        loop {
+            let list = List {
+                prefix: prefix.to_owned(),
+                delimiter: false,
+                after,
+                limit: 2,
+            };
+            self.core.metrics.asked_for_names(Cause::Name);
+            let page = self.ask_listing(source, list).await?;
+            if page.objects.iter().any(|one| one.key != prefix) {
+                return Ok(false);
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(true),
+            }
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! The table of names: bounded in size and time.
+//!
+//! A name is known by itself, or through its whole folder (`folders`): a name that a listing has passed and not told is
+//! missing. Of two answers the later one holds, and this process's own change is later than every earlier request.
+//! Epochs define *later*, not the clock, which may be set back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::{Entry, Facts};
+use tidegate_plan::{OriginId, Timestamp};
+
+mod folders;
+
+use folders::Folders;
+pub(super) use folders::{Cursor, KnownNames, Landing, Then, Told, split};
+
+/// The bytes of a generation of names; there are two. With names of 60 bytes they hold about 70,000: several folders of
+/// usual size, and never more than 32 MiB.
+const GENERATION: usize = 16 << 20;
+
+/// The bytes of an entry beside its name: the table's slot, the shared text, an ETag.
+const OVERHEAD: usize = 170;
+
+/// The meaning of a name in the table.
+#[derive(Debug, Clone)]
+pub(super) enum Meaning {
+    /// An object, as told by a listing.
+    File(Facts),
+    Folder,
+    Missing,
+    /// It was changed here with an unknown result: it is asked for by itself.
+    Unknown,
+}
+
+impl Meaning {
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+
+    /// Returns the entry for frontends, if the name exists.
+    fn entry(&self) -> Option<Entry> {
+        match self {
+            Self::File(facts) => Some(Entry::File(facts.clone())),
+            Self::Folder => Some(Entry::Folder),
+            Self::Missing | Self::Unknown => None,
+        }
+    }
+}
+
+/// The time and terms of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) origin: OriginId,
+    /// An answer from an epoch before a purge is not recorded after it.
+    pub(super) epoch: u64,
+    pub(super) at: Timestamp,
+    pub(super) ttl: Duration,
+    pub(super) negative_ttl: Duration,
+    pub(super) stale_if_error: Duration,
+}
+
+/// A known and fresh answer for a name.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) meaning: Meaning,
+    /// The time for which it still holds.
+    pub(super) left: Duration,
+    /// The time at which it was found out.
+    pub(super) since: Timestamp,
+}
+
+/// Names by origin and path, the path without a slash at its end.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    generations: Mutex<Generations>,
+    epoch: AtomicU64,
+}
+
+type Path = (OriginId, Arc<str>);
+/// Names in the order in which a bucket lists them.
+type Names = BTreeMap<Path, Known>;
+
+#[derive(Debug, Clone)]
+struct Known {
+    meaning: Meaning,
+    since: Timestamp,
+    /// The epoch in which it was requested, or that began with this process's own change.
+    epoch: u64,
+    /// Whether this process made the change.
+    own: bool,
+    /// The time at which a listed object was written, according to the bucket.
+    stored: Option<Timestamp>,
+}
+
+/// The number of purges told apart; requests from before older ones count as purged.
+const PURGES: usize = 64;
+
+/// A purge of a key, or of all keys with a prefix.
+#[derive(Debug)]
+struct Purge {
+    epoch: u64,
+    origin: OriginId,
+    prefix: String,
+}
+
+impl Purge {
+    /// Returns whether it may change the meaning of a path: one of the two lies at or below the other.
+    fn touches(&self, path: &str) -> bool {
+        path.starts_with(&self.prefix) || self.prefix.starts_with(path)
+    }
+}
+
+/// The names in two generations. New names go into the young one; when it is full, it becomes the old one, and
+/// requested names move on.
+#[derive(Debug, Default)]
+struct Generations {
+    young: Names,
+    old: Names,
+    bytes: usize,
+    /// The latest purges, the oldest first.
+    purges: VecDeque<Purge>,
+    /// The last epoch that is no longer told apart: of a dropped purge, or of a change whose name has left the table.
+    forgotten: u64,
+    /// The knowledge of whole folders.
+    folders: Folders,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    fn begin_epoch(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Returns the fresh answer for a path, by itself or through its whole folder.
+    pub(super) fn get(&self, asked: &Asked, path: &str) -> Option<Seen> {
+        let mut names = self.lock();
+        let missing = names.folders.missing(asked, path);
+        let Some(Known { meaning, since, .. }) = names.standing(asked.origin, path) else {
+            return missing;
+        };
+        let ttl = match meaning {
+            Meaning::Missing => asked.negative_ttl,
+            Meaning::File(_) | Meaning::Folder => asked.ttl,
+            Meaning::Unknown => return None,
+        };
+        let left = ttl.saturating_sub(asked.at.since(since));
+        match (left.is_zero(), &meaning) {
+            (true, Meaning::Missing) => missing,
+            (true, _) => None,
+            (false, _) => Some(Seen {
+                meaning,
+                left,
+                since,
+            }),
+        }
+    }
+
+    /// Returns the last meaning of a path, if it is recent enough to be served while the origin fails.
+    pub(super) fn stale(&self, asked: &Asked, path: &str) -> Option<Meaning> {
+        let Known { meaning, since, .. } = self.lock().standing(asked.origin, path)?;
+        let most = asked.ttl + asked.stale_if_error;
+        (asked.at.since(since) < most).then_some(meaning)
+    }
+
+    /// Returns the time at which a path was last found missing, or at which a listing was requested that passed it
+    /// silently, however long ago; `None` if the path was found otherwise since.
+    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        let mut names = self.lock();
+        match names.standing(origin, path) {
+            Some(known) => known.meaning.is_missing().then_some(known.since),
+            None => names.folders.passed(origin, path),
+        }
+    }
+
+    /// Returns a listing's facts about an object, the time of the listing, and the time at which the bucket says that
+    /// the object was written; only if that is fresh and the object was not changed here since.
+    pub(super) fn listed(
+        &self,
+        asked: &Asked,
+        path: &str,
+    ) -> Option<(Facts, Timestamp, Timestamp)> {
+        let known = self.lock().standing(asked.origin, path)?;
+        let fresh = asked.at.since(known.since) < asked.ttl;
+        match (known.meaning, known.stored) {
+            (Meaning::File(facts), Some(stored)) if fresh && !known.own => {
+                Some((facts, known.since, stored))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the last known `ctime` of a file, fresh or not.
+    pub(crate) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        match self.lock().find(origin, path)?.meaning {
+            Meaning::File(facts) => facts.changed,
+            Meaning::Folder | Meaning::Missing | Meaning::Unknown => None,
+        }
+    }
+
+    /// Returns the files that follow `path` in its folder, fresh or not: at most `count`, of at most `size` bytes each,
+    /// with their sizes. Empty files are left out.
+    pub(crate) fn files_after(
+        &self,
+        (origin, path): (OriginId, &str),
+        count: usize,
+        size: u64,
+    ) -> Vec<(Arc<str>, u64)> {
+        let names = self.lock();
+        let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
+        let mut files = Vec::new();
+        // Other names are skipped, but only a bounded number.
+        let all = names.in_folder(origin, folder, Some(&path[folder.len()..]));
+        for (_, path, known) in all.take(count * 4) {
+            if let Meaning::File(facts) = &known.meaning
+                && (1..=size).contains(&facts.size)
+            {
+                files.push((path.clone(), facts.size));
+            }
+            if files.len() >= count {
+                break;
+            }
+        }
+        files
+    }
+
+    /// Records an answer, unless a purge came in between or this process changed the name.
+    pub(super) fn put(&self, asked: &Asked, path: &str, meaning: Meaning) {
+        self.lock().put(asked, path, meaning, None);
+    }
+
+    /// Returns whether an answer for a name still holds: since the request it was neither purged nor changed here.
+    pub(super) fn holds(&self, asked: &Asked, path: &str) -> bool {
+        self.lock().holds(asked, path)
+    }
+
+    /// Records this process's own change of a name; it is newer than every request under way.
+    pub(super) fn note(&self, origin: OriginId, path: &str, meaning: Meaning, at: Timestamp) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        names.note((origin, path), meaning, at, epoch);
+    }
+
+    /// Records a folder that this process has just created, with nothing in it.
+    pub(super) fn note_made(&self, origin: OriginId, path: &str, at: Timestamp) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        names.note((origin, path), Meaning::Folder, at, epoch);
+        names.charge(path);
+        names.folders.made(origin, path, at, epoch);
+    }
+
+    /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
+    /// stays known.
+    pub fn forget_key(&self, origin: OriginId, key: &str) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        let path = key.trim_end_matches('/');
+        names.folders.forget(origin, path);
+        for (end, _) in path.match_indices('/') {
+            let folder = &path[..end];
+            let known = names.standing(origin, folder).map(|known| known.meaning);
+            if !matches!(known, Some(Meaning::Folder)) {
+                names.set((origin, folder), Meaning::Unknown, Timestamp(0), epoch);
+            }
+        }
+        names.set((origin, path), Meaning::Unknown, Timestamp(0), epoch);
+    }
+
+    /// Forgets the answers that a purge of the key may make wrong: the key's, a folder's of its name, and that a folder
+    /// on its path is missing.
+    pub(crate) fn purge_key(&self, origin: OriginId, key: &str) {
+        let mut names = self.lock();
+        names.note_purge(self.begin_epoch(), origin, key);
+        names.remove(origin, key.trim_end_matches('/'));
+        names.forget_missing(origin, key);
+        names.folders.doubt(origin, key);
+    }
+
+    /// Like [`Table::purge_key`], for every key that begins with `prefix`.
+    pub(crate) fn purge_prefix(&self, origin: OriginId, prefix: &str) {
+        let mut names = self.lock();
+        names.note_purge(self.begin_epoch(), origin, prefix);
+        let bare = prefix.trim_end_matches('/');
+        let covered = |of: OriginId, path: &str| of == origin && path.starts_with(bare);
+        names.young.retain(|(of, path), _| !covered(*of, path));
+        names.old.retain(|(of, path), _| !covered(*of, path));
+        names.forget_missing(origin, prefix);
+        names.folders.doubt(origin, prefix);
+        names.folders.retain(|of, path| !covered(of, path));
+    }
+}
+
+impl Generations {
+    /// See [`Table::put`].
+    fn put(&mut self, asked: &Asked, path: &str, meaning: Meaning, stored: Option<Timestamp>) {
+        // An earlier request's answer does not replace a later one's.
+        let later = self.find(asked.origin, path);
+        let later = later.is_some_and(|known| known.epoch > asked.epoch);
+        if !later && self.holds(asked, path) {
+            let known = Known {
+                meaning,
+                since: asked.at,
+                epoch: asked.epoch,
+                own: false,
+                stored,
+            };
+            self.insert((asked.origin, path.into()), known);
+        }
+    }
+
+    /// See [`Table::holds`].
+    fn holds(&mut self, asked: &Asked, path: &str) -> bool {
+        let known = self.find(asked.origin, path).filter(|known| known.own);
+        let changed = known.map_or(0, |known| known.epoch).max(self.forgotten);
+        changed <= asked.epoch && !self.is_purged_since(asked, path)
+    }
+
+    /// Returns whether a purge after the request may have changed the meaning of the path.
+    fn is_purged_since(&self, asked: &Asked, path: &str) -> bool {
+        let since = self.purges.iter().filter(|it| it.epoch > asked.epoch);
+        let mut since = since.filter(|it| it.origin == asked.origin);
+        self.forgotten > asked.epoch || since.any(|it| it.touches(path))
+    }
+
+    fn note_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
+        if self.purges.len() == PURGES
+            && let Some(oldest) = self.purges.pop_front()
+        {
+            self.forgotten = self.forgotten.max(oldest.epoch);
+        }
+        self.purges.push_back(Purge {
+            epoch,
+            origin,
+            prefix: prefix.trim_end_matches('/').to_owned(),
+        });
+    }
+
+    /// See [`Table::note`]. An existing name proves the folders on its path.
+    fn note(
+        &mut self,
+        (origin, path): (OriginId, &str),
+        meaning: Meaning,
+        at: Timestamp,
+        epoch: u64,
+    ) {
+        self.folders.forget(origin, path);
+        if !meaning.is_missing() {
+            for (end, _) in path.match_indices('/') {
+                let folder = &path[..end];
+                let known = self.standing(origin, folder).map(|known| known.meaning);
+                // A name known as a file stays one until that is no longer fresh.
+                if !matches!(known, Some(Meaning::File(_))) {
+                    self.set((origin, folder), Meaning::Folder, at, epoch);
+                }
+            }
+        }
+        self.set((origin, path), meaning, at, epoch);
+    }
+
+    /// Records a name's meaning as this process's own change.
+    fn set(
+        &mut self,
+        (origin, path): (OriginId, &str),
+        meaning: Meaning,
+        at: Timestamp,
+        epoch: u64,
+    ) {
+        self.folders.changed(origin, path, epoch);
+        let known = Known {
+            meaning,
+            since: at,
+            epoch,
+            own: true,
+            stored: None,
+        };
+        self.insert((origin, path.into()), known);
+    }
+
+    fn find(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+        let key = (origin, Arc::from(path));
+        if let Some(found) = self.young.get(&key) {
+            return Some(found.clone());
+        }
+        let (key, found) = self.old.remove_entry(&key)?;
+        self.insert(key, found.clone());
+        Some(found)
+    }
+
+    /// Returns the answer for a path, unless a later listing has passed it.
+    fn standing(&mut self, origin: OriginId, path: &str) -> Option<Known> {
+        let known = self.find(origin, path)?;
+        let told = self.folders.told(origin, path);
+        told.is_none_or(|epoch| known.epoch >= epoch)
+            .then_some(known)
+    }
+
+    /// Returns the first name from there on.
+    fn next(&self, from: Bound<Path>) -> Option<(&Path, &Known)> {
+        let range = (from, Bound::Unbounded);
+        let young = self.young.range(range.clone()).next();
+        let old = self.old.range(range).next();
+        match (young, old) {
+            (Some(young), Some(old)) => Some(if old.0 < young.0 { old } else { young }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Returns the names in the folder of this prefix (empty, or with a `/` at its end), in order, starting after
+    /// `after`: each with its path and its answer.
+    fn in_folder<'a>(
+        &'a self,
+        origin: OriginId,
+        prefix: &'a str,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a Known)> {
+        let mut from = match after {
+            Some(name) => Bound::Excluded((origin, format!("{prefix}{name}").into())),
+            None => Bound::Included((origin, prefix.into())),
+        };
+        std::iter::from_fn(move || {
+            loop {
+                let (key, known) = self.next(from.clone())?;
+                let name = key.1.strip_prefix(prefix).filter(|_| key.0 == origin)?;
+                if let Some((below, _)) = name.split_once('/') {
+                    // Skips all of that folder: `0` sorts after `/`.
+                    from = Bound::Included((origin, format!("{prefix}{below}0").into()));
+                    continue;
+                }
+                from = Bound::Excluded(key.clone());
+                return Some((name, &key.1, known));
+            }
+        })
+    }
+
+    fn insert(&mut self, key: Path, found: Known) {
+        self.make_room(key.1.len() + OVERHEAD);
+        self.old.remove(&key);
+        let bytes = key.1.len() + OVERHEAD;
+        if self.young.insert(key, found).is_none() {
+            self.bytes += bytes;
+        }
+    }
+
+    /// Accounts for a folder's knowledge as for a name.
+    fn charge(&mut self, path: &str) {
+        let bytes = path.len() + OVERHEAD;
+        self.make_room(bytes);
+        self.bytes += bytes;
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        if self.bytes + bytes > GENERATION {
+            let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            let own = dropped.values().filter(|known| known.own);
+            let last = own.map(|known| known.epoch).max();
+            self.forgotten = self.forgotten.max(last.unwrap_or(0));
+            self.folders.age();
+            self.bytes = 0;
+        }
+    }
+
+    fn remove(&mut self, origin: OriginId, path: &str) {
+        let key = (origin, Arc::from(path));
+        self.young.remove(&key);
+        self.old.remove(&key);
+    }
+
+    fn forget_missing(&mut self, origin: OriginId, key: &str) {
+        for (at, _) in key.match_indices('/') {
+            let path = &key[..at];
+            let known = self.find(origin, path);
+            if known.is_some_and(|known| known.meaning.is_missing()) {
+                self.remove(origin, path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! The knowledge of whole folders: how far each was listed and when, and how often its names were requested singly.
+//!
+//! A listing tells which names exist and, up to the last key that it has passed, which do not. Names live as long as
+//! their generation of the table: a folder's knowledge is dropped before any of its names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Asked, Generations, Known, Meaning, Path, Seen, Table};
+use crate::names::listing::Had;
+use crate::names::{Entry, Facts};
+use tidegate_origin::After;
+use tidegate_plan::folder::{self, is_name};
+use tidegate_plan::{OriginId, Timestamp};
+
+/// The number of a folder's names that are requested singly; for the next one the folder is listed.
+const BY_NAME: u32 = 2;
+
+/// The knowledge of the folders whose names are in each generation.
+#[derive(Debug, Default)]
+pub(super) struct Folders {
+    young: HashMap<Path, Folder>,
+    old: HashMap<Path, Folder>,
+}
+
+/// The knowledge of one folder.
+#[derive(Debug, Clone, Default)]
+struct Folder {
+    extent: Extent,
+    /// The time at which its first page was requested or it was made, and the epoch.
+    since: Timestamp,
+    epoch: u64,
+    /// The number of pages listed so far.
+    pages: u32,
+    /// Whether it has keys that are no valid names: then it is not empty, even without names.
+    odd: bool,
+    /// The last epoch in which this process changed one of its names.
+    changed: u64,
+    /// The number of names requested singly, and the time of the first of them.
+    asked: u32,
+    asked_since: Timestamp,
+}
+
+/// The known extent of a folder.
+#[derive(Debug, Clone, Default)]
+enum Extent {
+    /// Single names at most.
+    #[default]
+    Nothing,
+    /// The names on the pages that have arrived.
+    UpTo(Cursor),
+    /// All of it.
+    Whole,
+    /// All of it, because this process made it.
+    Made,
+}
+
+/// A position between two pages of a folder's listing.
+#[derive(Debug, Clone)]
+pub(in crate::names) struct Cursor {
+    /// The epoch that the listing began; 0 if it began in the middle, so that others cannot use it.
+    pub(in crate::names) epoch: u64,
+    /// The number of the page after it, from 0.
+    pub(in crate::names) number: u32,
+    pub(in crate::names) after: After,
+    /// The last key or folder so far, without the folder's own prefix.
+    pub(in crate::names) reached: String,
+    /// Files whose name a folder may still take.
+    pub(in crate::names) held: folder::Names<Told>,
+}
+
+/// A listing's facts about an object.
+#[derive(Debug, Clone)]
+pub(in crate::names) struct Told {
+    pub(in crate::names) facts: Facts,
+    /// The time at which it was written, according to the bucket.
+    pub(in crate::names) stored: Option<Timestamp>,
+}
+
+/// A page that has arrived.
+#[derive(Debug)]
+pub(in crate::names) struct Landing<'a> {
+    /// The folder, without a slash at its end.
+    pub(in crate::names) folder: &'a str,
+    /// The epoch that its listing began; see [`Cursor::epoch`].
+    pub(in crate::names) epoch: u64,
+    pub(in crate::names) number: u32,
+    pub(in crate::names) names: Vec<(String, Meaning, Option<Timestamp>)>,
+    pub(in crate::names) odd: bool,
+    /// The position after it; `None` if it is the last page.
+    pub(in crate::names) next: Option<Cursor>,
+}
+
+/// Known names of a folder, and what follows them.
+#[derive(Debug)]
+pub(in crate::names) struct KnownNames {
+    pub(in crate::names) names: Vec<(String, Entry)>,
+    pub(in crate::names) then: Then,
+}
+
+/// The continuation after known names.
+#[derive(Debug)]
+pub(in crate::names) enum Then {
+    /// Nothing.
+    End,
+    /// More known names.
+    More,
+    /// The names on this page.
+    Page(Cursor),
+}
+
+/// Splits a path into its folder and the name in it.
+pub(in crate::names) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl Folder {
+    /// Returns whether its listing has passed a name, so that a silent pass means missing.
+    fn tells(&self, name: &str) -> bool {
+        match &self.extent {
+            Extent::Nothing => false,
+            Extent::UpTo(cursor) => folder::is_told(&cursor.reached, name),
+            Extent::Whole | Extent::Made => true,
+        }
+    }
+
+    /// Returns the time for which its answers still hold, for existing names and for missing ones.
+    fn lasts(&self, asked: &Asked) -> (Duration, Duration) {
+        let age = asked.at.since(self.since);
+        let left = |ttl: Duration| match self.extent {
+            Extent::Nothing => Duration::ZERO,
+            _ => ttl.saturating_sub(age),
+        };
+        let here = left(asked.ttl);
+        match self.extent {
+            Extent::Made => (here, here),
+            _ => (here, left(asked.negative_ttl)),
+        }
+    }
+
+    /// See [`Table::is_worth_listing`].
+    fn is_worth_listing(&mut self, asked: &Asked, name: &str, by_name: u32, bound: u32) -> bool {
+        let (here, missing) = self.lasts(asked);
+        match &self.extent {
+            Extent::Whole | Extent::Made if self.pages <= by_name => return true,
+            // Its listing no longer counts, and the folder is large: once in a `ttl`.
+            _ if !here.is_zero() && (missing.is_zero() || self.tells(name)) => return false,
+            Extent::UpTo(cursor) if !here.is_zero() && cursor.number >= bound => return false,
+            _ => {}
+        }
+        if asked.at.since(self.asked_since) >= asked.ttl {
+            self.asked = 0;
+        }
+        if self.asked == 0 {
+            self.asked_since = asked.at;
+        }
+        self.asked = self.asked.saturating_add(1);
+        self.asked > BY_NAME
+    }
+}
+
+impl Folders {
+    fn get(&self, origin: OriginId, path: &str) -> Option<&Folder> {
+        let key = (origin, Arc::from(path));
+        self.young.get(&key).or_else(|| self.old.get(&key))
+    }
+
+    fn get_mut(&mut self, origin: OriginId, path: &str) -> Option<&mut Folder> {
+        let key = (origin, Arc::from(path));
+        self.young.get_mut(&key).or_else(|| self.old.get_mut(&key))
+    }
+
+    fn put(&mut self, origin: OriginId, path: &str, folder: Folder) {
+        let key = (origin, Arc::from(path));
+        self.old.remove(&key);
+        self.young.insert(key, folder);
+    }
+
+    /// Drops the folders of the old generation, whose names leave the table.
+    pub(super) fn age(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+    }
+
+    /// Records a folder that this process has made, with nothing in it.
+    pub(super) fn made(&mut self, origin: OriginId, path: &str, at: Timestamp, epoch: u64) {
+        let folder = Folder {
+            extent: Extent::Made,
+            since: at,
+            epoch,
+            changed: epoch,
+            ..Folder::default()
+        };
+        self.put(origin, path, folder);
+    }
+
+    /// Records that this process has changed a name.
+    pub(super) fn changed(&mut self, origin: OriginId, path: &str, epoch: u64) {
+        if let Some(folder) = self.get_mut(origin, split(path).0) {
+            folder.changed = epoch;
+        }
+    }
+
+    pub(super) fn forget(&mut self, origin: OriginId, path: &str) {
+        let key = (origin, Arc::from(path));
+        self.young.remove(&key);
+        self.old.remove(&key);
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(OriginId, &str) -> bool) {
+        self.young.retain(|(of, path), _| keep(*of, path));
+        self.old.retain(|(of, path), _| keep(*of, path));
+    }
+
+    /// Drops the knowledge of the folders on the way to a key.
+    pub(super) fn doubt(&mut self, origin: OriginId, key: &str) {
+        self.forget(origin, "");
+        for (at, _) in key.match_indices('/') {
+            self.forget(origin, &key[..at]);
+        }
+    }
+
+    /// Returns the epoch of the listing that has passed this path, however old.
+    pub(super) fn told(&self, origin: OriginId, path: &str) -> Option<u64> {
+        let (folder, name) = split(path);
+        let folder = self.get(origin, folder)?;
+        folder.tells(name).then_some(folder.epoch)
+    }
+
+    /// Returns the time at which that listing was requested.
+    pub(super) fn passed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
+        let (folder, name) = split(path);
+        let folder = self.get(origin, folder)?;
+        folder.tells(name).then_some(folder.since)
+    }
+
+    /// Returns that a name outside the table is missing, if the listing of its folder has passed it.
+    pub(super) fn missing(&self, asked: &Asked, path: &str) -> Option<Seen> {
+        let (folder, name) = split(path);
+        let folder = self.get(asked.origin, folder)?;
+        let (_, left) = folder.lasts(asked);
+        (!left.is_zero() && folder.tells(name)).then_some(Seen {
+            meaning: Meaning::Missing,
+            left,
+            since: folder.since,
+        })
+    }
+}
+
+impl Generations {
+    fn folder(&mut self, origin: OriginId, path: &str) -> &mut Folder {
+        let key = (origin, Arc::from(path));
+        if self.folders.get(origin, path).is_none() {
+            self.charge(path);
+        }
+        let Folders { young, old } = &mut self.folders;
+        match old.get_mut(&key) {
+            Some(folder) => folder,
+            None => young.entry(key).or_default(),
+        }
+    }
+
+    /// See [`Table::land`].
+    fn land(&mut self, asked: &Asked, landing: Landing<'_>) {
+        let Landing { folder, epoch, .. } = landing;
+        let before = self.folders.get(asked.origin, folder).cloned();
+        for (name, meaning, stored) in landing.names {
+            let path = match folder {
+                "" => name,
+                folder => format!("{folder}/{name}"),
+            };
+            self.put(asked, &path, meaning, stored);
+        }
+        // Without this entry, names have left the table meanwhile, or the listed names may be purged.
+        let still = self.folders.get(asked.origin, folder).is_some();
+        let Some(before) = before.filter(|_| still && epoch > 0) else {
+            return;
+        };
+        let extent = match landing.next {
+            Some(cursor) => Extent::UpTo(cursor),
+            None => Extent::Whole,
+        };
+        let goes_on = before.epoch == epoch && before.pages == landing.number;
+        let begins = landing.number == 0 && before.epoch < epoch;
+        if !(goes_on || begins) || self.is_purged_since(asked, folder) {
+            return;
+        }
+        let now = Folder {
+            extent,
+            epoch,
+            since: if begins { asked.at } else { before.since },
+            pages: landing.number + 1,
+            odd: landing.odd || (goes_on && before.odd),
+            asked: 0,
+            ..before
+        };
+        let whole = matches!(now.extent, Extent::Whole);
+        if let Some(folder) = self.folders.get_mut(asked.origin, folder) {
+            *folder = now;
+        }
+        if whole {
+            self.drop_passed(asked.origin, folder, epoch);
+        }
+    }
+
+    /// Removes the names of a folder that its listing has passed silently, so that they are not found again once the
+    /// folder's knowledge is dropped.
+    fn drop_passed(&mut self, origin: OriginId, folder: &str, epoch: u64) {
+        let prefix = match folder {
+            "" => String::new(),
+            folder => format!("{folder}/"),
+        };
+        let all = self.in_folder(origin, &prefix, None);
+        let passed = all.filter(|(_, _, known)| known.epoch < epoch);
+        let passed: Vec<_> = passed.map(|(_, path, _)| path.clone()).collect();
+        for path in passed {
+            self.remove(origin, &path);
+        }
+    }
+}
+
+impl Table {
+    /// Begins a listing of a folder. Returns the epoch that begins with it.
+    pub(in crate::names) fn begin_listing(&self, origin: OriginId, folder: &str) -> u64 {
+        let mut names = self.lock();
+        names.folder(origin, folder);
+        self.begin_epoch()
+    }
+
+    /// Invalidates a folder's knowledge and the pages under way.
+    pub(in crate::names) fn list_anew(&self, origin: OriginId, folder: &str) {
+        let mut names = self.lock();
+        let epoch = self.begin_epoch();
+        if let Some(folder) = names.folders.get_mut(origin, folder) {
+            folder.extent = Extent::Nothing;
+            folder.changed = epoch;
+        }
+    }
+
+    /// Returns whether this process has changed a name in the folder since that epoch, or may have.
+    pub(in crate::names) fn is_changed_since(
+        &self,
+        origin: OriginId,
+        folder: &str,
+        epoch: u64,
+    ) -> bool {
+        let names = self.lock();
+        let folder = names.folders.get(origin, folder);
+        folder.is_none_or(|folder| folder.changed > epoch)
+    }
+
+    /// Records a page of a folder. Only a change of the same name makes a listed name old; otherwise listings would be
+    /// useless in a folder with many writes.
+    pub(in crate::names) fn land(&self, asked: &Asked, landing: Landing<'_>) {
+        self.lock().land(asked, landing);
+    }
+
+    /// Returns whether to ask for an unknown name by listing its folder, at most `bound` pages of it. `by_name` is the
+    /// number of requests otherwise. True if the whole folder takes no more pages than that, or if several other names
+    /// in the folder were requested within the `ttl`.
+    pub(in crate::names) fn is_worth_listing(
+        &self,
+        asked: &Asked,
+        path: &str,
+        by_name: u32,
+        bound: u32,
+    ) -> bool {
+        if bound == 0 || asked.ttl.min(asked.negative_ttl).is_zero() {
+            return false;
+        }
+        let (folder, name) = split(path);
+        let mut names = self.lock();
+        let folder = names.folder(asked.origin, folder);
+        folder.is_worth_listing(asked, name, by_name, bound)
+    }
+
+    /// Returns the position of a listing that has not reached a name yet, if its answers are fresh.
+    pub(in crate::names) fn reached(&self, asked: &Asked, path: &str) -> Option<Cursor> {
+        let (folder, name) = split(path);
+        let names = self.lock();
+        let folder = names.folders.get(asked.origin, folder)?;
+        let (_, left) = folder.lasts(asked);
+        match &folder.extent {
+            Extent::UpTo(cursor) if !left.is_zero() && !folder.tells(name) => Some(cursor.clone()),
+            _ => None,
+        }
+    }
+
+    /// Gives up listing the folder, which failed: names in it are requested singly.
+    pub(in crate::names) fn gives_up(&self, asked: &Asked, folder: &str) {
+        if let Some(folder) = self.lock().folders.get_mut(asked.origin, folder) {
+            folder.extent = Extent::Nothing;
+            folder.asked = 0;
+        }
+    }
+
+    /// Returns whether the known and fresh part of a listing goes beyond this position.
+    pub(in crate::names) fn is_known_behind(
+        &self,
+        asked: &Asked,
+        folder: &str,
+        cursor: &Cursor,
+    ) -> bool {
+        let names = self.lock();
+        let folder = names.folders.get(asked.origin, folder);
+        folder.is_some_and(|folder| {
+            let further = folder.epoch == cursor.epoch && folder.pages > cursor.number;
+            further && !folder.lasts(asked).0.is_zero()
+        })
+    }
+
+    /// Returns up to `count` names of a folder that a reader has not had, if all of them are known and fresh.
+    pub(in crate::names) fn names(
+        &self,
+        asked: &Asked,
+        prefix: &str,
+        had: &Had,
+        count: usize,
+    ) -> Option<KnownNames> {
+        let names = self.lock();
+        let folder = names
+            .folders
+            .get(asked.origin, prefix.trim_end_matches('/'))?;
+        if folder.lasts(asked).0.is_zero() {
+            return None;
+        }
+        let end = match &folder.extent {
+            Extent::UpTo(cursor) => Some(folder::told_before(&cursor.reached)),
+            _ => None,
+        };
+        let mut found = Vec::new();
+        let told = |name: &str| end.is_none_or(|end| name < end);
+        let after = Some(&*had.up_to).filter(|name| !name.is_empty());
+        let all = names.in_folder(asked.origin, prefix, after);
+        for (name, _, known) in all.take_while(|(name, ..)| told(name)) {
+            if !is_there(known, folder)? || !is_name(name) || had.has(name) {
+                continue;
+            }
+            if found.len() == count {
+                let then = Then::More;
+                return Some(KnownNames { names: found, then });
+            }
+            found.extend(known.meaning.entry().map(|entry| (name.to_owned(), entry)));
+        }
+        let then = match &folder.extent {
+            Extent::UpTo(cursor) => Then::Page(cursor.clone()),
+            _ => Then::End,
+        };
+        Some(KnownNames { names: found, then })
+    }
+
+    /// Returns whether a folder is empty, if that is known and fresh.
+    pub(in crate::names) fn is_empty(&self, asked: &Asked, prefix: &str) -> Option<bool> {
+        let some = self.names(asked, prefix, &Had::default(), 1)?;
+        let names = self.lock();
+        let folder = names
+            .folders
+            .get(asked.origin, prefix.trim_end_matches('/'))?;
+        match some.then {
+            _ if !some.names.is_empty() => Some(false),
+            Then::End if !folder.odd && !folder.lasts(asked).1.is_zero() => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Returns the time for which a path is certainly missing, because its whole folder is known. Only valid if the
+    /// table has no answer for the path itself.
+    #[cfg(test)]
+    pub(super) fn is_missing(&self, asked: &Asked, path: &str) -> Option<Duration> {
+        self.lock()
+            .folders
+            .missing(asked, path)
+            .map(|seen| seen.left)
+    }
+}
+
+/// Returns whether a name of the table exists in its listed folder; `None` if that must be asked.
+fn is_there(known: &Known, folder: &Folder) -> Option<bool> {
+    match known.meaning {
+        // The listing did not have it.
+        _ if known.epoch < folder.epoch => Some(false),
+        Meaning::Unknown => None,
+        Meaning::Missing => Some(false),
+        Meaning::File(_) | Meaning::Folder => Some(true),
+    }
+}

@@ -1,0 +1,451 @@
+//! The times of versions that were written through this process.
+//!
+//! A bucket reports the time of a version in whole seconds of its own clock, and none at all for
+//! one that was just put. By then programs have seen another time: that of the last write, in
+//! milliseconds of the local clock. That remains the version's time. The table keeps it by key and
+//! ETag, so that no listing, HEAD or GET of the same ETag changes it. A file beside the spool
+//! (`log`) keeps it across restarts. ADR 0024 has the reasons.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Mutex as AsyncMutex;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use self::log::Log;
+use super::core::Core;
+use super::names::Facts;
+use super::{Engine, Object};
+use tidegate_cache::Entry;
+use tidegate_plan::{ETag, ObjectId, OriginId, Timestamp, Version};
+
+mod log;
+
+/// The maximum number of versions in a generation; there are two. The oldest versions beyond that
+/// are forgotten, and get the bucket's time.
+const GENERATION: usize = 1 << 17;
+
+/// The longest wait of a commit for the file. The next commit writes the rest.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The smallest step of a time.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Two times of a file: `mtime` and `ctime`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The time at which its content was written.
+    pub modified: Timestamp,
+    /// The time at which the content or the name last changed. It never decreases.
+    pub changed: Timestamp,
+}
+
+impl Times {
+    /// Returns two equal times.
+    pub fn at(time: Timestamp) -> Self {
+        Self {
+            modified: time,
+            changed: time,
+        }
+    }
+}
+
+/// The hash by which the table knows a key, or the draft of one.
+type Address = u128;
+
+/// The entry of a key in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kept {
+    /// A hash of the ETag of the version with these times; [`GONE`]: that version no longer exists.
+    etag: u64,
+    times: Times,
+}
+
+/// No version has this hash.
+const GONE: u64 = 0;
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub struct TimeTable {
+    buckets: HashMap<OriginId, OriginId>,
+    state: Mutex<State>,
+    log: Arc<AsyncMutex<Option<Log>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    young: HashMap<Address, Kept>,
+    old: HashMap<Address, Kept>,
+    latest: Timestamp,
+    /// Whether there is a file, to which these are to be written.
+    logged: bool,
+    unwritten: Vec<(Address, Kept)>,
+}
+
+impl State {
+    fn get(&self, address: Address) -> Option<Kept> {
+        let young = self.young.get(&address);
+        young.or_else(|| self.old.get(&address)).copied()
+    }
+
+    fn insert(&mut self, address: Address, kept: Kept) {
+        if self.young.len() >= GENERATION && !self.young.contains_key(&address) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.latest = self.latest.max(kept.times.changed);
+        self.young.insert(address, kept);
+    }
+
+    fn keep(&mut self, address: Address, kept: Kept) {
+        self.insert(address, kept);
+        if self.logged {
+            // More entries wait only if the disk hangs.
+            self.unwritten.truncate(GENERATION);
+            self.unwritten.push((address, kept));
+        }
+    }
+
+    /// Returns all entries, the oldest first.
+    fn all(&self) -> Vec<(Address, Kept)> {
+        let old = self.old.iter();
+        let old = old.filter(|(address, _)| !self.young.contains_key(address));
+        let all = old.chain(&self.young);
+        all.map(|(address, kept)| (*address, *kept)).collect()
+    }
+}
+
+impl TimeTable {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates a table for origins, each with the bucket that it is an identity of.
+    pub(crate) fn new(buckets: HashMap<OriginId, OriginId>) -> Self {
+        Self {
+            buckets,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the address of a key, which is the same under every identity of a bucket.
+    fn address(&self, origin: OriginId, key: &str, of: Of) -> Address {
+        let bucket = self.buckets.get(&origin).unwrap_or(&origin);
+        let mut hash = Xxh3::new();
+        hash.update(&bucket.0.to_le_bytes());
+        hash.update(&[of as u8]);
+        hash.update(key.as_bytes());
+        hash.digest128()
+    }
+
+    /// Reads the entries of an earlier process in `directory`, and keeps all new ones there. If
+    /// that fails, times are kept in memory only. Blocks.
+    pub fn attach(&self, directory: &Path) {
+        let opened = Log::open(directory, |address, kept| {
+            self.lock().insert(address, kept);
+        });
+        match opened {
+            Ok(log) => {
+                self.lock().logged = true;
+                if let Ok(mut held) = self.log.try_lock() {
+                    *held = Some(log);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the times of files that are written here do not outlive this process");
+            }
+        }
+    }
+
+    /// Keeps the times of a version that was written just now. They are in the file after [`Self::write_out`].
+    pub fn keep(&self, id: &ObjectId, etag: &ETag, times: Times) {
+        let etag = hash(etag);
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        self.lock().keep(address, Kept { etag, times });
+    }
+
+    /// Keeps the times of a draft that is durable now, for the process that resumes it.
+    pub fn keep_draft(&self, id: &ObjectId, times: Times) {
+        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
+        let kept = Kept { etag: GONE, times };
+        self.lock().keep(address, kept);
+    }
+
+    /// Returns the times that a draft had when it was last durable.
+    pub fn of_draft(&self, id: &ObjectId) -> Option<Times> {
+        let address = self.address(id.origin, id.key.as_str(), Of::Draft);
+        self.lock().get(address).map(|kept| kept.times)
+    }
+
+    /// Forgets the version that has the times of a key. The next times are no earlier than these,
+    /// nor than `ahead`.
+    fn forget(&self, id: &ObjectId, ahead: Option<Timestamp>) {
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        let mut state = self.lock();
+        let kept = state.get(address).map(|kept| kept.times.changed);
+        if let Some(changed) = kept.max(ahead) {
+            let times = Times::at(changed);
+            state.keep(address, Kept { etag: GONE, times });
+        }
+    }
+
+    /// Returns the latest time in the table.
+    fn latest(&self) -> Timestamp {
+        self.lock().latest
+    }
+
+    /// Returns the time at which this process last changed a key, whatever version it has now.
+    fn changed(&self, id: &ObjectId) -> Option<Timestamp> {
+        let address = self.address(id.origin, id.key.as_str(), Of::Object);
+        self.lock().get(address).map(|kept| kept.times.changed)
+    }
+
+    /// Returns `mtime` and `ctime` of a version that the bucket dates `stored`.
+    pub(crate) fn told(
+        &self,
+        (origin, key): (OriginId, &str),
+        etag: Option<&ETag>,
+        stored: Option<Timestamp>,
+    ) -> (Option<Timestamp>, Option<Timestamp>) {
+        let kept = self.lock().get(self.address(origin, key, Of::Object));
+        match kept {
+            None => (stored, stored),
+            Some(Kept { etag: of, times }) if etag.is_some_and(|etag| hash(etag) == of) => {
+                (Some(times.modified), Some(times.changed))
+            }
+            // Another version: its `ctime` is not before that of the one which was here.
+            Some(kept) => (stored, stored.max(Some(kept.times.changed))),
+        }
+    }
+
+    /// Writes new entries to the file, and waits for at most [`WRITE_TIMEOUT`].
+    pub async fn write_out(self: &Arc<Self>) {
+        if self.lock().unwritten.is_empty() {
+            return;
+        }
+        let table = self.clone();
+        let out = async move {
+            let mut held = table.log.clone().lock_owned().await;
+            let written = tokio::task::spawn_blocking(move || {
+                let Some(log) = held.as_mut() else { return };
+                let records = std::mem::take(&mut table.lock().unwritten);
+                if let Err(error) = log.append(&records, || table.lock().all()) {
+                    tracing::warn!(%error, "the times of files that are written here do not outlive this process");
+                    *held = None;
+                    table.lock().logged = false;
+                }
+            });
+            let _ = written.await;
+        };
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, out).await;
+    }
+}
+
+/// The owner of the times: the object, or its draft.
+#[derive(Clone, Copy)]
+enum Of {
+    Object,
+    Draft,
+}
+
+/// Returns a hash of an ETag, the same for its weak form.
+fn hash(etag: &ETag) -> u64 {
+    xxh3_64(etag.as_str().trim_start_matches("W/").as_bytes()).max(GONE + 1)
+}
+
+impl Core {
+    /// Returns the facts of an object of a known version.
+    pub fn facts(&self, id: &ObjectId, version: &Arc<Version>) -> Facts {
+        let place = (id.origin, id.key.as_str());
+        let stored = version.last_modified;
+        let (modified, changed) = self.times.told(place, Some(&version.etag), stored);
+        Facts {
+            size: version.size,
+            modified,
+            changed,
+            etag: Some(version.etag.clone()),
+            version: Some(version.clone()),
+        }
+    }
+
+    /// Returns the times of a draft before its first write: those of its base, or now.
+    pub fn times_of_draft(&self, id: &ObjectId, base: Option<&Version>) -> Times {
+        let Some(base) = base else {
+            return Times::at(self.next_time(id));
+        };
+        let place = (id.origin, id.key.as_str());
+        let (modified, changed) = self.times.told(place, Some(&base.etag), base.last_modified);
+        let now = self.now();
+        Times {
+            modified: modified.unwrap_or(now),
+            changed: changed.unwrap_or(now),
+        }
+    }
+
+    /// Returns the times of an object under a new name; the time of its content stays.
+    pub fn times_of_moved(&self, from: &ObjectId, version: &Version, to: &ObjectId) -> Times {
+        let before = self.times_of_draft(from, Some(version));
+        Times {
+            modified: before.modified,
+            changed: before.changed.max(self.next_time(to)),
+        }
+    }
+
+    /// Returns the current time, but later than any known time of this key. A clock that is behind
+    /// the bucket's, or was set back, does not decrease a file's times.
+    pub fn next_time(&self, id: &ObjectId) -> Timestamp {
+        let (known, now) = (self.last_time(id), self.now());
+        known.map_or(now, |known| now.max(known.plus(TICK)))
+    }
+
+    /// Returns the last known time of a key.
+    fn last_time(&self, id: &ObjectId) -> Option<Timestamp> {
+        let stored = match self.meta.peek(id) {
+            Some(Entry::Present(record)) => record.version.last_modified,
+            _ => None,
+        };
+        let listed = self.names.changed(id.origin, id.key.as_str());
+        self.times.changed(id).max(stored).max(listed)
+    }
+
+    /// Forgets the times of an object that is being deleted, or was written without the spool. The
+    /// next version has the bucket's time, even with the same ETag. Call this while the old version
+    /// is known.
+    pub fn forget_times(&self, id: &ObjectId) {
+        let now = self.now();
+        let ahead = self.last_time(id).filter(|known| *known > now);
+        self.times.forget(id, ahead);
+    }
+}
+
+/// Returns the time of a write now: later than `before`, or, in the same draft, not earlier.
+pub fn following(now: Timestamp, before: Timestamp, same: bool) -> Timestamp {
+    match same {
+        true => now.max(before),
+        false => now.max(before.plus(TICK)),
+    }
+}
+
+impl Engine {
+    /// Returns the latest time that this process has given a file.
+    #[must_use]
+    pub fn latest_time(&self) -> Timestamp {
+        self.core.times.latest()
+    }
+}
+
+impl Object {
+    /// Returns the facts of the object, with its times.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        self.pinned.core.facts(&self.pinned.id, self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_plan::ObjectKey;
+
+    use super::*;
+
+    fn id(key: &str) -> ObjectId {
+        ObjectId {
+            origin: OriginId(1),
+            key: ObjectKey::new(key).expect("a valid key"),
+        }
+    }
+
+    fn etag(text: &str) -> ETag {
+        ETag::parse(text).expect("a tag")
+    }
+
+    fn told(table: &TimeTable, key: &str, tag: &str) -> (Option<u64>, Option<u64>) {
+        let tag = etag(tag);
+        let stored = Some(Timestamp(1000));
+        let (modified, changed) = table.told((OriginId(1), key), Some(&tag), stored);
+        (modified.map(|it| it.0), changed.map(|it| it.0))
+    }
+
+    #[test]
+    fn a_version_keeps_its_time_and_another_has_its_own() {
+        let table = TimeTable::default();
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1000)));
+        table.keep(&id("a"), &etag("\"1\""), Times::at(Timestamp(1543)));
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1543), Some(1543)));
+        assert_eq!(told(&table, "a", "W/\"1\""), (Some(1543), Some(1543)));
+        assert_eq!(told(&table, "a", "\"2\""), (Some(1000), Some(1543)));
+        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
+        table.forget(&id("a"), Some(Timestamp(1600)));
+        assert_eq!(told(&table, "a", "\"1\""), (Some(1000), Some(1600)));
+        table.forget(&id("b"), None);
+        assert_eq!(told(&table, "b", "\"1\""), (Some(1000), Some(1000)));
+        assert_eq!(table.of_draft(&id("a")), None);
+    }
+
+    #[test]
+    fn a_version_has_one_time_under_every_identity_of_its_bucket() {
+        let (bucket, other) = (OriginId(9), OriginId(2));
+        let table = TimeTable::new([(OriginId(1), bucket), (other, bucket)].into());
+        let tag = etag("\"1\"");
+        table.keep(&id("a"), &tag, Times::at(Timestamp(1543)));
+        let told = |origin| table.told((origin, "a"), Some(&tag), None).0;
+        assert_eq!(told(other), Some(Timestamp(1543)));
+        assert_eq!(told(OriginId(3)), None);
+    }
+
+    #[tokio::test]
+    async fn what_was_kept_is_there_after_a_restart_and_a_torn_end_is_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let table = Arc::new(TimeTable::default());
+            table.attach(folder.path());
+            table
+        };
+        let table = open();
+        for n in 0..20 {
+            let times = Times::at(Timestamp(2000 + n));
+            table.keep(&id("a"), &etag("\"1\""), times);
+            table.keep_draft(&id(&format!("{n}")), times);
+        }
+        table.write_out().await;
+        drop(table);
+        let path = folder.path().join(log::NAME);
+        let mut bytes = std::fs::read(&path).expect("there");
+        let whole = bytes.len();
+        // A flipped bit in the last row, and half of another row after it.
+        bytes[whole - 20] ^= 1;
+        bytes.extend_from_slice(&[7; 13]);
+        std::fs::write(&path, &bytes).expect("written");
+        let table = open();
+        assert_eq!(told(&table, "a", "\"1\""), (Some(2019), Some(2019)));
+        let of = |n: u64| table.of_draft(&id(&format!("{n}")));
+        assert_eq!(of(18), Some(Times::at(Timestamp(2018))));
+        assert_eq!(of(19), None, "that row is not whole");
+        table.keep_draft(&id("19"), Times::at(Timestamp(9)));
+        table.write_out().await;
+        assert_eq!(
+            open().of_draft(&id("19")),
+            Some(Times::at(Timestamp(9))),
+            "what is written behind a torn end is read"
+        );
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_the_oldest() {
+        let mut state = State::default();
+        let kept = |n: usize| Kept {
+            etag: 1,
+            times: Times::at(Timestamp(n as u64)),
+        };
+        for n in 0..3 * GENERATION {
+            state.insert(n as u128, kept(n));
+        }
+        assert!(state.young.len() + state.old.len() <= 2 * GENERATION);
+        assert_eq!(state.get(0), None);
+        for n in [2 * GENERATION, 3 * GENERATION - 1] {
+            assert_eq!(state.get(n as u128), Some(kept(n)));
+        }
+        assert_eq!(state.latest, Timestamp(3 * GENERATION as u64 - 1));
+    }
+}

@@ -1,0 +1,157 @@
+//! Versions that are known only from the answer to a write.
+//!
+//! Such an answer has the version's ETag and no `Last-Modified`. The store's `Date` and the
+//! duration of the request bound the time at which the store wrote the object. The first
+//! confirmation (304) has the exact time. A time within the bounds is the write's own. A later one
+//! means that the object's headers were changed since, and must be requested.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::core::Core;
+use tidegate_cache::Record;
+use tidegate_plan::{ETag, Timestamp, Version, VersionId};
+
+/// The maximum number of versions in a generation; there are two. The first confirmation of a
+/// forgotten version costs a HEAD.
+const GENERATION: usize = 1 << 14;
+
+/// The tolerance for differing clocks within one store, and for the rounding to whole seconds.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// The bounds of the time at which a store wrote an object, by its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WriteSpan {
+    /// The `Date` of the answer.
+    pub(super) answered: Timestamp,
+    /// The duration of the request.
+    pub(super) took: Duration,
+}
+
+impl WriteSpan {
+    fn covers(self, time: Timestamp) -> bool {
+        let is_late = time > self.answered.plus(SLACK);
+        let is_early = time.plus(self.took).plus(SLACK) < self.answered;
+        !is_late && !is_early
+    }
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(super) struct Unconfirmed(Mutex<Generations>);
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: HashMap<VersionId, WriteSpan>,
+    old: HashMap<VersionId, WriteSpan>,
+}
+
+impl Unconfirmed {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the time at which the store wrote a version.
+    pub(super) fn note(&self, id: VersionId, written: WriteSpan) {
+        let mut all = self.lock();
+        if all.young.len() >= GENERATION {
+            all.old = std::mem::take(&mut all.young);
+        }
+        all.young.insert(id, written);
+    }
+
+    /// Returns the version of a record if the store's `told` time fits it. Adds the time if the
+    /// version is known only from its write. `None`: its headers may have been changed since.
+    pub(super) fn dated(&self, record: &Record, told: Timestamp) -> Option<Arc<Version>> {
+        let version = &record.version;
+        match version.last_modified {
+            Some(known) => (known == told).then(|| version.clone()),
+            None if self.explains(record.id, told) => Some(Arc::new(Version {
+                last_modified: Some(told),
+                ..Version::clone(version)
+            })),
+            None => None,
+        }
+    }
+
+    /// Returns the version of a record if a listing shows the same one: the same ETag and size, and
+    /// a time `told` that fits. `None`: it is another version, or its headers may have been changed
+    /// since.
+    pub(super) fn listed(
+        &self,
+        record: &Record,
+        etag: Option<&ETag>,
+        size: u64,
+        told: Timestamp,
+    ) -> Option<Arc<Version>> {
+        let known = &record.version;
+        let is_same = known.size == size && etag?.strong_eq(&known.etag);
+        is_same.then(|| self.dated(record, told)).flatten()
+    }
+
+    /// Returns whether `time` is the version's own `Last-Modified`: its headers are those of the
+    /// write.
+    fn explains(&self, id: VersionId, time: Timestamp) -> bool {
+        let all = self.lock();
+        let written = all.young.get(&id).or_else(|| all.old.get(&id));
+        written.is_some_and(|written| written.covers(time))
+    }
+}
+
+impl Core {
+    /// Returns the version of a record if a listing shows the same one: see [`Unconfirmed::listed`].
+    pub fn confirmed_by(
+        &self,
+        record: &Record,
+        etag: Option<&ETag>,
+        size: u64,
+        told: Timestamp,
+    ) -> Option<Arc<Version>> {
+        self.unconfirmed.listed(record, etag, size, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_writes_own_between_its_beginning_and_its_answer() {
+        let all = Unconfirmed::default();
+        let written = WriteSpan {
+            answered: Timestamp(100_000),
+            took: Duration::from_secs(10),
+        };
+        all.note(VersionId(1), written);
+        for (time, own) in [
+            (87_000, false),
+            (88_000, true),
+            (95_000, true),
+            (102_000, true),
+            (103_000, false),
+        ] {
+            let explained = all.explains(VersionId(1), Timestamp(time));
+            assert_eq!(explained, own, "{time}");
+        }
+        assert!(!all.explains(VersionId(2), Timestamp(100_000)));
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_the_oldest() {
+        let all = Unconfirmed::default();
+        let written = WriteSpan {
+            answered: Timestamp(0),
+            took: Duration::ZERO,
+        };
+        let count = 3 * GENERATION as u128;
+        (0..count).for_each(|id| all.note(VersionId(id), written));
+        let held = {
+            let all = all.lock();
+            all.young.len() + all.old.len()
+        };
+        assert!(held <= 2 * GENERATION);
+        assert!(!all.explains(VersionId(0), Timestamp(0)));
+        assert!(all.explains(VersionId(count - 1), Timestamp(0)));
+    }
+}

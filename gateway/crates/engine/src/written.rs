@@ -1,0 +1,306 @@
+//! Versions that were written through this process, and their chunks.
+//!
+//! Written bytes become chunks of the version that they make, so that a read of it needs no request
+//! to the bucket. They are filed under the ETag of the store's answer, before any reader can find
+//! the version. Only bytes whose checksum the store has compared are filed, and none if the outcome
+//! of a write is in doubt. ADR 0031 has the reasons.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::budget::Charge;
+use super::core::Core;
+use super::fill::{Terms, admission};
+use super::unconfirmed::WriteSpan;
+use super::{pins, resolve};
+use tidegate_cache::{ChunkKey, Entry, PinId, Record};
+use tidegate_plan::freshness::Policy;
+use tidegate_plan::profile::DiskUse;
+use tidegate_plan::{ByteRange, Client, ObjectId, Profile, Timestamp, Version, VersionId};
+
+mod cutter;
+mod parts;
+
+use cutter::Cutter;
+pub use parts::{PartChunks, Passing};
+
+/// The source of the knowledge about a written version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// The bucket confirmed it at this time, after the write.
+    Confirmed(Timestamp),
+    /// The answer to the write described it.
+    Answered(Answered),
+    /// The bucket has another version by now.
+    Superseded,
+}
+
+/// The answer to a write, without its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The time at which the request was sent, from which the version is fresh.
+    pub asked: Timestamp,
+    took: Duration,
+    /// The time of the answer by the store's clock.
+    date: Option<Timestamp>,
+}
+
+impl Answered {
+    /// Returns an answer that came just now to a request that was sent at `asked`.
+    pub fn now(core: &Core, asked: Timestamp, date: Option<Timestamp>) -> Self {
+        Self {
+            asked,
+            took: core.now().since(asked),
+            date,
+        }
+    }
+}
+
+/// The reason for filing a chunk: the label of its metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The object was sent in one request.
+    Put,
+    /// The object was sent in parts.
+    Part,
+    /// The bytes come from the version that was changed.
+    Base,
+    /// The bytes come from the object under its old name.
+    Rename,
+}
+
+impl Cause {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Part => "part",
+            Self::Base => "base",
+            Self::Rename => "rename",
+        }
+    }
+}
+
+/// A version that was written just now, during its entry into the cache.
+pub struct Filing {
+    core: Arc<Core>,
+    id: ObjectId,
+    record: Arc<Record>,
+    terms: Terms,
+    is_storable: bool,
+    pin: PinId,
+    /// Chunks of another version on a disk, to be filed once this one is known.
+    on_disk: Vec<(ChunkKey, Cause)>,
+}
+
+/// The maximum number of looked-up chunks of another version: 1 GiB of the default size. A commit
+/// does not wait for more.
+const MAX_LOOKED_AT: usize = 4096;
+
+impl Filing {
+    /// Begins with a version of an object. Prevents reads that began earlier from restoring an
+    /// older one.
+    pub(super) async fn begin(
+        core: &Arc<Core>,
+        profile: &Profile,
+        id: &ObjectId,
+        version: &Arc<Version>,
+        confirmed: Timestamp,
+    ) -> Self {
+        resolve::supersede(core, |other| other == id);
+        let generation = core.meta.generation(id).await;
+        let record = Record {
+            id: VersionId::new(id, version, generation),
+            version: version.clone(),
+            confirmed,
+            must_confirm: false,
+        };
+        let is_storable = Policy::new(version, profile, confirmed).storable;
+        Self {
+            core: core.clone(),
+            id: id.clone(),
+            record: Arc::new(record),
+            terms: Terms::new(profile, is_storable, Client::Own),
+            is_storable,
+            pin: core.meta.pin_of(id),
+            on_disk: Vec::new(),
+        }
+    }
+
+    /// Files a chunk in the tier of a fetched one. Ignores a chunk whose length differs from this
+    /// version's.
+    pub(super) fn put(&self, index: u32, bytes: Bytes, cause: Cause) {
+        let version = self.record.id;
+        let length = bytes.len() as u64;
+        if length != self.chunk(index).len() {
+            return;
+        }
+        if let Some(admit) = admission(&self.core, version, index, self.terms, self.pin) {
+            let key = ChunkKey { version, index };
+            self.core.chunks.insert_pinned(key, bytes, admit, self.pin);
+            self.core.metrics.filed(cause.label(), length);
+        }
+    }
+
+    /// Files the chunks of another version within `ranges`, in which both have the same bytes at
+    /// the same offsets: chunks in memory at once, chunks on a disk once this version is known.
+    pub fn put_of(&mut self, other: VersionId, ranges: &[ByteRange], cause: Cause) {
+        if other == self.record.id {
+            return;
+        }
+        let (mut indices, geometry) = (Vec::new(), self.core.geometry);
+        for range in ranges {
+            let whole = |index: &u32| {
+                let chunk = self.chunk(*index);
+                chunk.intersect(*range) == Some(chunk)
+            };
+            let left = MAX_LOOKED_AT - indices.len();
+            indices.extend(geometry.span(*range).filter(whole).take(left));
+        }
+        for index in indices {
+            let key = ChunkKey {
+                version: other,
+                index,
+            };
+            match self.core.chunks.lift(&key) {
+                Some(bytes) => self.put(index, bytes, cause),
+                None if self.core.chunks.locate(&key).is_some() => self.on_disk.push((key, cause)),
+                None => {}
+            }
+        }
+    }
+
+    /// Files chunks from a disk, one after another, as long as there is spare memory.
+    async fn put_from_disk(self) {
+        for (key, cause) in &self.on_disk {
+            let length = self.chunk(key.index).len();
+            let (Some(_charge), Ok(len)) = (self.core.budget.ahead(length), length.try_into())
+            else {
+                return;
+            };
+            if let Some(bytes) = self.core.chunks.copy(key, len).await {
+                self.put(key.index, bytes, *cause);
+            }
+        }
+    }
+
+    fn chunk(&self, index: u32) -> ByteRange {
+        self.core.geometry.bytes(index, self.record.version.size)
+    }
+
+    /// Files all chunks of an object.
+    pub fn put_all(&self, chunks: Chunks) {
+        for (index, bytes) in chunks.chunks {
+            self.put(index, bytes, Cause::Put);
+        }
+    }
+
+    /// Makes the version known to readers.
+    pub(super) fn finish(self, known: Known) {
+        let core = &self.core;
+        if let Known::Answered(Answered {
+            took,
+            date: Some(answered),
+            ..
+        }) = known
+            && self
+                .record
+                .version
+                .header(&http::header::CONTENT_TYPE)
+                .is_some()
+        {
+            // Without a type the store has chosen one, and must be asked for it.
+            core.unconfirmed
+                .note(self.record.id, WriteSpan { answered, took });
+        }
+        let before = match core.meta.peek(&self.id) {
+            Some(Entry::Present(before)) if before.id != self.record.id => Some(before),
+            _ => None,
+        };
+        let entry = self
+            .is_storable
+            .then(|| Entry::Present(self.record.clone()));
+        resolve::remember(core, &self.id, entry);
+        pins::release(core, &self.id, before);
+        if !self.on_disk.is_empty() {
+            let core = self.core.clone();
+            let stop = core.stop.clone();
+            core.spawn(async move {
+                tokio::select! {
+                    () = self.put_from_disk() => {}
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+    }
+}
+
+impl Core {
+    /// Returns the current cache address of a version of an object.
+    pub async fn version_id(&self, id: &ObjectId, version: &Version) -> VersionId {
+        let generation = self.meta.generation(id).await;
+        VersionId::new(id, version, generation)
+    }
+}
+
+/// Makes a version known that was written just now, after `file` has filed its chunks.
+pub async fn install(
+    core: &Arc<Core>,
+    profile: &Profile,
+    id: &ObjectId,
+    version: &Arc<Version>,
+    known: Known,
+    file: impl FnOnce(&mut Filing),
+) {
+    let confirmed = match known {
+        Known::Confirmed(asked) | Known::Answered(Answered { asked, .. }) => asked,
+        Known::Superseded => {
+            resolve::remember(core, id, None);
+            return;
+        }
+    };
+    let mut filing = Filing::begin(core, profile, id, version, confirmed).await;
+    if filing.is_storable {
+        file(&mut filing);
+    }
+    filing.finish(known);
+}
+
+/// The chunks of an object that is in memory as a whole, and the memory that they take.
+pub struct Chunks {
+    pub chunks: Vec<(u32, Bytes)>,
+    pub _charge: Charge,
+}
+
+impl Chunks {
+    /// Cuts an object, which is sent meanwhile, into chunks that own their memory. `None`: no tier
+    /// would keep them, or there is no spare memory. `owned`: each piece owns its memory.
+    pub async fn cut(
+        core: &Core,
+        profile: &Profile,
+        pieces: &[Bytes],
+        owned: bool,
+    ) -> Option<Self> {
+        if !is_kept(profile) {
+            return None;
+        }
+        let size = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let charge = core.budget.ahead(size)?;
+        let mut cutter = Cutter::new(core.geometry, ByteRange::new(0, size));
+        for piece in pieces {
+            cutter.push(piece, owned);
+            // The sending task goes first.
+            tokio::task::yield_now().await;
+        }
+        Some(Self {
+            chunks: cutter.finish()?,
+            _charge: charge,
+        })
+    }
+}
+
+/// Returns whether any tier would keep a chunk that is written under a profile.
+fn is_kept(profile: &Profile) -> bool {
+    !profile.bulk || profile.disk != DiskUse::Off
+}

@@ -1,0 +1,287 @@
+//! Chunks of an object that is sent in parts, until its completion is answered.
+//!
+//! They are cut while a part is sent. The memory tier holds them under an address that no reader
+//! can name. It may evict them at any time, so they take no memory that a reader needs more. A part
+//! that is sent again replaces its earlier chunks. In the end only the parts of the completion
+//! count.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::cutter::Cutter;
+use super::{Cause, Filing, is_kept};
+use crate::budget::Charge;
+use crate::core::Core;
+use tidegate_cache::{Admit, ChunkKey};
+use tidegate_origin::{CompletedPart, RunningSum, Sums};
+use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};
+
+/// The divisor of the budget for chunks of one upload: one half at most. The first chunks are kept,
+/// because they are read first, and the rest need not be copied.
+const SHARE: u64 = 2;
+
+/// See the module documentation.
+pub struct PartChunks {
+    core: Arc<Core>,
+    address: VersionId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    parts: BTreeMap<u32, Held>,
+    /// Bytes of the parts that are held or being sent.
+    bytes: u64,
+}
+
+/// The chunks of a part, and the tag of the answer to it.
+struct Held {
+    etag: ETag,
+    chunks: Range<u32>,
+    bytes: u64,
+}
+
+impl PartChunks {
+    /// Creates the chunks of one object that is being written.
+    pub fn new(core: &Arc<Core>) -> Self {
+        let random = || u128::from(RandomState::new().hash_one(()));
+        Self {
+            core: core.clone(),
+            address: VersionId(random() << 64 | random()),
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares to send a part, in place of an earlier one of its number. `None`: its chunks are
+    /// not kept.
+    pub fn begin(
+        self: &Arc<Self>,
+        profile: &Profile,
+        number: u32,
+        range: ByteRange,
+    ) -> Option<Arc<Passing>> {
+        self.forget(number);
+        if profile.bulk || !is_kept(profile) {
+            return None;
+        }
+        let length = range.len();
+        {
+            let mut state = self.lock();
+            if state.bytes + length > self.core.budget.total() / SHARE {
+                return None;
+            }
+            state.bytes += length;
+        }
+        let reserved = Reserved(self.clone(), length);
+        let charge = self.core.budget.ahead(length)?;
+        Some(Arc::new(Passing {
+            number,
+            range,
+            sent: Mutex::new(Try::default()),
+            room: Mutex::new(Some((reserved, charge))),
+        }))
+    }
+
+    /// Keeps the chunks of a part that the store answered with `etag`. `sums` are the checksums
+    /// that the store has compared, if the passed bytes could differ from those.
+    pub fn keep(&self, passing: &Passing, sums: Option<Sums>, etag: ETag) {
+        let (chunks, room) = (passing.sent().ended(sums), passing.take_room());
+        let (Some(chunks), Some(room)) = (chunks, room) else {
+            return;
+        };
+        let mut held = Held {
+            etag,
+            chunks: 0..0,
+            bytes: 0,
+        };
+        for (index, bytes) in chunks {
+            let version = self.address;
+            if held.chunks.is_empty() {
+                held.chunks = index..index;
+            }
+            held.chunks.end = index + 1;
+            held.bytes += bytes.len() as u64;
+            let key = ChunkKey { version, index };
+            self.core.chunks.insert(key, bytes, Admit::Memory);
+        }
+        let mut state = self.lock();
+        state.bytes += held.bytes;
+        state.parts.insert(passing.number, held);
+        drop(state);
+        drop(room);
+    }
+
+    /// Drops the chunks of a part.
+    pub fn forget(&self, number: u32) {
+        let held = self.lock().take(number);
+        held.into_iter().for_each(|held| self.remove(&held));
+    }
+
+    /// Drops the chunks of all parts.
+    pub fn clear(&self) {
+        let numbers: Vec<_> = self.lock().parts.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.forget(number));
+    }
+
+    fn remove(&self, held: &Held) {
+        for index in held.chunks.clone() {
+            let version = self.address;
+            self.core.chunks.remove(&ChunkKey { version, index });
+        }
+    }
+
+    /// Files the chunks of the parts that a version was completed from.
+    pub fn file(&self, filing: &Filing, completed: &[CompletedPart]) {
+        for part in completed {
+            let held = self.lock().take(part.number);
+            let Some(held) = held else { continue };
+            for index in held.chunks.clone().filter(|_| held.etag == part.etag) {
+                let version = self.address;
+                if let Some(bytes) = self.core.chunks.lift(&ChunkKey { version, index }) {
+                    filing.put(index, bytes, Cause::Part);
+                }
+            }
+            self.remove(&held);
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, number: u32) -> Option<Held> {
+        let held = self.parts.remove(&number)?;
+        self.bytes -= held.bytes;
+        Some(held)
+    }
+}
+
+impl Drop for PartChunks {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The reserved size of a part among the held ones, released on drop.
+struct Reserved(Arc<PartChunks>, u64);
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.0.lock().bytes -= self.1;
+    }
+}
+
+/// A part whose bytes are copied while they are sent.
+pub struct Passing {
+    number: u32,
+    range: ByteRange,
+    sent: Mutex<Try>,
+    room: Mutex<Option<(Reserved, Charge)>>,
+}
+
+/// One try to send a part.
+#[derive(Default)]
+struct Try {
+    number: u64,
+    passed: Option<(Cutter, RunningSum)>,
+}
+
+impl Try {
+    /// Begins the next try, and drops the bytes of the last one.
+    fn starts(&mut self, geometry: Geometry, range: ByteRange) -> u64 {
+        self.number += 1;
+        self.passed = Some((Cutter::new(geometry, range), RunningSum::default()));
+        self.number
+    }
+
+    fn pass(&mut self, number: u64, piece: &Bytes) {
+        if self.number == number
+            && let Some((cutter, sum)) = &mut self.passed
+        {
+            sum.update(piece);
+            cutter.push(piece, false);
+        }
+    }
+
+    /// Returns the chunks, if all bytes passed and their checksum matches `sums`.
+    fn ended(&mut self, sums: Option<Sums>) -> Option<Vec<(u32, Bytes)>> {
+        let (cutter, sum) = self.passed.take()?;
+        if sums.is_some_and(|sums| sum.crc32c() != sums.crc32c) {
+            return None;
+        }
+        cutter.finish()
+    }
+}
+
+impl Passing {
+    fn sent(&self) -> MutexGuard<'_, Try> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a try from the part's first byte. Returns the number of the try.
+    pub fn starts(&self, core: &Core) -> u64 {
+        self.sent().starts(core.geometry, self.range)
+    }
+
+    /// Takes the next bytes of a try.
+    pub fn pass(&self, number: u64, piece: &Bytes) {
+        self.sent().pass(number, piece);
+    }
+
+    /// Takes all bytes of the part at once, each piece in memory of its own.
+    pub fn pass_all(&self, core: &Core, pieces: &[Bytes]) {
+        let mut sent = self.sent();
+        sent.starts(core.geometry, self.range);
+        if let Some((cutter, _)) = &mut sent.passed {
+            pieces.iter().for_each(|piece| cutter.push(piece, true));
+        }
+    }
+
+    /// Takes its reservations, once.
+    fn take_room(&self) -> Option<(Reserved, Charge)> {
+        let room = self.room.lock();
+        room.unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that returns other bytes than the summed ones, and a try that an earlier one
+    /// disturbs.
+    #[test]
+    fn only_what_was_compared_is_kept_and_only_of_the_last_try() {
+        let geometry = Geometry::default();
+        let range = ByteRange::new(0, 8);
+        let sums = Some(Sums::of(b"12345678"));
+        let mut sent = Try::default();
+        let mut tries = |pieces: &[(u64, &'static str)]| {
+            let first = sent.starts(geometry, range);
+            sent.pass(first, &"1234".into());
+            let second = sent.starts(geometry, range);
+            for (late, piece) in pieces {
+                sent.pass(second - late, &Bytes::from_static(piece.as_bytes()));
+            }
+            let kept = sent.ended(sums);
+            kept.map(|chunks| {
+                chunks
+                    .into_iter()
+                    .map(|(_, bytes)| bytes)
+                    .collect::<Vec<_>>()
+            })
+        };
+        let whole = Some(vec![Bytes::from_static(b"12345678")]);
+        assert_eq!(tries(&[(0, "1234"), (0, "5678")]), whole);
+        assert_eq!(tries(&[(0, "1234"), (1, "5678"), (0, "5678")]), whole);
+        assert_eq!(tries(&[(0, "1234"), (0, "5679")]), None);
+        assert_eq!(tries(&[(0, "1234")]), None);
+        assert_eq!(tries(&[(0, "1234"), (0, "56789")]), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Changes that send no bytes: deleting, renaming, folders.
+
+use crate::marked::change_key;
+use crate::path::to_its_end;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::commit::supersede;
+use super::queue::remove;
+use super::still::Still;
+use super::writing::{Pinned, Writing};
+use super::{Drafts, STREAMS, WriteError, Writers};
+use tidegate_cache::Entry as Record;
+use tidegate_engine::names::Entry;
+use tidegate_engine::written::{self, Answered, Cause, Known};
+use tidegate_engine::{Error, Source, resolve};
+use tidegate_origin::write::{Headers, MAX_COPY};
+use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
+use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
+
+/// Bytes that one request copies of an object too large for one.
+const COPY: u64 = 1 << 30;
+
+impl Writers {
+    /// Deletes an object and discards its draft. A missing object is no error. Waits for a publish
+    /// of it that is under way; a caller that gives up then has deleted nothing.
+    ///
+    /// # Errors
+    /// The origin's. The draft then still waits to be published.
+    pub async fn remove(&self, source: &Arc<Source>, key: &ObjectKey) -> Result<(), WriteError> {
+        let id = source.object(key);
+        let still = self.0.still(&id).await;
+        let hold = self.0.path.hold_key(&id).await;
+        let (inner, source) = (self.0.clone(), source.clone());
+        let work = async move {
+            let _hold = hold;
+            deleted(&inner, &source, &id).await?;
+            if let Some(still) = still {
+                still.give_up().await;
+            }
+            Ok(())
+        };
+        to_its_end(&self.0.core, work).await
+    }
+
+    /// Creates an empty folder: an empty object whose key ends in `/`.
+    ///
+    /// # Errors
+    /// [`WriteError::Exists`] if another caller in this process created it first; the origin's.
+    pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
+        let empty = Payload::pieces(Vec::new());
+        let origin = source.origin.writing();
+        let id = source.object(key);
+        let _hold = self.0.path.hold_key(&id).await;
+        // Both callers may have found nothing there before either of them held the key.
+        let known = self
+            .0
+            .engine
+            .known(source, key.as_str().trim_end_matches('/'));
+        if known.is_some_and(|known| known.entry != Entry::Missing) {
+            return Err(WriteError::Exists);
+        }
+        let put = origin.put(key, Headers::new(), empty, Guard::None);
+        let made = change_key(&self.0.core, &id, put).await;
+        supersede(&self.0, &id);
+        made?;
+        self.0.core.folder_made(&id);
+        Ok(())
+    }
+
+    /// Gives an object another key: a copy on the server, then a deletion. This is not atomic:
+    /// until it returns, and perhaps after a failure, both keys have the object. Publishes the
+    /// object's draft first; its handles continue under the new key. Discards the draft of the new
+    /// key. Returns the tag that the moved version had under the old key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such object; [`WriteError::Changed`] if another writer
+    /// changed it meanwhile; the origin's.
+    pub async fn rename(
+        &self,
+        source: &Arc<Source>,
+        from: &ObjectKey,
+        to: &ObjectKey,
+    ) -> Result<ETag, WriteError> {
+        if from == to {
+            return Ok(source.origin.head(from).await.map_err(Error::from)?.etag);
+        }
+        let (old, new) = (source.object(from), source.object(to));
+        let (open, over) = self.0.published_and_still(&old, &new).await?;
+        let open = open.as_ref().map(|still| &still.writing);
+        let _held = self.0.path.hold_keys(&old, &new).await;
+        let version = source.origin.head(from).await.map_err(Error::from)?;
+        if let Some(writing) = open {
+            let state = writing.state();
+            let ours = state.base.as_ref().map(|base| &base.version.etag);
+            // The handles have another version. Under the new key they would have its length and
+            // the bytes of the moved one.
+            if ours.is_some_and(|etag| *etag != version.etag) {
+                return Err(WriteError::Changed);
+            }
+        }
+        let core = &self.0.core;
+        let asked = core.now();
+        let written = copy(&self.0, source, &version, from, &new).await?;
+        let answered = Answered::now(core, asked, written.answered);
+        let copied = written.etag.clone();
+        if let Some(over) = over {
+            over.give_up().await;
+        }
+        let times = core.times_of_moved(&old, &version, &new);
+        core.times.keep(&new, &copied, times);
+        core.times.write_out().await;
+        let made = Version {
+            etag: written.etag,
+            version_id: written.version_id,
+            last_modified: None,
+            ..version.clone()
+        };
+        let moved = core.version_id(&old, &version).await;
+        self.0.appeared(source, &new, made, answered, moved).await;
+        let moved = version.etag.clone();
+        match source.origin.head(from).await {
+            Ok(now) if now.etag == moved => deleted(&self.0, source, &old).await?,
+            Err(OriginError::NotFound) => gone(&self.0, &old).await,
+            // A version that another process wrote meanwhile was not copied, and stays. So does one
+            // that may be such a version.
+            now => {
+                supersede(&self.0, &old);
+                return Err(now.map_or_else(WriteError::from, |_| WriteError::Changed));
+            }
+        }
+        if let Some(writing) = open {
+            self.0.move_writing(writing, &old, &new, copied, version);
+        }
+        Ok(moved)
+    }
+}
+
+impl Drafts {
+    /// Publishes the draft of `old`, and keeps both objects from being written to.
+    async fn published_and_still(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<(Option<Still>, Option<Still>), WriteError> {
+        // Sends the long part of the work while others still write.
+        let writing = self.writings().get(old).cloned();
+        if let Some(writing) = writing {
+            writing.commit().await?;
+        }
+        // Always in one order; otherwise two opposite renames would wait for each other.
+        let (still, over) = match old < new {
+            true => {
+                let still = self.still(old).await;
+                (still, self.still(new).await)
+            }
+            false => {
+                let over = self.still(new).await;
+                (self.still(old).await, over)
+            }
+        };
+        // Bytes that were written meanwhile.
+        let still = match still {
+            Some(still) => Some(still.published().await?),
+            None => None,
+        };
+        Ok((still, over))
+    }
+
+    /// Records a new version of the key that the store made of a version of another object.
+    pub(super) async fn appeared(
+        &self,
+        source: &Source,
+        id: &ObjectId,
+        made: Version,
+        answered: Answered,
+        moved: VersionId,
+    ) {
+        let (core, profile) = (&self.core, source.profile.load());
+        let (made, known) = (Arc::new(made), Known::Answered(answered));
+        let whole = ByteRange::new(0, made.size);
+        written::install(core, &profile, id, &made, known, |filing| {
+            filing.put_of(moved, &[whole], Cause::Rename);
+        })
+        .await;
+        core.forget_elsewhere(id);
+        core.name_written(id, core.facts(id, &made));
+    }
+
+    /// Moves the handles to the new key.
+    pub(super) fn move_writing(
+        &self,
+        writing: &Arc<Writing>,
+        old: &ObjectId,
+        new: &ObjectId,
+        etag: ETag,
+        version: Version,
+    ) {
+        let mut writings = self.writings();
+        let mut state = writing.state();
+        if !state.dirty {
+            // A failed write created the file. The old name is in it.
+            remove(writing.drop_file(&mut state));
+            state.draft = state.draft.next_from(version.size);
+        }
+        let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
+        if listed {
+            writings.remove(old);
+            writings.insert(new.clone(), writing.clone());
+        }
+        state.id = new.clone();
+        state.guard = Guard::Same(etag.clone());
+        state.base = Some(Pinned {
+            key: new.key.clone(),
+            version: Arc::new(Version {
+                etag,
+                version_id: None,
+                ..version
+            }),
+        });
+    }
+}
+
+/// Deletes an object. Afterwards this process knows that it is missing, or, after an error, knows
+/// nothing of it.
+pub(super) async fn deleted(
+    inner: &Drafts,
+    source: &Source,
+    id: &ObjectId,
+) -> Result<(), WriteError> {
+    let delete = source.origin.writing().delete(&id.key);
+    let deleted = change_key(&inner.core, id, delete).await;
+    match &deleted {
+        Ok(()) => gone(inner, id).await,
+        Err(_) => {
+            supersede(inner, id);
+            inner.core.forget_name(id.origin, id.key.as_str());
+        }
+    }
+    Ok(deleted?)
+}
+
+/// Records that the object no longer exists.
+async fn gone(inner: &Drafts, id: &ObjectId) {
+    inner.core.forget_times(id);
+    inner.core.times.write_out().await;
+    supersede(inner, id);
+    inner.core.name_removed(id);
+    let since = inner.core.now();
+    resolve::remember(&inner.core, id, Some(Record::Missing { since }));
+}
+
+/// Copies a version on the server, in parts if it is too large for one request.
+pub(super) async fn copy(
+    inner: &Drafts,
+    source: &Source,
+    version: &Version,
+    from: &ObjectKey,
+    new: &ObjectId,
+) -> Result<Written, WriteError> {
+    let (origin, to) = (source.origin.writing(), &new.key);
+    let whole = CopySource {
+        key: from.clone(),
+        etag: version.etag.clone(),
+    };
+    if version.size <= MAX_COPY {
+        let copied = change_key(&inner.core, new, origin.copy(whole, to, None));
+        return Ok(copied.await?);
+    }
+    let headers = version.headers.clone();
+    let upload = origin.begin(to, headers, PartSums::Crc64).await?;
+    let pieces = (1_u32..).zip((0..version.size).step_by(1 << 30));
+    let parts = pieces.map(|(number, start)| {
+        let range = ByteRange::new(start, version.size.min(start + COPY));
+        let (whole, upload) = (whole.clone(), &upload);
+        async move {
+            let tag = origin.copy_part(upload, number, whole, range).await?;
+            Ok::<_, OriginError>((number, tag))
+        }
+    });
+    let parts = stream::iter(parts).buffered(STREAMS);
+    let parts: Result<Vec<_>, _> = parts.try_collect().await;
+    let written = match parts {
+        Ok(parts) => {
+            let complete = origin.complete(&upload, parts, Guard::None);
+            change_key(&inner.core, new, complete).await
+        }
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        // Otherwise a lifecycle rule would have to remove it.
+        let _ = origin.abort(&upload).await;
+    }
+    Ok(written?)
+}

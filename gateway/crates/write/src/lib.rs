@@ -1,0 +1,309 @@
+//! Objects that are being written.
+//!
+//! # The life of a write
+//!
+//! [`Writers::open`] returns a [`Writer`]. All handles on one key share one *draft*. Written bytes
+//! go into the spool (`engine/spool`) at their offset. Parts that look finished are sent while the
+//! rest is still being written (`send`), up to one per stream at once. A part that is written to
+//! again is sent again under the same part number. The bucket shows nothing of this.
+//!
+//! [`Writer::commit`] (a `close`) sends the remaining parts, has the server copy the untouched
+//! parts of a changed object, and completes the upload (`commit`). The object then exists, whole,
+//! and the next look-up in this process finds it. With [`Commit::Background`] it returns once
+//! everything is durable in the spool. `queue` publishes it later: at once, when the origin is
+//! back, or after a restart (`recover`).
+//!
+//! # When the spool is full
+//!
+//! Writers wait for room, and sent parts leave the spool, oldest first, but never the first or last
+//! 64 MiB ([`Settings::kept`]). Parts that left cannot be read back before the upload is complete.
+//! A draft that was written in order does not need them. Any other draft is uploaded under a
+//! *staging key* instead, `.tidegate-…` in the folder of the object. When the draft needs a part
+//! that has left, that upload is completed and becomes the base of the draft. At the end,
+//! everything untouched is copied from there. A draft that was written in order, and is later
+//! changed where its bytes have left, is refused that change ([`WriteError::Gone`]): its upload
+//! cannot be moved to another key. With [`Settings::read_back`] every draft uses a staging key.
+//!
+//! # Two writers
+//!
+//! Handles of one process write to one draft. Of two processes that create or truncate an object,
+//! the last commit wins. A change of an existing version is refused ([`WriteError::Changed`]) if
+//! the bucket has another version by then. The two are never mixed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+use spool::Spool;
+use spool::blocks::Memory;
+use tidegate_engine::core::Core;
+use tidegate_engine::{Engine, Source};
+use tidegate_origin::write::Headers;
+use tidegate_plan::upload::KEPT;
+use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
+
+mod assemble;
+mod begin;
+mod change;
+mod closed;
+mod commit;
+mod complete;
+mod edition;
+mod error;
+mod folder;
+mod folder_locks;
+mod gather;
+mod hidden;
+mod holds;
+mod look;
+mod marked;
+mod metrics;
+mod noted;
+mod path;
+mod published;
+mod put_in;
+mod queue;
+pub mod receive;
+mod recover;
+mod send;
+mod space;
+mod spool;
+pub(crate) mod still;
+mod tried;
+mod whole;
+mod writer;
+mod writing;
+
+pub use closed::{ClosedDraft, ClosedDraftReader};
+pub use error::WriteError;
+pub use folder::{CopiedFolder, FolderRename, MovedObject};
+pub use folder_locks::{FolderLock, PathLock};
+pub use look::Drafted;
+pub use path::WritePath;
+pub use queue::{Pending, Stage};
+pub use spool::SpoolError;
+pub use writer::Writer;
+
+use folder_locks::FolderLocks;
+use metrics::Metrics;
+use writing::Writing;
+
+/// Settings of writers.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The spool's own directory.
+    pub spool: PathBuf,
+    /// The maximum size of the spool, in bytes.
+    pub size: u64,
+    /// Whether bytes that have left the spool can be read back also of an object that was written
+    /// in order.
+    pub read_back: bool,
+    /// The part sizes of uploads.
+    pub parts: PartSizes,
+    /// Bytes at each end of a draft that never leave the spool.
+    pub kept: u64,
+    /// The longest wait of a write for room in the spool.
+    pub patience: Duration,
+    /// The length of a journal, in bytes, from which it is rewritten at a sync.
+    pub journal: u64,
+}
+
+impl Settings {
+    /// Defaults for a spool in a directory.
+    #[must_use]
+    pub fn new(spool: PathBuf) -> Self {
+        Self {
+            spool,
+            size: 16 << 30,
+            read_back: false,
+            parts: PartSizes::default(),
+            kept: KEPT,
+            patience: Duration::from_secs(60),
+            journal: 4 << 20,
+        }
+    }
+}
+
+/// The moment at which a close returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// The object is complete in the bucket.
+    Close,
+    /// Everything is durable in the spool.
+    Background,
+}
+
+/// The way in which an object is opened for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It begins empty; the commit replaces any existing object.
+    Create,
+    /// The same, if there is no object yet, neither now nor at the commit.
+    CreateNew,
+    /// It begins as the current version.
+    Change,
+}
+
+/// Parts of one draft sent at once. One machine fills its line to an S3 store with about that many;
+/// compare `aws s3 cp` (10) and mountpoint-s3 (its target throughput).
+const STREAMS: usize = 16;
+
+/// Parts of all drafts sent at once.
+const ALL_STREAMS: usize = 48;
+
+/// Closed drafts committed at once.
+const COMMITS: usize = 32;
+
+/// The drafts of this process and their spool. Clones share one state.
+#[derive(Clone)]
+pub struct Writers(Arc<Drafts>);
+
+pub(crate) struct Drafts {
+    path: Arc<WritePath>,
+    engine: Engine,
+    core: Arc<Core>,
+    settings: Settings,
+    spool: Spool,
+    writings: Mutex<HashMap<ObjectId, Arc<Writing>>>,
+    streams: Arc<Semaphore>,
+    commits: Arc<Semaphore>,
+    folders: FolderLocks,
+    metrics: Metrics,
+}
+
+impl fmt::Debug for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writers")
+            .field("settings", &self.0.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drafts {
+    fn writings(&self) -> Table<'_> {
+        let table = self.writings.lock();
+        Table {
+            count: &self.path.drafted,
+            table: table.unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// The locked table of drafts. Readers lock it only while its length, which they see without the
+/// lock, is not zero.
+struct Table<'a> {
+    count: &'a AtomicUsize,
+    table: MutexGuard<'a, HashMap<ObjectId, Arc<Writing>>>,
+}
+
+impl Deref for Table<'_> {
+    type Target = HashMap<ObjectId, Arc<Writing>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.table
+    }
+}
+
+impl DerefMut for Table<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.table
+    }
+}
+
+impl Drop for Table<'_> {
+    fn drop(&mut self) {
+        self.count.store(self.table.len(), Ordering::Release);
+    }
+}
+
+impl Writers {
+    /// Opens the spool and resumes the drafts of an earlier process. Promised drafts continue in
+    /// the background where they stopped; others are removed with their uploads. `sources` are the
+    /// buckets that may be written to. Blocks while it reads the journals.
+    ///
+    /// # Errors
+    /// Another process has the spool, or the directory cannot be used.
+    pub fn start(
+        path: &Arc<WritePath>,
+        settings: Settings,
+        sources: &[Arc<Source>],
+    ) -> Result<Self, SpoolError> {
+        let core = &path.core;
+        let memory = Memory::new(path.received.clone(), core.budget.clone());
+        let spool = Spool::open(&settings.spool, settings.size, memory)?;
+        let writers = Self(Arc::new(Drafts {
+            path: path.clone(),
+            engine: path.engine.clone(),
+            core: core.clone(),
+            settings,
+            spool,
+            writings: Mutex::default(),
+            streams: Arc::new(Semaphore::new(ALL_STREAMS)),
+            commits: Arc::new(Semaphore::new(COMMITS)),
+            folders: FolderLocks::default(),
+            metrics: Metrics::default(),
+        }));
+        core.times.attach(&writers.0.settings.spool);
+        writers.recover(sources)?;
+        let _ = path.drafts.set(Arc::downgrade(&writers.0));
+        Ok(writers)
+    }
+
+    /// Opens an object for writing. An object that begins empty gets `headers`.
+    ///
+    /// # Errors
+    /// [`WriteError::Exists`] for [`How::CreateNew`]; [`WriteError::Origin`] if the version to
+    /// begin with cannot be determined.
+    pub async fn open(
+        &self,
+        source: &Arc<Source>,
+        key: &ObjectKey,
+        how: How,
+        headers: Headers,
+    ) -> Result<Writer, WriteError> {
+        begin::open(&self.0, source, key, how, headers).await
+    }
+
+    /// Returns a handle on the draft of an object that is open, or closed and not yet in the
+    /// bucket. Reads through it return the written bytes.
+    #[must_use]
+    pub fn find(&self, source: &Source, key: &ObjectKey) -> Option<Writer> {
+        let id = source.object(key);
+        let writing = self.0.writings().get(&id).cloned()?;
+        Writer::join(&self.0, writing)
+    }
+
+    /// Copies bytes for a write. A long write needs no other copy afterwards.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.0.spool.memory.copy(bytes)
+    }
+
+    /// Returns the used bytes of the spool and its maximum.
+    #[must_use]
+    pub fn spooled(&self) -> (u64, u64) {
+        (self.0.spool.space.used(), self.0.spool.space.size())
+    }
+}
+
+/// Returns the number of drafts left in the spool in `directory` that no process has open. They are
+/// not sent until a process opens it. Blocks.
+///
+/// # Errors
+/// The operating system's, if the directory exists.
+pub fn left_in_spool(directory: &Path) -> std::io::Result<usize> {
+    spool::left_in(directory)
+}
+
+/// Returns a number that no other draft has. Every `RandomState` hashes with keys of its own.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(())
+}

@@ -1,0 +1,131 @@
+//! The write path of one engine: who may change a key, and the memory that writers may take.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::oneshot;
+
+use super::holds::{Hold, Holds};
+use super::still::Still;
+use super::{Drafts, WriteError};
+use tidegate_engine::core::Core;
+use tidegate_engine::{Budget, Engine, Error};
+use tidegate_plan::ObjectId;
+
+/// The divisor of the engine's budget for all received objects together: one half at most.
+const RECEIVED_SHARE: u64 = 2;
+
+/// The divisor of the engine's budget for objects of one part while they are put: a quarter of the
+/// budget at most. Readers never wait for the rest.
+const PUT_SHARE: u64 = 4;
+
+/// The time that a change over HTTP waits for a publication of its object: shorter than the time
+/// that others wait for its memory.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The write path of one engine: PUT and DELETE, and drafts once a spool is open
+/// ([`Writers::start`](super::Writers::start)). There is one for each engine.
+pub struct WritePath {
+    pub(super) engine: Engine,
+    pub(super) core: Arc<Core>,
+    /// The limit on the budget's memory for clients that send objects.
+    pub(super) received: Budget,
+    /// The limit on the budget's memory for objects put whole. A holder of such memory waits only
+    /// for the budget and the bucket.
+    pub(super) put: Budget,
+    /// The keys being changed in the bucket.
+    holds: Holds,
+    /// The drafts being written, if a spool is open.
+    pub(super) drafts: OnceLock<Weak<Drafts>>,
+    /// The number of drafts. If it is 0, readers look no further.
+    pub(super) drafted: AtomicUsize,
+}
+
+impl fmt::Debug for WritePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WritePath")
+            .field("drafted", &self.drafted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WritePath {
+    /// Creates the write path of an engine.
+    #[must_use]
+    pub fn new(engine: &Engine) -> Arc<Self> {
+        let budget = engine.budget();
+        Arc::new(Self {
+            engine: engine.clone(),
+            core: engine.core().clone(),
+            received: budget.share(RECEIVED_SHARE),
+            put: budget.share(PUT_SHARE),
+            holds: Holds::default(),
+            drafts: OnceLock::new(),
+            drafted: AtomicUsize::new(0),
+        })
+    }
+
+    /// Keeps other writers of this process from changing a key of a bucket, under any identity.
+    pub(super) async fn hold_key(&self, id: &ObjectId) -> Hold {
+        self.holds.take(&self.core.of_bucket(id)).await
+    }
+
+    /// Like [`WritePath::hold_key`], for two keys.
+    pub(super) async fn hold_keys(&self, one: &ObjectId, other: &ObjectId) -> [Hold; 2] {
+        let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
+        self.holds.take_both(&one, &other).await
+    }
+
+    /// Keeps other writers of this process from changing an object, and its draft, if any, from
+    /// being published. Waits for a publication under way, for [`HOLD_TIMEOUT`] at most.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] if that takes longer.
+    pub(super) async fn hold(&self, id: &ObjectId) -> Result<(Option<Still>, Hold), Error> {
+        let held = async {
+            let drafts = self.drafts.get().and_then(Weak::upgrade);
+            let still = match drafts {
+                Some(drafts) => drafts.still(id).await,
+                None => None,
+            };
+            (still, self.hold_key(id).await)
+        };
+        let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;
+        held.map_err(|_| Error::Overloaded {
+            retry_after: Some(HOLD_TIMEOUT),
+        })
+    }
+}
+
+/// Runs work to its end even if the caller stops waiting, because half of it would be wrong. Only
+/// the engine's shutdown stops it.
+pub(super) async fn to_its_end<T: Send + 'static>(
+    core: &Core,
+    work: impl Future<Output = Result<T, WriteError>> + Send + 'static,
+) -> Result<T, WriteError> {
+    let stop = core.stop.clone();
+    let (tell, told) = oneshot::channel();
+    core.spawn(async move {
+        tokio::select! {
+            result = caught(work) => drop(tell.send(result)),
+            () = stop.cancelled() => {}
+        }
+    });
+    told.await.unwrap_or(Err(WriteError::Closing))
+}
+
+/// Runs work. A panic in it becomes a passing error: waiting callers get it, and the work's
+/// unfinished state is cleaned up.
+pub(super) async fn caught<T>(
+    work: impl Future<Output = Result<T, WriteError>>,
+) -> Result<T, WriteError> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| {
+        tracing::error!("a panic while an object was written; it is tried again");
+        Err(WriteError::Bug)
+    })
+}

@@ -1,0 +1,91 @@
+//! A published version, and its bytes that may be cached.
+
+use std::sync::Arc;
+
+use super::writing::Writing;
+use tidegate_engine::written::{self, Cause, Chunks, Filing, Known, PartChunks};
+use tidegate_origin::CompletedPart;
+use tidegate_plan::{ByteRange, ObjectId, Timestamp, Version, VersionId};
+
+/// A version that was published.
+pub(super) struct Published {
+    pub(super) version: Version,
+    pub(super) known: Known,
+    pub(super) bytes: Sent,
+}
+
+/// The bytes of a published version, as far as the store has confirmed them.
+pub(super) enum Sent {
+    /// None: the outcome of the write is not certain.
+    InDoubt,
+    /// They were sent in one request. The chunks are in memory, if any tier is to keep them.
+    Whole(Option<Chunks>),
+    /// They were sent and copied as these parts.
+    Parts(Vec<CompletedPart>),
+    /// They are those of the version before.
+    Copied,
+}
+
+impl Sent {
+    /// Caches the chunks that this process holds; `held` are those of the parts.
+    pub(super) fn file(self, filing: &Filing, held: &PartChunks) {
+        match self {
+            Self::Whole(Some(chunks)) => filing.put_all(chunks),
+            Self::Parts(parts) => held.file(filing, &parts),
+            Self::Whole(None) | Self::Copied | Self::InDoubt => {}
+        }
+    }
+}
+
+impl Published {
+    /// Returns a version that was found in the bucket though the write was not answered.
+    pub(super) fn found(version: Version, asked: Timestamp) -> Self {
+        Self {
+            version,
+            known: Known::Confirmed(asked),
+            bytes: Sent::InDoubt,
+        }
+    }
+}
+
+impl Writing {
+    /// Makes a published version known to readers, and caches its bytes.
+    pub(super) async fn install(
+        &self,
+        id: &ObjectId,
+        version: &Arc<Version>,
+        known: Known,
+        bytes: Sent,
+    ) {
+        let profile = self.source.profile.load_full();
+        let copied = self.copied(&bytes).await;
+        let core = &self.inner.core;
+        written::install(core, &profile, id, version, known, |filing| {
+            bytes.file(filing, &self.chunks);
+            if let Some((base, ranges)) = copied {
+                filing.put_of(base, &ranges, Cause::Base);
+            }
+        })
+        .await;
+        self.chunks.clear();
+    }
+
+    /// Returns the ranges that the store copied from the base, and the version of the base.
+    async fn copied(&self, bytes: &Sent) -> Option<(VersionId, Vec<ByteRange>)> {
+        let (base, ranges) = {
+            let state = self.state();
+            let ranges = match bytes {
+                Sent::Copied => vec![ByteRange::new(0, state.draft.size())],
+                Sent::Parts(_) => state.draft.copied(),
+                Sent::Whole(_) | Sent::InDoubt => Vec::new(),
+            };
+            (state.base.clone()?, ranges)
+        };
+        if ranges.is_empty() {
+            return None;
+        }
+        let id = self.source.object(&base.key);
+        let base = self.inner.core.version_id(&id, &base.version).await;
+        Some((base, ranges))
+    }
+}

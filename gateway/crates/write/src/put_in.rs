@@ -1,0 +1,207 @@
+//! Writing bytes into the spool, and truncating.
+
+use crate::path::to_its_end;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+use tokio::task::spawn_blocking;
+
+use super::WriteError;
+use super::writing::Writing;
+use crate::spool::FILES;
+use crate::spool::journal::Record;
+use crate::spool::space::Space;
+use tidegate_plan::ByteRange;
+use tidegate_plan::upload::When;
+
+/// Room reserved for a write. Released if the write does not begin.
+pub(super) struct Room<'a> {
+    space: &'a Space,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// Hands the room over to the write.
+    fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.space.give(self.bytes);
+    }
+}
+
+/// The gate, held for the duration of a write.
+pub(super) enum Held {
+    Shared(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockReadGuard<()>),
+    Alone(#[expect(dead_code, reason = "held, not looked at")] OwnedRwLockWriteGuard<()>),
+}
+
+impl Writing {
+    /// Returns whether bytes that left the spool can be read back.
+    pub(super) fn can_read_back(&self) -> bool {
+        self.state().hidden
+    }
+
+    /// Reserves the room in the spool that a write of `length` bytes needs.
+    pub(super) async fn make_room(
+        &self,
+        offset: Option<u64>,
+        length: u64,
+    ) -> Result<Room<'_>, WriteError> {
+        let (growth, files) = {
+            let state = self.state();
+            let files = if state.file.is_none() { FILES } else { 0 };
+            let at = offset.unwrap_or_else(|| state.draft.size());
+            let range = ByteRange::new(at, at.saturating_add(length));
+            (state.draft.growth(range), files)
+        };
+        self.inner.reserve(growth + files).await?;
+        // The files are counted when they are created.
+        self.inner.spool.space.give(files);
+        let space = &self.inner.spool.space;
+        Ok(Room {
+            space,
+            bytes: growth,
+        })
+    }
+
+    /// Writes bytes into the spool at their offset.
+    pub(super) async fn put_in(
+        self: &Arc<Self>,
+        range: ByteRange,
+        bytes: Bytes,
+        held: Held,
+        room: Room<'_>,
+    ) -> Result<(), WriteError> {
+        let file = self.file();
+        let page = self.page.clone().read_owned().await;
+        self.state().begin_write(range)?;
+        let growth = room.keep();
+        let length = bytes.len() as u64;
+        if file.take_in(range.start, &bytes) {
+            self.put_in_ended(range, growth, Ok(()))?;
+        } else {
+            let writing = self.clone();
+            // The write runs to its end, also if the caller stops waiting.
+            let written = spawn_blocking(move || {
+                let _held = (held, page);
+                // A write that began must be ended, also after a panic.
+                let written = catch_unwind(AssertUnwindSafe(|| file.write(range.start, bytes)));
+                let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug")));
+                writing.put_in_ended(range, growth, written)
+            });
+            written.await.map_err(|_| WriteError::Closing)??;
+        }
+        self.inner.metrics.written.inc_by(length);
+        self.kick(When::Writing);
+        Ok(())
+    }
+
+    /// Copies borrowed bytes to the end, if that needs no wait for room, a lock or the disk.
+    /// `false`: nothing was written.
+    pub(super) fn copy_in(self: &Arc<Self>, range: ByteRange, bytes: &[u8]) -> bool {
+        let (Ok(_held), Ok(_page)) = (self.gate.try_read(), self.page.try_read()) else {
+            return false;
+        };
+        let space = &self.inner.spool.space;
+        let (file, room) = {
+            let mut state = self.state();
+            let goes_on = range.start == state.draft.size() && !state.lost;
+            let file = state.file.clone().filter(|_| goes_on);
+            let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
+                return false;
+            };
+            let bytes = state.draft.growth(range);
+            if !space.try_take(bytes) {
+                return false;
+            }
+            let room = Room { space, bytes };
+            if state.begin_write(range).is_err() {
+                return false;
+            }
+            (file, room)
+        };
+        if !file.copy_in(range.start, bytes) {
+            self.state().draft.fail_write(range);
+            return false;
+        }
+        let ended = self.put_in_ended(range, room.keep(), Ok(()));
+        self.inner.metrics.written.inc_by(range.len());
+        self.kick(When::Writing);
+        ended.is_ok()
+    }
+
+    fn put_in_ended(
+        &self,
+        range: ByteRange,
+        growth: u64,
+        written: io::Result<()>,
+    ) -> Result<(), WriteError> {
+        let space = &self.inner.spool.space;
+        let mut state = self.state();
+        if let Err(error) = written {
+            state.draft.fail_write(range);
+            space.give(growth);
+            return Err(error.into());
+        }
+        let grown = state.draft.end_write(range);
+        // Two concurrent writes of the same new bytes reserved them twice.
+        space.give(growth.saturating_sub(grown));
+        space.take(grown.saturating_sub(growth));
+        state.unnoted.insert(range);
+        state.touched(self.inner.core.now());
+        Ok(())
+    }
+
+    /// Changes the length. Waits for a publish under way; a caller that gives up then has changed
+    /// nothing.
+    pub(super) async fn cut(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        let gate = self.gate.clone().write_owned().await;
+        let page = self.page.clone().write_owned().await;
+        let writing = self.clone();
+        let work = async move {
+            let _held = (gate, page);
+            writing.cut_now(size).await
+        };
+        to_its_end(&self.inner.core, work).await
+    }
+
+    async fn cut_now(self: &Arc<Self>, size: u64) -> Result<(), WriteError> {
+        if size == 0 && self.begin_edition().await {
+            return Ok(());
+        }
+        let freed = {
+            let mut state = self.state();
+            if state.draft.size() == size {
+                return Ok(());
+            }
+            state.note_written();
+            let freed = state.draft.truncate(size)?;
+            state.records.push(Record::Cut { size });
+            state.touched(self.inner.core.now());
+            state.replaced |= size == 0;
+            if state.lost && !state.draft.has_gone() {
+                // The lost bytes are truncated; the rest is here, and is sent anew.
+                state.lost = false;
+                state.trouble = None;
+                state.draft.forget_sent();
+                state.records.push(Record::Unsent);
+                state.upload = None;
+            }
+            freed
+        };
+        let file = self.file();
+        // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they
+        // would reappear when the draft grows.
+        let noted = self.flush_durably().await;
+        let cut = file.blocking(move |file| file.cut(size)).await;
+        self.inner.spool.space.give(freed);
+        noted.and(cut.map_err(WriteError::from))
+    }
+}

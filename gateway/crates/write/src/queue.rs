@@ -1,0 +1,362 @@
+//! Drafts that were closed and are not in the bucket yet.
+//!
+//! Each is tried until it is published or refused, with growing pauses. A draft is refused if
+//! another writer changed the object. It then stays in the spool, and is listed until an operator
+//! decides. The queue continues after a restart of the process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::writing::{State, Writing};
+use super::{WriteError, Writers};
+use crate::spool::file::SpoolFile;
+use crate::spool::journal::Record;
+use tidegate_plan::ObjectId;
+use tidegate_plan::retry::Backoff;
+
+/// Pauses between background tries to commit an object or abort an upload.
+pub(super) const PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(60),
+};
+
+/// The longest wait of a closed draft for another writer, and the interval of the checks.
+const HALF_WAY: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The wait of a new file that was closed empty for another writer before it is published.
+const BLANK: Duration = Duration::from_millis(500);
+
+/// An object that is being written, for display.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// The object.
+    pub id: ObjectId,
+    /// Its current length, in bytes.
+    pub size: u64,
+    /// Bytes of it in the spool.
+    pub spooled: u64,
+    /// The step that it waits for.
+    pub stage: Stage,
+    /// The error of the last try to publish it.
+    pub trouble: Option<WriteError>,
+}
+
+/// The step that a draft waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A client has it open.
+    Open,
+    /// It is being sent to the bucket.
+    Sending,
+    /// It will be tried again.
+    Waiting,
+    /// It was refused for good, and is kept until an operator decides.
+    Refused,
+}
+
+impl Stage {
+    /// Returns the stage as one word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl Writers {
+    /// Returns every object that is open for writing, or closed and not yet in the bucket.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        let writings: Vec<_> = self.0.writings().values().cloned().collect();
+        let mut pending: Vec<_> = writings.iter().map(|it| it.pending()).collect();
+        pending.sort_by(|a, b| a.id.cmp(&b.id));
+        pending
+    }
+
+    /// Returns when no draft waits for a background commit any more, except refused ones.
+    pub async fn settled(&self) {
+        loop {
+            let waiting = self
+                .0
+                .writings()
+                .values()
+                .find(|it| it.state().queued)
+                .cloned();
+            let Some(writing) = waiting else { return };
+            let mut progress = writing.progress.subscribe();
+            if writing.state().queued {
+                let _ = progress.changed().await;
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns whether it is a new, empty object that was not promised.
+    fn is_blank(&self) -> bool {
+        let is_new = self.base.is_none() && self.draft.size() == 0;
+        is_new && !self.promised && !self.is_half_way()
+    }
+
+    /// Returns the step that it waits for.
+    pub(super) fn stage(&self) -> Stage {
+        match (&self.trouble, self.queued) {
+            _ if self.closing => Stage::Sending,
+            (Some(error), _) if !error.is_passing() => Stage::Refused,
+            (Some(_), true) => Stage::Waiting,
+            (None, true) => Stage::Sending,
+            (_, false) => Stage::Open,
+        }
+    }
+}
+
+/// The state of a draft that may be due for publishing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// It is as its last writer closed it.
+    Closed,
+    /// A writer is half way through more of it, and the wait for that writer has ended.
+    HalfWay,
+    /// A writer replaces it, and publishes it at its own close.
+    Left,
+}
+
+impl Writing {
+    fn pending(&self) -> Pending {
+        let state = self.state();
+        let stage = state.stage();
+        Pending {
+            id: state.id.clone(),
+            size: state.draft.size(),
+            spooled: state.draft.local().bytes(),
+            stage,
+            trouble: state.trouble.clone(),
+        }
+    }
+
+    /// Makes everything durable locally, and queues it for publishing.
+    pub(super) async fn close_behind(self: &Arc<Self>) -> Result<(), WriteError> {
+        {
+            let mut state = self.state();
+            state.whole()?;
+            state.closed();
+            state.records.push(Record::Closed);
+        }
+        self.sync().await?;
+        self.enqueue();
+        Ok(())
+    }
+
+    /// Queues it for publishing, unless it is queued already.
+    pub(super) fn enqueue(self: &Arc<Self>) {
+        {
+            let mut state = self.state();
+            state.asked = true;
+            if state.queued {
+                return;
+            }
+            state.queued = true;
+        }
+        let writing = self.clone();
+        self.inner
+            .core
+            .spawn(async move { writing.work_off().await });
+    }
+
+    async fn work_off(self: Arc<Self>) {
+        let stop = self.inner.core.stop.clone();
+        self.wait_while_blank().await;
+        for failures in 0.. {
+            let due = self.wait_for_close().await;
+            if due == Due::Left {
+                break;
+            }
+            let tried = {
+                let Ok(_turn) = self.inner.commits.acquire().await else {
+                    return;
+                };
+                self.state().asked = false;
+                match due {
+                    Due::Closed => self.commit_closed().await,
+                    _ => self.commit().await.map(|()| true),
+                }
+            };
+            let key = self.id().key;
+            match tried {
+                // Another writer has begun the next version since the check.
+                Ok(false) => self.state().asked = true,
+                Ok(true) => {
+                    let mut state = self.state();
+                    // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
+                    let left_with_more = state.dirty && state.handles == 0;
+                    if !state.asked && !left_with_more {
+                        state.queued = false;
+                        break;
+                    }
+                }
+                Err(WriteError::Closing) => return,
+                Err(error) if error.is_passing() => {
+                    let pause = PAUSE.pause(failures, 1.0);
+                    tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
+                    self.progress.send_replace(());
+                    self.state().hold_no_memory();
+                    self.outlive().await;
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => return,
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+                    let mut state = self.state();
+                    state.hold_no_memory();
+                    state.queued = false;
+                    break;
+                }
+            }
+        }
+        self.leave_if_done();
+        self.progress.send_replace(());
+    }
+
+    /// Syncs a closed draft that could not be published, so that it survives a restart before the
+    /// bucket is back or has room. Excludes a draft that a writer is half way through.
+    async fn outlive(self: &Arc<Self>) {
+        let is_due = |state: &State| !state.promised && !state.unclosed;
+        if let Err(error) = self.sync_if(is_due).await {
+            let key = self.id().key;
+            tracing::warn!(%error, key = key.as_str(), "a closed object that is not in the bucket yet would not outlive a restart");
+        }
+    }
+
+    /// Waits a moment if a new file was closed empty. Programs that test whether they may write a
+    /// file, such as ImageMagick, open it again at once. Only one object is published then, and the
+    /// writer does not wait for an empty one first.
+    async fn wait_while_blank(&self) {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + BLANK;
+        while Instant::now() < until && self.state().is_blank() {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits while a writer is half way through the next version. If that version replaces the
+    /// closed one, its own close publishes it. Otherwise the wait is bounded, for the closed bytes
+    /// are part of it.
+    async fn wait_for_close(&self) -> Due {
+        let stop = self.inner.core.stop.clone();
+        let until = Instant::now() + HALF_WAY;
+        loop {
+            {
+                let mut state = self.state();
+                if !state.is_half_way() {
+                    return Due::Closed;
+                }
+                if Instant::now() >= until {
+                    return Due::HalfWay;
+                }
+                if state.replaced {
+                    state.queued = false;
+                    return Due::Left;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = stop.cancelled() => return Due::HalfWay,
+            }
+        }
+    }
+
+    /// Handles the drop of a handle. The last one takes care of unpublished bytes.
+    pub(super) fn released(self: &Arc<Self>) {
+        let (abandoned, wants) = {
+            // The same order of locks as in `join`: no handle may join a draft that is abandoned.
+            let mut writings = self.inner.writings();
+            let mut state = self.state();
+            state.handles -= 1;
+            if state.handles > 0 {
+                return;
+            }
+            // A queued draft that was not written to since is requested already.
+            let wants = state.dirty && (!state.queued || state.unclosed);
+            let refused = state.trouble.as_ref().is_some_and(|it| !it.is_passing());
+            let abandoned = state.removed || (refused && !state.is_promised());
+            if abandoned {
+                self.unlist(&mut writings, &state.id);
+            }
+            (abandoned, wants)
+        };
+        if abandoned {
+            remove(self.abandon());
+        } else if wants {
+            self.enqueue();
+        }
+        self.leave_if_done();
+    }
+
+    /// Discards an unpromised draft with its upload and its staged base. Returns its files, which
+    /// the caller must remove.
+    #[must_use]
+    pub(super) fn abandon(self: &Arc<Self>) -> Option<Arc<SpoolFile>> {
+        let (upload, completed, base, file) = {
+            let mut state = self.state();
+            state.removed = true;
+            if !state.dirty && state.base.is_some() {
+                // Its handles can still read the committed bytes, as far as they are cached.
+                return None;
+            }
+            state.dirty = false;
+            let file = self.drop_file(&mut state);
+            state.draft = state.draft.next_from(0);
+            let completed = state.completing.take().is_some();
+            (state.upload.take(), completed, state.base.take(), file)
+        };
+        if let Some(upload) = upload {
+            if completed {
+                // The outcome of the completion is unknown.
+                self.drop_hidden_key(upload.key.clone(), None);
+            }
+            self.give_up(upload);
+        }
+        self.drop_hidden(base);
+        self.let_go_of_before();
+        file
+    }
+
+    /// Removes it from the table once it has no handles and everything is in the bucket.
+    fn leave_if_done(self: &Arc<Self>) {
+        let mut writings = self.inner.writings();
+        let mut state = self.state();
+        if state.handles > 0 || state.queued || state.dirty && !state.removed {
+            return;
+        }
+        self.unlist(&mut writings, &state.id);
+        remove(self.drop_file(&mut state));
+    }
+
+    /// Removes it from the table, if it is listed. Later opens of the object get another draft.
+    pub(super) fn unlist(&self, writings: &mut HashMap<ObjectId, Arc<Self>>, id: &ObjectId) {
+        let listed = writings.get(id);
+        if listed.is_some_and(|there| std::ptr::eq(&raw const **there, self)) {
+            writings.remove(id);
+        }
+    }
+}
+
+/// Deletes the files of a draft in the background.
+pub(super) fn remove(file: Option<Arc<SpoolFile>>) {
+    if let Some(file) = file {
+        tokio::task::spawn_blocking(move || file.remove());
+    }
+}

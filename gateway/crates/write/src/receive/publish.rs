@@ -1,0 +1,161 @@
+//! The end of a received object: it appears, or leaves nothing behind.
+
+use crate::marked::change_key;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
+use tokio::time::sleep;
+
+use super::Receiving;
+use crate::WriteError;
+use crate::complete::confirmed;
+use crate::published::{Published, Sent};
+use tidegate_engine::written::{self, Answered, Chunks, Known};
+use tidegate_origin::write::Headers;
+use tidegate_origin::{Guard, OriginError, Payload, Written};
+use tidegate_plan::{ETag, Version};
+
+/// The longest duration of an abort when the process ends.
+const LAST: Duration = Duration::from_millis(500);
+
+impl Receiving {
+    /// Publishes the object.
+    pub(super) async fn publish(&mut self) -> Result<Published, WriteError> {
+        let guard = Guard::from(self.incoming.wanted.clone());
+        if self.upload.is_none() {
+            return self.put(guard).await;
+        }
+        self.parts.sort_by_key(|part| part.number);
+        let upload = self.upload.clone().expect("looked at just above");
+        let parts = self.parts.clone();
+        let expected = ETag::of_parts(parts.iter().map(|part| &part.etag));
+        let asked = self.core.now();
+        let writing = self.source.origin.writing();
+        let complete = writing.complete(&upload, parts.clone(), guard);
+        match change_key(&self.core, &self.id, complete).await {
+            Ok(written) => {
+                self.upload = None;
+                let answered = Answered::now(&self.core, asked, written.answered);
+                let made = self.made(written);
+                let (core, source) = (&self.core, &self.source);
+                let found = confirmed(core, source, &self.id.key, made, answered).await?;
+                Ok(Published {
+                    version: found.0,
+                    known: found.1,
+                    bytes: Sent::Parts(parts),
+                })
+            }
+            Err(error) if error.leaves_doubt() => self.find(error, expected).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Publishes an object of one part.
+    async fn put(&mut self, guard: Guard) -> Result<Published, WriteError> {
+        let (core, profile) = (&self.core, self.source.profile.load_full());
+        let pieces = self.filling.take();
+        let payload = Payload::pieces(pieces.clone());
+        let headers = self.incoming.headers.clone();
+        let asked = core.now();
+        let origin = self.source.origin.writing();
+        let put = origin.put(&self.id.key, headers, payload, guard);
+        let put = change_key(&core, &self.id, put);
+        let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
+        let written = put?;
+        Ok(Published {
+            known: Known::Answered(Answered::now(core, asked, written.answered)),
+            version: self.made(written),
+            bytes: Sent::Whole(chunks),
+        })
+    }
+
+    /// Returns the new version, as the answer describes it.
+    fn made(&self, written: Written) -> Version {
+        Version {
+            etag: written.etag,
+            size: self.size,
+            last_modified: None,
+            version_id: written.version_id,
+            headers: self.incoming.headers.clone(),
+        }
+    }
+
+    /// Makes the published version known to all readers of this process.
+    pub(super) async fn settle(&self, published: Published) -> ETag {
+        let (core, id) = (&self.core, &self.id);
+        core.forget_times(id);
+        core.forget_name(id.origin, id.key.as_str());
+        core.forget_others(id);
+        let profile = self.source.profile.load();
+        let (version, bytes) = (Arc::new(published.version), published.bytes);
+        let etag = version.etag.clone();
+        let known = published.known;
+        written::install(core, &profile, id, &version, known, |filing| {
+            bytes.file(filing, &self.chunks);
+        })
+        .await;
+        etag
+    }
+
+    /// Checks the bucket after a completion without an answer. An equal object counts as ours,
+    /// whichever writer made it. The upload is aborted then, because it may still exist.
+    async fn find(
+        &self,
+        error: OriginError,
+        expected: Option<ETag>,
+    ) -> Result<Published, WriteError> {
+        let asked = self.core.now();
+        let found = self.source.origin.head(&self.id.key).await;
+        match (found, expected) {
+            (Ok(version), Some(etag))
+                if version.etag == etag
+                    && version.size == self.size
+                    && alike(&version.headers, &self.incoming.headers) =>
+            {
+                Ok(Published::found(version, asked))
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
+
+/// Returns whether an object was stored with these headers, and no others but a default content
+/// type.
+fn alike(stored: &Headers, sent: &Headers) -> bool {
+    let made_up = |(name, value): &(HeaderName, HeaderValue)| {
+        *name == CONTENT_TYPE
+            && value.as_bytes().ends_with(b"/octet-stream")
+            && sent.iter().all(|(name, _)| *name != CONTENT_TYPE)
+    };
+    sent.iter().all(|header| stored.contains(header))
+        && (stored.iter()).all(|header| sent.contains(header) || made_up(header))
+}
+
+impl Drop for Receiving {
+    /// Aborts the upload if the object has not appeared.
+    fn drop(&mut self) {
+        let Some(upload) = self.upload.take() else {
+            return;
+        };
+        let (origin, stop) = (self.source.origin.clone(), self.core.stop.clone());
+        let mut sent = std::mem::take(&mut self.sent);
+        self.core.spawn(async move {
+            // A part that arrives after the abort would stay.
+            sent.shutdown().await;
+            let last = async {
+                stop.cancelled().await;
+                sleep(LAST).await;
+            };
+            let error = tokio::select! {
+                aborted = origin.writing().abort(&upload) => match aborted {
+                    Ok(()) => return,
+                    Err(error) => error,
+                },
+                () = last => OriginError::Unavailable("we are ending"),
+            };
+            tracing::warn!(%error, "cannot give an upload up; the bucket's lifecycle rules may");
+        });
+    }
+}

@@ -1,0 +1,262 @@
+//! The blocks of a draft that are written past the file cache: their checksums, so that a part's
+//! needs no reading, and their bytes until they are sent, as far as there is memory. The disk has
+//! the same bytes at the same places, or will have them; until then the bytes stay here.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::tail::BLOCK;
+use tidegate_cache::direct::Pool;
+use tidegate_engine::budget::{Budget, Charge};
+use tidegate_origin::Sums;
+use tidegate_plan::ByteRange;
+
+/// Memory reserved from both budgets, released on drop.
+pub(super) type Charged = [Charge; 2];
+
+/// Spare buffers kept for reuse: parts are sent in bursts.
+const SPARE: usize = 64;
+
+/// The smallest copy that takes a buffer of a whole block.
+const LARGE: usize = 256 << 10;
+
+/// The budgets for blocks: the writers' common share of the budget, and the budget itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    share: Budget,
+    budget: Budget,
+    pub(super) blocks: Arc<Pool>,
+}
+
+impl Memory {
+    pub(crate) fn new(share: Budget, budget: Budget) -> Self {
+        let block = usize::try_from(BLOCK).unwrap_or(usize::MAX);
+        Self {
+            share,
+            budget,
+            blocks: Pool::new(block, SPARE),
+        }
+    }
+
+    /// Copies bytes. The copy of a whole block can be written without another copy.
+    pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
+        if !(LARGE as u64..=BLOCK).contains(&(bytes.len() as u64)) {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let mut block = self.blocks.take();
+        block.push(bytes);
+        Bytes::from_owner(block)
+    }
+
+    /// Copies a block with a hole of zeros. The copy can be written without another copy.
+    pub(super) fn punched(&self, bytes: &[u8], hole: Range<usize>) -> Bytes {
+        let mut block = self.blocks.take();
+        block.push(bytes);
+        block.grown(bytes.len())[hole].fill(0);
+        Bytes::from_owner(block)
+    }
+
+    /// Reserves memory, at once or not at all. A caller without memory writes another way.
+    pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
+        Some([self.share.ahead(bytes)?, self.budget.ahead(bytes)?])
+    }
+}
+
+/// See the module documentation. The keys are the blocks' first offsets; no two blocks overlap.
+#[derive(Debug, Default)]
+pub(super) struct Blocks(Mutex<BTreeMap<u64, Block>>);
+
+#[derive(Debug)]
+struct Block {
+    length: u64,
+    sums: Sums,
+    bytes: Option<(Bytes, Charged)>,
+    disk: Disk,
+}
+
+/// The state of a block on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    Has,
+    Will,
+    /// Will, and the memory is released then.
+    WillAlone,
+}
+
+impl Blocks {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Block>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a block that was just written, in place of earlier ones.
+    pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>) {
+        self.put(at, sums, bytes, Disk::Has);
+    }
+
+    /// Records a block that will be written. Its bytes stay until [`Self::written`].
+    pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, Charged)) {
+        self.put(at, sums, Some(bytes), Disk::Will);
+    }
+
+    fn put(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>, disk: Disk) {
+        self.forget(at);
+        let block = Block {
+            length: at.len(),
+            sums,
+            bytes,
+            disk,
+        };
+        self.lock().insert(at.start, block);
+    }
+
+    /// Replaces the bytes of a block that waits to be written, or was just written.
+    pub(super) fn replace(&self, start: u64, sums: Sums, bytes: Bytes) {
+        if let Some(block) = self.lock().get_mut(&start) {
+            block.sums = sums;
+            if let Some((old, _)) = &mut block.bytes {
+                *old = bytes;
+            }
+        }
+    }
+
+    /// Records that the disk has the block that begins at `start`.
+    pub(super) fn written(&self, start: u64) {
+        if let Some(block) = self.lock().get_mut(&start) {
+            if block.disk == Disk::WillAlone {
+                block.bytes = None;
+            }
+            block.disk = Disk::Has;
+        }
+    }
+
+    /// Returns the first bytes of a range, if they are in memory. Otherwise returns the offset of
+    /// the next bytes in memory, or the end of the range.
+    pub(super) fn first(&self, range: ByteRange) -> Result<Bytes, u64> {
+        let blocks = self.lock();
+        if let Some((start, block)) = blocks.range(..=range.start).next_back()
+            && let Some((bytes, _)) = &block.bytes
+        {
+            let end = start + block.length;
+            if range.start < end {
+                let found = ByteRange::new(range.start, range.end.min(end));
+                return Ok(bytes.slice(found.within(*start)));
+            }
+        }
+        let mut next = blocks.range(range.start..range.end);
+        let next = next.find(|(start, block)| block.bytes.is_some() && **start > range.start);
+        Err(next.map_or(range.end, |(start, _)| *start))
+    }
+
+    /// Returns the length and checksums of the block at the start of a range, if it lies in the
+    /// range.
+    pub(super) fn at(&self, range: ByteRange) -> Option<(u64, Sums)> {
+        let blocks = self.lock();
+        let block = blocks.get(&range.start)?;
+        (block.length <= range.len()).then_some((block.length, block.sums))
+    }
+
+    /// Releases the bytes of blocks that a range overlaps, once the disk has them.
+    pub(super) fn let_go(&self, range: ByteRange) {
+        let mut blocks = self.lock();
+        let first = first_of(&blocks, range);
+        for (_, block) in blocks.range_mut(first..range.end.max(first)) {
+            match block.disk {
+                Disk::Has => block.bytes = None,
+                Disk::Will | Disk::WillAlone => block.disk = Disk::WillAlone,
+            }
+        }
+    }
+
+    /// Forgets blocks that a range overlaps, because their bytes change. A block that will be
+    /// written and reaches out of the range stays, because its bytes are only here: it was replaced
+    /// before.
+    pub(super) fn forget(&self, range: ByteRange) {
+        if range.is_empty() {
+            return;
+        }
+        let mut blocks = self.lock();
+        let first = first_of(&blocks, range);
+        let goes = |start: &u64, block: &mut Block| {
+            let lies_in = *start >= range.start && *start + block.length <= range.end;
+            lies_in || block.disk == Disk::Has
+        };
+        let gone = blocks.extract_if(first..range.end.max(first), goes);
+        gone.for_each(drop);
+    }
+}
+
+/// Returns the start of the first block that a range may overlap.
+fn first_of(blocks: &BTreeMap<u64, Block>, range: ByteRange) -> u64 {
+    let before = blocks.range(..range.start).next_back();
+    let before = before.filter(|(start, it)| *start + it.length > range.start);
+    before.map_or(range.start, |(start, _)| *start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(crc64: u64) -> Sums {
+        Sums { crc64, crc32c: 0 }
+    }
+
+    fn block(n: u64) -> ByteRange {
+        ByteRange::new(n * 4096, (n + 1) * 4096)
+    }
+
+    #[test]
+    fn has_what_was_written_last() {
+        let memory = Memory::new(Budget::new(3 * 4096), Budget::new(1 << 20));
+        let blocks = Blocks::default();
+        for n in 0..3 {
+            let charged = memory.take(4096);
+            assert_eq!(charged.is_some(), n < 2, "memory for two");
+            let bytes = charged.map(|charged| (vec![n as u8; 4096].into(), charged));
+            blocks.note(block(n), sums(n), bytes);
+        }
+        let found = blocks.first(ByteRange::new(4000, 9000)).expect("kept");
+        assert_eq!(found, [0; 96][..]);
+        let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
+        assert_eq!(found, [1; 4096][..]);
+        assert_eq!(blocks.first(ByteRange::new(8192, 13000)), Err(13000));
+        assert_eq!(blocks.at(block(2)), Some((4096, sums(2))));
+        assert_eq!(blocks.at(ByteRange::new(8192, 12287)), None);
+        assert_eq!(blocks.at(ByteRange::new(8193, 13000)), None);
+
+        blocks.let_go(ByteRange::new(4095, 4096));
+        assert_eq!(blocks.first(ByteRange::new(0, 20000)), Err(4096));
+        assert_eq!(blocks.at(block(0)), Some((4096, sums(0))));
+        assert!(memory.take(4096).is_some(), "it was given back");
+        let charged = memory.take(4096).expect("for one more");
+        let over = ByteRange::new(4000, 4200);
+        blocks.note(over, sums(7), Some((vec![7; 200].into(), charged)));
+        let found = blocks.first(ByteRange::new(4096, 9000)).expect("kept");
+        assert_eq!(found.len(), 104);
+        assert_eq!([blocks.at(block(0)), blocks.at(block(1))], [None; 2]);
+        blocks.let_go(ByteRange::new(0, u64::MAX));
+        assert_eq!(blocks.first(block(1)), Err(8192));
+    }
+
+    #[test]
+    fn keeps_what_the_disk_does_not_have_yet() {
+        let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
+        let blocks = Blocks::default();
+        let all = ByteRange::new(0, u64::MAX);
+        for n in 0..2 {
+            let charged = memory.take(4096).expect("there is some");
+            blocks.note_behind(block(n), sums(n), (vec![n as u8; 4096].into(), charged));
+        }
+        blocks.let_go(block(0));
+        assert_eq!(blocks.first(block(0)).expect("nowhere else"), [0; 4096][..]);
+        blocks.written(0);
+        assert_eq!(blocks.first(all), Err(4096), "it was let go of before");
+        blocks.written(4096);
+        assert_eq!(blocks.first(block(1)).expect("kept"), [1; 4096][..]);
+        blocks.let_go(all);
+        assert!(blocks.first(block(1)).is_err());
+        assert_eq!(blocks.at(block(1)), Some((4096, sums(1))));
+    }
+}

@@ -1,0 +1,533 @@
+//! The two files of one draft, each created when bytes must be written to it.
+//!
+//! All functions that touch them run where blocking is allowed. Data is written by offset (`data`);
+//! the journal is appended to under a lock (`log`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::task::spawn_blocking;
+
+use super::DATA;
+use super::blocks::Memory;
+use super::data::{Data, FRAME, Kept, Synced};
+use super::journal::{Begin, Record};
+use super::log::Log;
+use super::replay::Replayed;
+use super::slots::Slots;
+use tidegate_origin::{Body, OriginError, Sums};
+use tidegate_plan::ByteRange;
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct SpoolFile {
+    slots: Arc<Slots>,
+    id: u64,
+    data: Data,
+    /// The path of the data file, if there is one.
+    path: PathBuf,
+    journal: Mutex<Journal>,
+    grown: AtomicU64,
+    /// The edition before. A crash finds it as long as this one is not promised.
+    before: Mutex<Option<Arc<Self>>>,
+}
+
+/// The journal, and whether the data file's name is durable, as the journal's own is.
+#[derive(Debug)]
+struct Journal {
+    log: Log,
+    is_named: bool,
+}
+
+impl SpoolFile {
+    /// Creates a draft that has no files yet.
+    pub(super) fn new(slots: Arc<Slots>, id: u64, begin: Begin, memory: Memory) -> Self {
+        let path = path_of(slots.directory(), id);
+        let (data, log) = (Data::new(&path, memory), Log::new(slots.clone(), id, begin));
+        Self::of(slots, path, data, log)
+    }
+
+    fn of(slots: Arc<Slots>, path: PathBuf, data: Data, log: Log) -> Self {
+        let is_named = false;
+        Self {
+            slots,
+            id: log.id(),
+            data,
+            path,
+            journal: Mutex::new(Journal { log, is_named }),
+            grown: AtomicU64::new(0),
+            before: Mutex::default(),
+        }
+    }
+
+    /// Makes this the next edition of another draft. The files of that one are removed once this
+    /// one is promised, or before this one's are.
+    pub(super) fn replacing(self, before: Option<Arc<Self>>) -> Self {
+        let before = Mutex::new(before);
+        Self { before, ..self }
+    }
+
+    /// Returns the number by which a journal knows the draft.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Reopens a recovered draft: `sound` bytes of the journal at a path, and its data.
+    pub(super) fn reopen(
+        slots: Arc<Slots>,
+        journal: &Path,
+        (id, sound, turn): (u64, u64, u64),
+        replayed: &mut Replayed,
+        memory: Memory,
+    ) -> io::Result<Self> {
+        let log = Log::new(slots.clone(), id, replayed.begin.clone());
+        let log = log.found(slots.found(journal)?, sound, turn)?;
+        let kept = match (replayed.kept, log.file()) {
+            (Some((range, place)), Some(file)) => Some(Kept {
+                range,
+                file: file.try_clone()?,
+                place,
+                id,
+            }),
+            _ => None,
+        };
+        let in_journal = kept
+            .as_ref()
+            .map_or(ByteRange::new(0, 0), |kept| kept.range);
+        let elsewhere = |it: ByteRange| it.intersect(in_journal) != Some(it);
+        let path = path_of(slots.directory(), id);
+        let data = Data::reopen(&path, kept, memory)?;
+        if !data.has_file() && replayed.draft.local().iter().any(elsewhere) {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "its data is missing",
+            ));
+        }
+        // Only a truncation shortens it, and its record may have failed.
+        let local = Vec::from_iter(replayed.draft.local().iter().filter(|it| elsewhere(*it)));
+        let length = data.length()?;
+        if local.last().is_some_and(|last| last.end > length) {
+            tracing::warn!(path = %path.display(), length, "what was cut off stays so");
+            replayed.draft.truncate(length).map_err(io::Error::other)?;
+        }
+        data.keep_only(replayed.draft.local(), replayed.draft.size())?;
+        Ok(Self::of(slots, path, data, log))
+    }
+
+    /// Runs `work` in a blocking thread.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let file = self.clone();
+        let done = spawn_blocking(move || work(&file)).await;
+        done.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
+    /// Writes data at its offset. An error may come from an earlier block, which stays in memory
+    /// and is tried again; see `data`.
+    pub(crate) fn write(self: &Arc<Self>, offset: u64, bytes: Bytes) -> io::Result<()> {
+        let written = self.data.write(offset, bytes);
+        self.tend();
+        written
+    }
+
+    /// Takes data, if that needs no wait for a disk. Does not block.
+    pub(crate) fn take_in(self: &Arc<Self>, offset: u64, bytes: &Bytes) -> bool {
+        let taken = self.data.take_in(offset, bytes);
+        self.tend();
+        taken
+    }
+
+    /// Returns whether bytes continue the last write, and are better copied there than made a block
+    /// of their own.
+    pub(crate) fn goes_on(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.data.goes_on(offset, bytes)
+    }
+
+    /// Takes borrowed bytes that continue the last write.
+    pub(crate) fn copy_in(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> bool {
+        let taken = self.data.copy_in(offset, bytes);
+        self.tend();
+        taken
+    }
+
+    /// Starts a thread that writes the waiting blocks, if needed.
+    fn tend(self: &Arc<Self>) {
+        if self.data.wants_tending() {
+            let file = self.clone();
+            spawn_blocking(move || file.data.tend());
+        }
+    }
+
+    /// Reads data. Bytes that were never written are zero.
+    pub(crate) fn read(&self, range: ByteRange) -> io::Result<Bytes> {
+        self.data.read(range)
+    }
+
+    /// Releases the memory of a range.
+    pub(crate) fn let_go(&self, range: ByteRange) {
+        self.data.let_go(range);
+    }
+
+    /// Returns once data permanently reads as it was written.
+    pub(crate) fn look(&self, range: ByteRange) -> io::Result<()> {
+        self.data.look(range)
+    }
+
+    /// Returns whether [`Self::look`] needs a disk. Does not block.
+    pub(crate) fn may_differ(&self) -> bool {
+        self.data.has_file()
+    }
+
+    /// Returns the checksums of data, after a check that it reads as it was written. Otherwise
+    /// wrong bytes of a failed disk would be published under a matching checksum.
+    pub(crate) fn sums(&self, range: ByteRange) -> io::Result<Sums> {
+        self.look(range)?;
+        let (mut sums, mut at) = (Sums::default(), range.start);
+        while at < range.end {
+            let (next, length) = self.data.sums(ByteRange::new(at, range.end))?;
+            sums = sums.joined(next, length);
+            at += length;
+        }
+        Ok(sums)
+    }
+
+    /// Returns data in pieces. Each is read on demand, and its memory is released for the next
+    /// writes.
+    pub(crate) fn frames(self: &Arc<Self>, range: ByteRange) -> Body {
+        let file = self.clone();
+        Box::pin(stream::unfold(range.start, move |at| {
+            let file = file.clone();
+            async move {
+                if at >= range.end {
+                    return None;
+                }
+                let piece = frame(at, range.end);
+                let read = match file.data.at_hand(piece) {
+                    Some(bytes) => Ok(bytes),
+                    None => file.blocking(move |file| file.data.first(piece)).await,
+                };
+                let next = read.as_ref().map_or(range.end, |it| at + it.len() as u64);
+                file.let_go(ByteRange::new(at, next));
+                // A failing disk is not the origin's fault, and a retry does not help.
+                let read = read.map_err(|_| OriginError::BadAnswer("the spool cannot be read"));
+                Some((read, next))
+            }
+        }))
+    }
+
+    /// Appends records.
+    pub(crate) fn note(&self, records: &[Record]) -> io::Result<()> {
+        self.journal().log.note(records)
+    }
+
+    /// Appends records, and makes the journal durable.
+    pub(crate) fn note_durably(&self, records: &[Record]) -> io::Result<()> {
+        let mut journal = self.journal();
+        self.make_name_durable(&mut journal)?;
+        journal.log.note(records)?;
+        journal.log.sync()
+    }
+
+    /// Makes the data durable, and then the journal with `records` and a synced record.
+    pub(crate) fn sync(&self, records: &[Record]) -> io::Result<()> {
+        let mut journal = self.journal();
+        let log = &mut journal.log;
+        if log.is_gone() {
+            return Ok(());
+        }
+        log.note(records)?;
+        let synced = self.data.sync(|range, bytes| {
+            let place = log.keep(range.start, bytes)?;
+            log.note(&[Record::Synced])?;
+            log.sync()?;
+            let file = log.file().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+            let id = log.id();
+            Ok(Kept {
+                range,
+                file,
+                place,
+                id,
+            })
+        })?;
+        if synced != Synced::InJournal {
+            self.make_name_durable(&mut journal)?;
+            let moved = (synced == Synced::Moved).then_some(Record::Moved);
+            let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
+            journal.log.note(&last)?;
+            journal.log.sync()?;
+        }
+        self.grown.store(journal.log.grown(), Ordering::Relaxed);
+        drop(journal);
+        if let Err(error) = self.remove_before() {
+            // It counts no more, and is removed with this one.
+            tracing::warn!(%error, "cannot take the files of a replaced object away");
+        }
+        Ok(())
+    }
+
+    /// Makes the name of the data file durable, before the journal refers to its bytes.
+    fn make_name_durable(&self, journal: &mut Journal) -> io::Result<()> {
+        if self.data.has_file() && !journal.is_named && !journal.log.is_gone() {
+            self.slots.sync_names()?;
+            journal.is_named = true;
+        }
+        Ok(())
+    }
+
+    /// Removes a range, which reads as zero from now on.
+    pub(crate) fn punch(&self, range: ByteRange) -> io::Result<()> {
+        self.data.punch(range)
+    }
+
+    /// Removes data from `size` on.
+    pub(crate) fn cut(&self, size: u64) -> io::Result<()> {
+        self.data.cut(size)
+    }
+
+    /// Begins anew, durably, with `begin` and without data. With `promised`, it counts as synced.
+    pub(crate) fn restart(&self, begin: &Begin, promised: bool) -> io::Result<()> {
+        let before = self.journal().log.begin_anew(begin, promised)?;
+        // No earlier journal is read from here on.
+        let cut = self.data.cut(0);
+        drop(before);
+        cut
+    }
+
+    /// Returns how much the journal has grown, in bytes, as of its last sync. Does not block.
+    pub(crate) fn grown(&self) -> u64 {
+        self.grown.load(Ordering::Relaxed)
+    }
+
+    /// Rewrites the journal, durably, with `begin` and `records`. After a failure the old one
+    /// continues.
+    pub(crate) fn renew(&self, begin: Box<Begin>, records: Vec<Record>) {
+        let mut journal = self.journal();
+        if journal.log.is_gone() || self.data.is_in_journal() {
+            return;
+        }
+        let renewed = journal.log.renew(begin, records);
+        self.grown.store(journal.log.grown(), Ordering::Relaxed);
+        if let Err(error) = renewed {
+            tracing::warn!(%error, "cannot write a journal anew that has become long");
+        }
+    }
+
+    /// Removes the files: first the journal, durably, because data without one does not count.
+    pub(crate) fn remove(&self) {
+        if let Err(error) = self.try_to_remove() {
+            tracing::warn!(%error, "cannot take the journal of an object away that is in the bucket");
+        }
+    }
+
+    /// Removes the files. An error means that a journal may be found again. If it is that of the
+    /// edition before, this one stays as well; otherwise that edition would count.
+    pub(super) fn try_to_remove(&self) -> io::Result<()> {
+        self.data.abandon();
+        self.remove_before()?;
+        let removed = self.journal().log.remove();
+        if self.data.has_file() {
+            remove(&self.path);
+        }
+        removed
+    }
+
+    /// Removes the edition before, durably.
+    fn remove_before(&self) -> io::Result<()> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = &*before {
+            file.try_to_remove()?;
+        }
+        *before = None;
+        Ok(())
+    }
+
+    /// Removes the files in a blocking thread.
+    pub(crate) async fn removed(self: Arc<Self>) -> io::Result<()> {
+        let remove = |file: &Arc<Self>| {
+            file.remove();
+            Ok(())
+        };
+        self.blocking(remove).await
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the path of a draft's data file.
+pub(super) fn path_of(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("{id:016x}.{DATA}"))
+}
+
+/// Returns the next piece to read.
+fn frame(at: u64, end: u64) -> ByteRange {
+    ByteRange::new(at, end.min(at + FRAME))
+}
+
+/// Removes a file, if it exists.
+pub(super) fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "cannot remove a file of the spool");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::{self, Found};
+    use super::super::replay::replay;
+    use super::super::slots::Slot;
+    use super::*;
+    use tidegate_engine::Budget;
+
+    fn memory() -> Memory {
+        Memory::new(Budget::new(1 << 20), Budget::new(1 << 30))
+    }
+
+    fn folder() -> (tempfile::TempDir, Arc<Slots>) {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path(), None);
+        (directory, slots)
+    }
+
+    fn draft(slots: &Arc<Slots>, id: u64) -> Arc<SpoolFile> {
+        Arc::new(SpoolFile::new(
+            slots.clone(),
+            id,
+            Begin::of("key"),
+            memory(),
+        ))
+    }
+
+    /// Returns a file on a full disk, under a name of its own, because it may be removed.
+    fn full_disk(slots: &Arc<Slots>) -> Slot {
+        let path = slots.directory().join("full");
+        std::os::unix::fs::symlink("/dev/full", &path).expect("a name");
+        slots.found(&path).expect("there is one")
+    }
+
+    fn wrote(size: u64) -> Record {
+        let extents = vec![(0, size)];
+        Record::Wrote { size, extents }
+    }
+
+    /// Returns the drafts of all journals in a directory: identity, path, state, and sound bytes.
+    fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
+        let entries = fs::read_dir(directory).expect("a folder");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL));
+        let read = paths.filter_map(
+            |path| match journal::read(&fs::read(&path).expect("read")) {
+                Found::Journal { id, records, sound } => {
+                    let replayed = replay(&records).expect("they fit");
+                    Some((id, path, replayed, sound))
+                }
+                _ => None,
+            },
+        );
+        read.collect()
+    }
+
+    /// A failed `fsync` may be tried again; it then keeps its promise.
+    #[test]
+    fn what_could_not_be_told_is_told_with_the_next() {
+        let (directory, slots) = folder();
+        let file = draft(&slots, 3);
+        file.write(0, vec![7; 5000].into()).expect("written");
+        let full = full_disk(&slots);
+        file.journal().log.write_to(full);
+        assert!(file.sync(&[wrote(5000)]).is_err());
+        // Nor could it be truncated to its earlier length.
+        file.journal()
+            .log
+            .write_to(slots.take().expect("there is room again"));
+        file.sync(&[]).expect("there is room again");
+        let [(id, path, found, sound)] = &mut journals(directory.path())[..] else {
+            panic!("one journal");
+        };
+        assert!(found.promised && found.draft.size() == 5000);
+
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), found, memory());
+        let again = again.expect("sound");
+        let read = again.read(ByteRange::new(0, 5000)).expect("read");
+        assert_eq!(read, [7; 5000][..]);
+    }
+
+    /// A disk that failed once must not keep an object from being published under a staging key.
+    #[test]
+    fn begins_anew_in_another_file_where_its_own_is_lost() {
+        let (directory, slots) = folder();
+        let file = draft(&slots, 3);
+        file.write(0, vec![7; 5000].into()).expect("written");
+        file.sync(&[wrote(5000)]).expect("synced");
+        let full = full_disk(&slots);
+        file.journal().log.write_on_to(full);
+        assert!(file.note_durably(&[Record::Closed]).is_err());
+        file.restart(&Begin::of("another"), true)
+            .expect("elsewhere");
+        file.write(0, vec![8; 100].into()).expect("written");
+        file.sync(&[wrote(100)]).expect("it can promise again");
+        let mut found = journals(directory.path());
+        let anew = found
+            .iter_mut()
+            .find(|(.., found, _)| found.begin.key == "another");
+        let (id, path, replayed, sound) = anew.expect("a journal");
+        assert!(replayed.promised && replayed.draft.size() == 100);
+        let again = SpoolFile::reopen(slots.clone(), path, (*id, *sound, 0), replayed, memory());
+        let read = again.expect("sound").read(ByteRange::new(0, 100));
+        assert_eq!(read.expect("read"), [8; 100][..]);
+    }
+
+    /// Its object is in the bucket; a journal that appears afterwards would publish it again.
+    #[test]
+    fn what_was_removed_stays_removed() {
+        let (directory, slots) = folder();
+        let file = draft(&slots, 3);
+        file.write(0, vec![7; 5000].into()).expect("written");
+        file.sync(&[wrote(5000)]).expect("synced");
+        assert_eq!(journals(directory.path()).len(), 1);
+        file.remove();
+        file.sync(&[Record::Closed]).expect("nothing to do");
+        file.note(&[Record::Closed]).expect("nothing to do");
+        assert_eq!(journals(directory.path()).len(), 0);
+    }
+
+    /// A reader of a removed draft still reads its bytes, not those of the next one. Bytes that an
+    /// earlier draft left in a file belong to no draft.
+    #[test]
+    fn files_are_used_again_and_bytes_are_not() {
+        let (directory, slots) = folder();
+        for id in 1..40 {
+            let length = [900, 5000, 300_000][id as usize % 3];
+            let byte = u8::try_from(id).expect("a few");
+            let file = draft(&slots, id);
+            file.write(0, vec![byte; length].into()).expect("written");
+            file.sync(&[wrote(length as u64)]).expect("synced");
+            let reader = file;
+            let writer = reader.clone();
+            writer.remove();
+            drop(writer);
+            let next = draft(&slots, id + 100);
+            next.write(0, vec![0xee; 700].into()).expect("written");
+            next.sync(&[wrote(700)]).expect("synced");
+            let read = reader.read(ByteRange::new(0, length as u64));
+            assert_eq!(read.expect("read"), vec![byte; length]);
+            let [(found, _, replayed, _)] = &journals(directory.path())[..] else {
+                panic!("one journal");
+            };
+            assert_eq!((*found, replayed.draft.size()), (id + 100, 700));
+            next.remove();
+        }
+        let names = fs::read_dir(directory.path()).expect("a folder").count();
+        assert!(names < 20, "{names}");
+    }
+}

@@ -1,0 +1,263 @@
+//! The files for journals: created in advance, and reused.
+//!
+//! To create a file durably takes two commits of the file system's own journal, and to delete it
+//! durably a third. To overwrite existing bytes takes one flush of the device. So the journal of a
+//! removed draft is blanked and waits for the next one, as the segments of a write-ahead log do
+//! (PostgreSQL, 28.5: "WAL segment files are recycled").
+//!
+//! After the end of a journal there may be remains of an earlier one. They do not count: each
+//! journal has an identity of its own, which seeds its hashes (`journal`).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::JOURNAL;
+use super::journal::BLANK;
+
+/// Files created at once, with one sync of their names.
+const BATCH: usize = 8;
+
+/// The maximum number of spare files. Their bytes are not counted among the spool's.
+const SPARE: usize = 64;
+
+/// The length of a new file. Records within it overwrite existing bytes.
+pub(super) const MADE: usize = 16 << 10;
+
+/// The length beyond which a file is truncated before its reuse.
+const LONGEST: u64 = 128 << 10;
+
+/// All journal files of a spool.
+#[derive(Debug)]
+pub(super) struct Slots {
+    directory: PathBuf,
+    /// Keeps other processes out as long as a draft may still be written to.
+    _lock: Option<File>,
+    spare: Mutex<Vec<Arc<Named>>>,
+    /// A lock that is held while files are created.
+    making: Mutex<()>,
+}
+
+/// A file and its path.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    file: File,
+}
+
+/// A file of one draft. Once it is blanked, the drop of this makes it available to the next draft:
+/// it has no readers any more.
+#[derive(Debug)]
+pub(super) struct Slot {
+    slots: Arc<Slots>,
+    held: Arc<Named>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Blank,
+    Used,
+    /// It was deleted.
+    Removed,
+}
+
+impl Slots {
+    pub(super) fn new(directory: &Path, lock: Option<File>) -> Arc<Self> {
+        Arc::new(Self {
+            directory: directory.to_owned(),
+            _lock: lock,
+            spare: Mutex::default(),
+            making: Mutex::default(),
+        })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Arc<Named>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a blank file, whose name is durable. Blocks.
+    pub(super) fn take(self: &Arc<Self>) -> io::Result<Slot> {
+        let waiting = self.spare().pop();
+        let held = match waiting {
+            Some(held) => held,
+            None => {
+                let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                // Another caller may have created some meanwhile.
+                let waiting = self.spare().pop();
+                waiting.map_or_else(|| self.make(), Ok)?
+            }
+        };
+        Ok(Slot {
+            slots: self.clone(),
+            held,
+            state: State::Blank,
+        })
+    }
+
+    /// Opens a file that was found at a path. Blocks.
+    pub(super) fn found(self: &Arc<Self>, path: &Path) -> io::Result<Slot> {
+        let path = path.to_owned();
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        Ok(Slot {
+            slots: self.clone(),
+            held: Arc::new(Named { path, file }),
+            state: State::Used,
+        })
+    }
+
+    /// Creates a batch; returns one, and keeps the others as spare.
+    fn make(&self) -> io::Result<Arc<Named>> {
+        let first = self.make_one()?;
+        // A disk that has no room for the whole batch may have room for one.
+        let others = (1..BATCH).map_while(|_| self.make_one().ok());
+        let others = Vec::from_iter(others);
+        if let Err(error) = self.sync_names() {
+            for made in others.iter().chain([&first]) {
+                super::file::remove(&made.path);
+            }
+            return Err(error);
+        }
+        self.spare().extend(others);
+        Ok(first)
+    }
+
+    fn make_one(&self) -> io::Result<Arc<Named>> {
+        let name = format!("{:016x}.{JOURNAL}", crate::random());
+        let path = self.directory.join(name);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        // Other users must not read the written bytes.
+        let file = options.mode(0o600).open(&path)?;
+        let filled = file.write_all_at(&[0; MADE], 0);
+        if filled.is_err() {
+            super::file::remove(&path);
+        }
+        filled.map(|()| Arc::new(Named { path, file }))
+    }
+
+    /// Makes the names of all existing files durable. Blocks.
+    pub(super) fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+impl Slot {
+    pub(super) fn file(&self) -> &File {
+        &self.held.file
+    }
+
+    /// Marks it as used.
+    pub(super) fn used(&mut self) {
+        self.state = State::Used;
+    }
+
+    /// Blanks it, durably, for a journal that comes back would publish an old state again. The
+    /// bytes after its head stay for their readers. Blocks.
+    pub(super) fn blank(&mut self) -> io::Result<()> {
+        if self.state != State::Used {
+            return Ok(());
+        }
+        let blanked = self.erase();
+        if blanked.is_ok() && self.slots.spare().len() < SPARE {
+            self.state = State::Blank;
+            return Ok(());
+        }
+        self.remove(&blanked)
+    }
+
+    /// Blanks it, durably, and deletes it. Its draft continues in another file with the same
+    /// identity, to which the bytes after the head would belong. Blocks.
+    pub(super) fn retire(&mut self) -> io::Result<()> {
+        let blanked = self.erase();
+        self.remove(&blanked)
+    }
+
+    fn erase(&self) -> io::Result<()> {
+        self.file().write_all_at(&BLANK, 0)?;
+        self.file().sync_data()
+    }
+
+    fn remove(&mut self, blanked: &io::Result<()>) -> io::Result<()> {
+        fs::remove_file(&self.held.path)?;
+        self.state = State::Removed;
+        match blanked {
+            Ok(()) => Ok(()),
+            Err(_) => self.slots.sync_names(),
+        }
+    }
+
+    /// Truncates it to its first length, if it has grown.
+    fn shorten(&self) -> io::Result<()> {
+        match self.file().metadata()?.len() > LONGEST {
+            true => self.file().set_len(MADE as u64),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // Not earlier: it had readers until now.
+        if self.state == State::Blank && self.shorten().is_ok() {
+            self.slots.spare().push(self.held.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> usize {
+        fs::read_dir(directory).expect("a folder").count()
+    }
+
+    #[test]
+    fn one_is_used_again_once_it_is_blank_and_nobody_has_it() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path(), None);
+        let mut first = slots.take().expect("made");
+        assert_eq!(names(directory.path()), BATCH);
+        first.file().write_all_at(b"a journal", 0).expect("written");
+        first.used();
+        let path = first.held.path.clone();
+        first.blank().expect("blanked");
+        let others = Vec::from_iter((1..BATCH).map(|_| slots.take().expect("one that waits")));
+        assert_eq!(names(directory.path()), BATCH, "and it still has its own");
+        drop(first);
+        let again = slots.take().expect("it waits now");
+        assert_eq!(again.held.path, path);
+        let start = &fs::read(&path).expect("there")[..BLANK.len()];
+        assert_eq!(start, BLANK);
+
+        // A process that ends without a word leaves its journal to the next one.
+        let mut left = others.into_iter().next().expect("some");
+        left.used();
+        drop(left);
+        assert_eq!(slots.spare().len(), BATCH - 2);
+    }
+
+    #[test]
+    fn what_is_too_much_goes() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let slots = Slots::new(directory.path(), None);
+        let taken = (0..SPARE + 10).map(|_| slots.take().expect("made"));
+        for mut slot in Vec::from_iter(taken) {
+            slot.file().set_len(LONGEST + 1).expect("grown");
+            slot.used();
+            slot.blank().expect("blanked");
+        }
+        assert_eq!(names(directory.path()), SPARE);
+        let of = |entry: io::Result<fs::DirEntry>| entry.and_then(|it| it.metadata());
+        let entries = fs::read_dir(directory.path()).expect("a folder");
+        let lengths = entries.map(|it| of(it).expect("there").len());
+        assert!(lengths.max() <= Some(MADE as u64));
+    }
+}
