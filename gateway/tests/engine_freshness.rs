@@ -1,4 +1,4 @@
-//! How long a version is fresh, how it is confirmed, and what is served if the origin fails.
+//! The freshness of a version, its confirmation, and the answers while the origin fails.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]

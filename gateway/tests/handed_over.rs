@@ -11,7 +11,7 @@ use std::time::Duration;
 use loadtest::child::handed_over;
 use tempfile::TempDir;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Starts `tidegate serve` with a configuration that listens on `http`, in a folder of its own.

@@ -265,7 +265,7 @@ async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
     let disk = json!({ "path": world.disk(), "capacity": "16MiB" });
     read(&change(&gateway, "/cache/disk", &disk).await);
     read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
-    // One object is cached before its pin; later ones are pinned at their first use.
+    // These are cached before the pin, which takes effect at their next use.
     read_all(&gateway, "keep", 0..2).await;
     eventually("on disk", async || {
         on_disk(&gateway, "/keep/1.bin").await.0 == 1 << 20

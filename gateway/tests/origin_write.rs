@@ -231,7 +231,7 @@ async fn puts_parts_together(subject: &Subject) {
     assert_eq!(writing.uploads(&upload.key).await, Ok(vec![]));
 }
 
-/// Checks each part; none is listed without its checksum, or was copied.
+/// Checks each part; a completion that lists parts without their checksums is refused.
 async fn puts_parts_of_a_named_checksum_together(subject: &Subject) {
     let upload = subject.begin_with("named", PartSums::Crc32c).await;
     assert_eq!(upload.sums, PartSums::Crc32c);

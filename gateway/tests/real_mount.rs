@@ -38,7 +38,7 @@ use reading::{all, copied_by_the_kernel, sample};
 
 const MIB: usize = 1 << 20;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Returns a second of silence that ffprobe recognises (WAVE, "canonical" header).

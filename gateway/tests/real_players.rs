@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(120);
 
 /// An audio file of three minutes.

@@ -15,7 +15,7 @@ use crate::serving::{Serving, disk};
 /// The token that PUT and DELETE show.
 const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-crashes";
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Returns the bytes of an object, which repeat its key.

@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Truth {
     now: Box<dyn Fn() -> Timestamp>,
     there: BTreeMap<&'static str, bool>,
-    /// In order: since when, whether the name exists, and whether this process changed it.
+    /// The changes in order: the time, whether the name exists, and whether this process changed it.
     history: BTreeMap<&'static str, Vec<(Timestamp, bool, bool)>>,
     /// The last answer: the lowest possible index in the history, and its time.
     told: BTreeMap<&'static str, (usize, Timestamp)>,

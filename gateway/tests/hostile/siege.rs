@@ -19,7 +19,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 /// The result of an attack.
 pub(crate) struct Siege<T> {
     name: &'static str,
-    /// What the attack returned; often connections that it keeps open.
+    /// The attack's return value; often connections that it keeps open.
     pub(crate) held: T,
     before: Latencies,
     beside: Latencies,

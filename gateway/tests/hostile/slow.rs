@@ -95,7 +95,7 @@ async fn pings_are_no_requests() {
     let ended = target.besiege("PING and SETTINGS", ping).await.bore();
     println!("PING and SETTINGS: every connection was ended after {ended:.1?}");
     assert!(ended.is_some(), "still open after {DRIP:?}");
-    // The program, and not this client, ended and closed the connections.
+    // The program closed the connections because they had expired.
     sleep(DEADLINE).await;
     assert!(
         target

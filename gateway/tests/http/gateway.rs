@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// 4 KiB, so that small objects have many chunks.

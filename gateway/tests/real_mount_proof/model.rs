@@ -1,5 +1,5 @@
 //! The mount against a model: files are created, changed, cut, renamed, removed and read on it, some held open
-//! meanwhile, and objects are put and deleted behind its back. Reads may return what SEMANTICS allows, and no more.
+//! meanwhile, and objects are put and deleted behind its back. Reads return only states that SEMANTICS allows.
 //!
 //! The model keeps the states of each key that a reader may see: the bucket's current one, and the earlier ones since
 //! the mount last had to ask. An answer is one of them, whole. After a write through the mount only the written state

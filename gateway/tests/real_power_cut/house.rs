@@ -19,7 +19,7 @@ use crate::work::{Heard, Worker, ask};
 /// The token that PUT and DELETE show.
 pub(crate) const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-power-cuts";
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The environment of the workers.

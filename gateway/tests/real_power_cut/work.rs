@@ -26,7 +26,7 @@ const KEYS: u64 = 8;
 /// Bytes that a program writes at a time.
 const PIECE: usize = 128 << 10;
 
-/// Longer than a request takes here; only a failure waits for it.
+/// Timeout of a request; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(30);
 
 /// The answer to a request.

@@ -96,7 +96,7 @@ pub(crate) enum Life {
     Small,
     /// Larger than the spool, in order.
     Large,
-    /// At various offsets, never synced, published at the close.
+    /// Scattered writes, never synced, published at the close.
     Scattered,
     /// Small and then large, closed while the bucket is down, and replaced before it is back.
     Replaced,

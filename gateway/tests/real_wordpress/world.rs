@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::door::Door;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// Waits until `holds` returns true.

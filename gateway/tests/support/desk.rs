@@ -18,7 +18,7 @@ pub(crate) const MIB: usize = 1 << 20;
 /// Bytes of a part of a draft: a larger object is uploaded in parts.
 pub(crate) const PART: usize = 16 * MIB;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Returns bytes that differ for each seed.
