@@ -3,7 +3,7 @@
 //! The rules are those of POSIX read strictly. `fsync` of a file makes its bytes and its length durable, not its name;
 //! `fsync` of a folder makes the names in it durable. Every other change may be on the disk or not at a cut. A write
 //! may be there whole, not at all, up to some byte, or in single pages or sectors; a length may be there without its
-//! bytes; a name may be made, moved or removed. They may reach it in any order.
+//! bytes; a name may be made, moved or removed. Changes may reach the disk in any order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
