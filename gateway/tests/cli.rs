@@ -1,8 +1,8 @@
-//! The command itself: what it prints where, and the code it ends with.
+//! The command line: the output on each stream, and the exit code.
 
 use std::process::{Command, Output};
 
-/// Runs `tidegate` in an empty folder of its own, with nothing of ours in its environment.
+/// Runs `tidegate` in an empty folder of its own, without our variables in its environment.
 fn tidegate(line: &[&str], config: Option<&str>) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     if let Some(text) = config {
@@ -85,7 +85,7 @@ fn prints_what_packagers_need() {
     assert_eq!(tidegate(&["frobnicate"], None).status.code(), Some(2));
 }
 
-/// What can be guessed or overheard is said: short tokens are refused, the rest is a warning.
+/// Short tokens are refused; other tokens that can be guessed or overheard yield a warning.
 #[test]
 fn check_says_what_is_not_safe() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,12 +1,12 @@
-//! What is wrong with a configuration is told with its place, its key and what would be right; and
-//! everything at once.
+//! Errors of a configuration: each names its place, its key and the valid values, and all of them
+//! are reported at once.
 
 use tidegate::config::{self, Environment};
 
-/// A bucket, so that there is something to serve.
+/// A bucket, so that the configuration serves something.
 const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";
 
-/// The lines that are told of a text, with an environment over it.
+/// Returns the error lines for a text, with an environment over it.
 fn told_with(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
     let env = variables.iter().copied().collect::<Environment>();
     match config::parse("t.toml", text, &env) {
@@ -15,7 +15,7 @@ fn told_with(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
     }
 }
 
-/// Each text, and every line that is told of it.
+/// Compares each text's error lines with the expected ones.
 #[track_caller]
 fn tell(cases: &[(&str, &[&str])]) {
     for (text, lines) in cases {
@@ -23,7 +23,7 @@ fn tell(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// As [`tell`], of what stands behind [`MEDIA`], which is three lines long.
+/// Does the same as [`tell`] for texts behind [`MEDIA`], which is three lines long.
 #[track_caller]
 fn tell_behind_media(cases: &[(&str, &[&str])]) {
     for (text, lines) in cases {

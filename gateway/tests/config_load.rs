@@ -1,4 +1,4 @@
-//! Where a configuration comes from, and what comes of it.
+//! The sources of a configuration, and the settings that result from them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn parsed(text: &str, variables: &[(&str, &str)]) -> Loaded {
     }
 }
 
-/// The example of the design.
+/// The example from the design.
 const CONTRACT: &str = r#"
 [http]
 listen = ["127.0.0.1:8080", "unix:/run/tidegate/http.sock"]
@@ -111,7 +111,7 @@ fn variables_lie_over_the_file() {
         ("TIDEGATE_ORIGIN__1__NAME", "true"),
         ("TIDEGATE_ORIGIN__1__BUCKET", "2026"),
         ("TIDEGATE_PROFILE__AUDIOBOOKS__TTL", "5s"),
-        // What others set: not ours.
+        // Variables of other programs are ignored.
         ("TIDEGATE_PORT", "tcp://10.0.0.1:80"),
         ("TIDEGATE_TOKEN", "s3cret"),
     ];

@@ -1,4 +1,4 @@
-//! Holds what is written about the configuration to the code: `UPDATE=1` writes it anew.
+//! Checks the generated files about the configuration against the code; `UPDATE=1` rewrites them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn the_example_is_the_defaults() {
     assert_eq!(loaded.warnings, []);
 }
 
-/// The example with everything that is commented out put in force.
+/// Returns the example with every commented-out setting put in force.
 fn everything() -> String {
     let in_force = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
@@ -63,7 +63,7 @@ fn what_is_commented_out_can_be_put_in_force() {
     assert!(loaded.config.profile("audiobooks").is_some());
 }
 
-/// Every key below a schema: `http.listen`, `origin.bucket`, `profile.*.ttl`.
+/// Collects every key below a schema: `http.listen`, `origin.bucket`, `profile.*.ttl`.
 fn keys_of_schema(schema: &Value, path: &str, all: &mut BTreeSet<String>) {
     if !schema.is_object() {
         return;
@@ -75,7 +75,7 @@ fn keys_of_schema(schema: &Value, path: &str, all: &mut BTreeSet<String>) {
     }
     keys_of_schema(&schema["items"], path, all);
     keys_of_schema(&schema["additionalProperties"], &format!("{path}*."), all);
-    // An optional table. A secret is a choice between two, and described as one value.
+    // An optional table. A secret is a choice of two tables, and is described as one value.
     let any = schema["anyOf"].as_array().into_iter().flatten();
     let mut tables = any.filter(|one| one["properties"].is_object());
     if let (Some(only), None) = (tables.next(), tables.next()) {

@@ -1,4 +1,4 @@
-//! The demo's stage: samples that are what they say, folders and ports that are found or made.
+//! The demo's stage: valid samples, and folders and ports that are found or made.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 
 const LARGE: u64 = 3 << 20;
 
-/// Any ports, and a large sample that is not.
+/// Returns options with free ports and a `large` sample of 3 MiB.
 fn options(dir: Option<&Path>) -> Options {
     Options {
         dir: dir.map(Path::to_owned),
@@ -137,7 +137,7 @@ async fn a_named_folder_is_kept_and_used_again() {
     assert_ne!(anew, token, "each start has a token of its own");
 }
 
-/// A gateway that only notes that it was stopped.
+/// A gateway that only records that it was stopped.
 struct Noted(Arc<AtomicBool>);
 
 impl Running for Noted {
@@ -153,7 +153,8 @@ async fn runs_until_it_is_told_to_stop_and_clears_up() {
     let mut folder = PathBuf::new();
     let start = |launch: tidegate::demo::Launch| {
         folder.clone_from(&launch.folder);
-        // Caught since before the gateway was started: it does not end this process.
+        // The handler was installed before the gateway started, so the signal does not end this
+        // process.
         kill_process(getpid(), Signal::TERM).expect("a signal");
         std::future::ready(Ok(Noted(Arc::clone(&stopped))))
     };
@@ -211,7 +212,7 @@ async fn ffprobe_and_pdftotext_read_the_samples() {
     assert_eq!(text.matches('\u{c}').count(), 2, "pages");
 }
 
-/// What lies in a folder that somebody names by mistake stays there.
+/// Files in a folder that the user names by mistake stay there.
 #[tokio::test]
 async fn a_folder_of_somebody_else_is_left_alone() {
     let dir = tempfile::tempdir().expect("a folder");

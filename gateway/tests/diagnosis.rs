@@ -1,4 +1,4 @@
-//! The settings that a diagnosis prints load as a configuration, whatever was measured.
+//! The settings that a diagnosis prints load as a configuration for any measurements.
 
 use std::time::Duration;
 

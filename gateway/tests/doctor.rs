@@ -1,5 +1,5 @@
-//! `tidegate doctor` end to end, for moments: that it measures, judges, prints what loads, and leaves
-//! nothing behind. What measurements mean is tried in `plan::diagnosis`.
+//! `tidegate doctor` end to end, with short measurements: it measures, judges, prints settings that load, and leaves
+//! nothing behind. `plan::diagnosis` tests the meaning of measurements.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ use tidegate_plan::ByteSize;
 
 const KEY: &str = "audio/a b.bin";
 
-/// An origin with one object, and a configuration that leads to it.
+/// Creates an origin with one object, and a configuration that leads to it.
 async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
     let embedded = Embedded::start(&folder.join("origin"))
         .await
@@ -53,7 +53,7 @@ fn options(objects: &[&str]) -> Options {
     }
 }
 
-/// What was said on the way.
+/// The output of the run.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,5 @@
-//! The embedded origin is an S3: signed, conditional, ranged, one version at a time.
+//! The embedded origin behaves as S3: signed, conditional and ranged requests, one version at a
+//! time.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use tidegate::embedded::Embedded;
 
-/// An origin in a folder of its own, and a client that it trusts.
+/// An origin in a folder of its own, and a client that it accepts.
 struct Site {
     folder: tempfile::TempDir,
     origin: Embedded,
@@ -225,7 +226,7 @@ async fn a_file_changed_by_hand_is_another_version() {
 
     let put = site.put("note", "by S3").await;
     assert_eq!(site.tag("note").await, put);
-    // Moved over it with its old modification time, as `mv` and `cp -p` do.
+    // A file moved over it with its old modification time, as `mv` and `cp -p` do.
     let elsewhere = site.folder.path().join("elsewhere");
     std::fs::write(&elsewhere, "by hand").expect("a file");
     std::fs::rename(&elsewhere, site.file("note")).expect("a rename");

@@ -1,4 +1,4 @@
-//! Read-ahead: many streams, few requests, little waste, and nothing for who does not read on.
+//! Read-ahead: many streams, few requests, little waste, and none for a reader that stops.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -15,7 +15,8 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
 use tokio::time::Instant;
 
-/// The profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each connection.
+/// Builds the profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each
+/// connection.
 fn far(size: u64, rate: u64, change: impl FnOnce(&mut Setup)) -> (World, Bytes) {
     let mut setup = Setup {
         profile: Profile::stream(),
@@ -62,7 +63,7 @@ async fn a_sequential_read_uses_many_streams_and_few_requests() {
     });
     let got = play(object.read_at(all(&object)), 200 * MIB).await;
     same(&got, &bytes);
-    // Sixteen streams, and the next request of each begins shortly before a body's end.
+    // Sixteen streams; the next request of each begins shortly before the end of a body.
     let most = watch.await.expect("no panic");
     assert!((5..=32).contains(&most), "{most} at once");
     let rate = 96.0 / since.elapsed().as_secs_f64();
@@ -188,7 +189,7 @@ async fn a_pause_between_two_requests_within_the_grace_keeps_the_window() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_holds_little_ahead() {
-    // A song at 256 KiB/s: seconds ahead, and not the 128 MiB of the profile.
+    // A song at 256 KiB/s: read-ahead is seconds of it, and not the 128 MiB of the profile.
     let (world, bytes) = far(64 * MIB, 20 * MIB, |_| {});
     let object = world.get(KEY).await.expect("open");
     let reader = object.read_at(all(&object));
@@ -276,7 +277,7 @@ async fn read_ahead_from_disk_leaves_the_origin_alone() {
     let (world, bytes) = far(16 * MIB, 200 * MIB, |_| {});
     world.read(KEY).await.expect("read");
     let gets = world.bucket.gets();
-    // What a cursor still holds for the next reader would be served without the disk.
+    // Chunks that a cursor still holds would be served without the disk.
     pass(secs(3)).await;
     world.store.evict_memory();
     world.store.set(tidegate_cache::fake::Faults {
@@ -304,7 +305,7 @@ async fn bulk_passes_through_once() {
 #[tokio::test(start_paused = true)]
 async fn an_origin_that_fails_ahead_disturbs_nobody() {
     let (world, bytes) = far(16 * MIB, 20 * MIB, |_| {});
-    // Two faults, which the tries of even one request outlast.
+    // Two faults: even one request has enough tries for them.
     world.bucket.fail_next([Fault::Rate(20 * MIB)]);
     world.bucket.fail_next([Fault::Reset(100 * KIB)]);
     world.bucket.fail_next([Fault::WrongRange]);
@@ -313,7 +314,7 @@ async fn an_origin_that_fails_ahead_disturbs_nobody() {
     assert_eq!((world.bucket.running(), world.used()), (0, 0));
 }
 
-/// Found by the reference model.
+/// A case that the reference model found.
 #[tokio::test(start_paused = true)]
 async fn a_cursor_at_the_end_of_an_object_holds_nothing_that_was_passed() {
     let world = Setup {
@@ -333,7 +334,7 @@ async fn a_cursor_at_the_end_of_an_object_holds_nothing_that_was_passed() {
     same(&whole.expect("its turn comes"), &bytes);
 }
 
-/// A kernel's reads are readers of their own, one after the other or two at a time.
+/// Reads from a kernel are separate readers, one after the other or two at a time.
 #[tokio::test(start_paused = true)]
 async fn a_kernels_reads_are_as_fast_as_one_reader() {
     let size = 192 * MIB;

@@ -1,5 +1,5 @@
-//! Objects that change under their readers, and purges: never two versions in one body, and
-//! nothing from before a purge after it.
+//! Objects that change under their readers, and purges: one body never mixes two versions, and no read after a purge
+//! returns bytes from before it.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -21,7 +21,7 @@ async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
     world.bucket.put(KEY, sample(2, MIB));
     let mut reader = object.read_at(ByteRange::new(100, 200));
     assert_eq!(reader.prime().await, Err(Error::Changed));
-    // What is known of the key is doubted at once, however fresh it is.
+    // The cached version of the key is doubted at once, however fresh it is.
     same(&world.read(KEY).await.expect("read"), &sample(2, MIB));
 }
 
@@ -153,7 +153,7 @@ async fn after_a_purge_everything_is_asked_for_anew() {
     same(&world.read("new").await.expect("read"), &sample(3, 10));
 }
 
-/// Opens in the background, so that something can happen while the origin thinks.
+/// Opens in the background, so that the test can act before the origin answers.
 fn opening(world: &World) -> tokio::task::JoinHandle<Result<bytes::Bytes, Error>> {
     let world = world.clone();
     tokio::spawn(async move { world.read(KEY).await })
@@ -169,7 +169,7 @@ async fn a_question_begun_before_a_purge_installs_nothing() {
                 world.read(KEY).await.expect("read");
                 pass(secs(61)).await;
             }
-            // The answer is on its way, slowly; then the object changes, and is purged.
+            // The answer is on its way, slowly; then the object changes and is purged.
             world.bucket.fail_next([Fault::Latency(secs(5))]);
             let old = opening(&world);
             pass(secs(1)).await;
@@ -217,7 +217,7 @@ async fn a_confirmation_behind_an_answer_installs_nothing_after_a_purge() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_that_a_purge_overtakes_brings_nothing_back() {
-    // The purge comes between every two steps of the open: look-up on disk, question, answer.
+    // The purge comes between every two steps of the open: look-up on disk, request, answer.
     for steps in 0..10 {
         for fails in [false, true] {
             let mut world = Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build();
@@ -238,7 +238,7 @@ async fn an_open_that_a_purge_overtakes_brings_nothing_back() {
             }
             world.purge(KEY).await;
             let _ = old.await.expect("no panic");
-            // Whoever comes now reads nothing that was fetched before the purge.
+            // Later readers get no bytes that were fetched before the purge.
             world
                 .bucket
                 .set_faults([Fault::Refuse(OriginError::NoSuchBucket)]);
@@ -299,8 +299,8 @@ async fn a_restart_keeps_what_the_disk_holds_and_purges_stand() {
     assert_eq!(world.asked().0, asked.0 + 1);
 }
 
-/// What was looked at, and changed before it is opened, is not opened on a version of which nothing can be had,
-/// unless that is fresh.
+/// An object that changed between its look-up and its open is not opened on the version that is gone, unless that
+/// version is fresh.
 #[tokio::test(start_paused = true)]
 async fn an_open_for_certain_finds_a_version_that_is_there() {
     let world = World::plain();
@@ -336,7 +336,7 @@ async fn an_open_for_certain_finds_a_version_that_is_there() {
     same(&whole(&object).await.expect("cached"), &sample(2, MIB));
 }
 
-/// What is cached and no longer fresh is confirmed, and not brought once more.
+/// A cached version that is no longer fresh is confirmed, and its bytes are not fetched again.
 #[tokio::test(start_paused = true)]
 async fn an_open_for_certain_brings_nothing_that_is_cached() {
     for stale in [Duration::ZERO, secs(600)] {

@@ -1,4 +1,4 @@
-//! What a cold read costs the origin: one request, where one can do.
+//! The cost of a cold read at the origin: one request, if one is enough.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -22,7 +22,7 @@ async fn a_cold_get_is_one_request_whatever_the_size_up_to_a_first_part() {
         same(&world.read(KEY).await.expect("read"), &bytes);
         assert_eq!(world.asked(), (1, 0), "size {size}");
         assert_eq!(world.bucket.bytes(), size);
-        // And is free from then on.
+        // From then on it costs nothing.
         same(&world.read(KEY).await.expect("read"), &bytes);
         assert_eq!(world.asked(), (1, 0), "size {size}");
     }
@@ -195,7 +195,7 @@ async fn a_head_asks_for_the_version_alone() {
         (object.version().size, world.asked(), world.bucket.bytes()),
         (MIB, (0, 1), 0)
     );
-    // A HEAD of what a GET brought asks nothing.
+    // A HEAD after a GET sends no request.
     world.bucket.put("other", sample(2, 10));
     world.read("other").await.expect("read");
     world.open("other", Open::default()).await.expect("open");
@@ -255,7 +255,7 @@ async fn the_outcome_says_how_it_was_found() {
     pass(secs(2)).await;
     let hit = world.get(KEY).await.expect("open");
     assert_eq!((hit.outcome().forward, hit.outcome().stored), (None, true));
-    // Asked at 0 s, answered at 1 s, read at 3 s: the age counts from the question.
+    // Asked at 0 s, answered at 1 s, read at 3 s: the age counts from the time of the request.
     assert_eq!((hit.outcome().age, hit.outcome().ttl_ms), (secs(3), 57_000));
     assert_eq!(hit.locate(all(&hit)), Found::All(Tier::Memory));
 }
@@ -289,7 +289,7 @@ async fn a_missing_object_is_missing() {
     assert_eq!(world.asked(), (1, 0));
 }
 
-/// Programs that open many files before they read one have not all the memory there is.
+/// Programs that open many files before they read one do not hold all the memory.
 #[tokio::test(start_paused = true)]
 async fn what_is_opened_and_not_read_holds_no_memory_for_long() {
     let setup = Setup {

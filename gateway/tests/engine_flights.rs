@@ -1,4 +1,4 @@
-//! Shared fetches: who joins, who leaves, who is told of a failure, and what is stopped.
+//! Shared fetches: readers that join, leave or see a failure, and fetches that stop.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -19,10 +19,10 @@ use tidegate_plan::{ByteRange, RangeSpec};
 /// The grace of a cursor, and a little more.
 const GRACE: Duration = Duration::from_secs(11);
 
-/// How long a cursor holds what has landed, and a little more.
+/// The time for which a cursor holds landed chunks, and a little more.
 const HELD: Duration = Duration::from_secs(3);
 
-/// A world with one object of `size` that comes slowly.
+/// Builds a world with one object of `size` bytes that arrives slowly.
 fn slow(size: u64, rate: u64) -> (World, bytes::Bytes) {
     let world = World::plain();
     let bytes = sample(1, size);
@@ -47,8 +47,8 @@ async fn bytes_are_read_while_they_arrive() {
     same(&got, &bytes.slice(..got.len()));
 }
 
-/// What a reader stands still in is the memory tier's, once that has it: the reader finds it there, or has it
-/// fetched again.
+/// The memory tier owns a chunk under a reader that stands still, once it has stored it. The reader finds it there, or
+/// has it fetched again.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stands_still_keeps_no_chunk_alive() {
     for evicted in [false, true] {
@@ -99,7 +99,7 @@ async fn a_leader_that_leaves_breaks_nobody() {
     settle().await;
     let others = join_all((0..5).map(|_| world.read(KEY)));
     let left = async {
-        // Before the answer came; and, in the other half of cases, in the middle of it.
+        // Before the answer came, and in the other half of the cases in the middle of it.
         pass(Duration::from_millis(1500)).await;
         leader.abort();
     };
@@ -145,12 +145,12 @@ async fn a_fetch_that_nobody_wants_is_stopped() {
     take(&mut reader, 100 * KIB).await;
     assert!(world.bucket.running() > 0);
     drop((reader, object));
-    // Nothing is fetched ahead yet, so nothing is waited for.
+    // Read-ahead has not begun, so there is nothing to wait for.
     pass(Duration::from_millis(100)).await;
     assert_eq!(world.bucket.running(), 0);
     assert!(world.bucket.bytes() <= 256 * KIB);
 
-    // With read-ahead under way, what flies may land within the grace, and nothing new starts.
+    // With read-ahead under way, running fetches may land within the grace, and no new one starts.
     let object = world.get(KEY).await.expect("open");
     let mut reader = object.read_at(all(&object));
     take(&mut reader, 4 * MIB).await;
@@ -239,7 +239,7 @@ async fn what_arrived_before_a_failure_is_right_and_the_failure_is_told() {
     let bytes = sample(1, MIB);
     world.bucket.put(KEY, bytes.clone());
     let object = world.open(KEY, Open::default()).await.expect("open");
-    // Breaks at the same place however often it is resumed: after 100 KiB, then after nothing.
+    // The fetch breaks at the same place however often it is resumed: after 100 KiB, then at once.
     world.bucket.fail_next([Fault::Reset(100 * KIB)]);
     world.bucket.set_faults([Fault::Reset(0)]);
     let mut reader = object.read_at(all(&object));
@@ -283,7 +283,7 @@ async fn a_seek_into_a_chunk_begins_with_the_wanted_byte_and_completes_the_chunk
     let bytes = sample(1, 4 * MIB);
     world.bucket.put(KEY, bytes.clone());
     let object = world.open(KEY, Open::default()).await.expect("open");
-    // The reader has left when the head's turn comes.
+    // The reader has left when the turn of the head comes.
     let latency = Fault::Latency(Duration::from_millis(20));
     world.bucket.set_faults([latency]);
     let at = 5 * CHUNK + 100 * KIB;
@@ -365,7 +365,7 @@ async fn a_head_whose_part_fails_behind_the_tail_is_told() {
     let at = 5 * CHUNK + 100 * KIB;
     let range = ByteRange::new(at, at + 2 * CHUNK);
     let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
-    // The first chunk's tail arrives, and in the next chunk the origin turns us away for good.
+    // The tail of the first chunk arrives; in the next chunk the origin refuses for good.
     world.bucket.fail_next([Fault::Reset(CHUNK)]);
     world
         .bucket
@@ -415,7 +415,7 @@ async fn the_disk_serves_what_memory_lost() {
     let world = World::plain();
     let bytes = sample(1, 3 * MIB);
     world.bucket.put(KEY, bytes.clone());
-    // Far enough away for the disk to be the sooner one.
+    // Far enough away for the disk to be faster.
     let far = [
         Fault::Latency(Duration::from_millis(20)),
         Fault::Rate(20 * MIB),
@@ -424,7 +424,7 @@ async fn the_disk_serves_what_memory_lost() {
     world.read(KEY).await.expect("read");
     let gets = world.bucket.gets();
     for delay in [0, 10] {
-        // What a cursor still holds for the next reader would be served without the disk.
+        // Chunks that a cursor still holds would be served without the disk.
         pass(HELD).await;
         world.store.evict_memory();
         world.store.set(Faults {
@@ -520,8 +520,8 @@ async fn a_tiny_budget_slows_and_breaks_nothing() {
     }
 }
 
-/// Memory is waited for before a request is, never the other way round: else those who have the one
-/// and wait for the other would stand still together.
+/// A reader waits for memory first and for a request second. In the other order, readers that hold one and wait for the
+/// other would block each other.
 #[tokio::test(start_paused = true)]
 async fn slow_readers_short_of_memory_and_of_requests_keep_going() {
     let mut setup = Setup {
@@ -550,7 +550,7 @@ async fn slow_readers_short_of_memory_and_of_requests_keep_going() {
         assert_eq!(bytes, objects[n]);
     }))
     .await;
-    // Nobody went on only because the patience of another, 10 s, had come to its end.
+    // No reader went on only because another one's timeout of 10 s had passed.
     assert!(since.elapsed() < secs(8), "{:?}", since.elapsed());
     pass(GRACE).await;
     assert_eq!((world.used(), world.bucket.running()), (0, 0));
@@ -569,7 +569,7 @@ async fn an_exhausted_budget_sheds_and_recovers() {
         after: 64 * KIB,
         pause: secs(9),
     }]);
-    // Waits for the first to finish, and gets its turn.
+    // The second read waits for the first to finish, and gets its turn.
     let (a, b) = tokio::join!(world.read("a"), async {
         settle().await;
         world.read("b").await
@@ -579,7 +579,7 @@ async fn an_exhausted_budget_sheds_and_recovers() {
     settle().await;
     assert_eq!(world.used(), 0);
 
-    // A client that stands still for ever, of a chunk that memory does not take.
+    // A client that stands still for ever, on a chunk that memory does not take.
     world.store.set(Faults {
         refuse_memory: true,
         refuse_disk: true,

@@ -1,4 +1,4 @@
-//! A folder that was listed answers for every name in it, and what that costs.
+//! Names in a listed folder: the listing answers for each of them, at a known cost.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use tidegate_engine::{Error, Open};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{Profile, RangeSpec};
+use tidegate_write::WritePath;
 
 #[expect(dead_code, reason = "other suites ask more of it")]
 #[path = "support/engine.rs"]
@@ -41,13 +42,13 @@ impl World {
         (self.bucket.heads(), self.bucket.lists(), self.bucket.gets())
     }
 
-    /// What has been asked since.
+    /// Returns the requests since `before`.
     fn since(&self, before: Costs) -> Costs {
         let now = self.costs();
         (now.0 - before.0, now.1 - before.1, now.2 - before.2)
     }
 
-    /// All names of a folder, as a program reads it.
+    /// Returns all names of a folder, as a program reads it.
     async fn names(&self, prefix: &str) -> Vec<String> {
         let (mut place, mut names) = (None, Vec::new());
         loop {
@@ -66,7 +67,7 @@ fn with_pages(pages: u32) -> World {
     Setup::profile(|profile| profile.list_pages = pages).build()
 }
 
-/// `ls -l`, then `stat` of all that is there and of much that is not.
+/// `ls -l`, then `stat` of every file and of many missing names.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_was_read_answers_for_every_name() {
     let world = World::plain();
@@ -85,7 +86,7 @@ async fn a_folder_that_was_read_answers_for_every_name() {
     assert!(world.is_there("f").await, "it has something in it");
     assert_eq!(world.names("f/").await, ["a", "b", "c.jpg"]);
     assert_eq!(world.since(before), (0, 0, 0));
-    // Opened to be read, a file asks its one GET, and comes whole.
+    // An open for reading costs one GET, which brings the whole file.
     let first = RangeSpec::Bounded { first: 0, last: 2 };
     let object = world.open("f/a", engine::first(first)).await.expect("open");
     engine::whole(&object).await.expect("read");
@@ -102,7 +103,8 @@ async fn what_is_missing_counts_for_less_time_than_what_is_there() {
     pass(secs(4)).await;
     assert!(world.is_there("f/a").await && !world.is_there("f/b").await);
     assert_eq!(world.costs(), (0, 1, 0));
-    // A listing of the folder costs no more than both questions; and tells of the other name, too.
+    // One listing of the folder costs no more than both questions, and answers for the other name,
+    // too.
     pass(secs(1)).await;
     assert!(world.is_there("f/b").await && !world.is_there("f/a").await);
     assert_eq!(world.costs(), (0, 2, 0));
@@ -130,7 +132,7 @@ async fn a_third_unknown_name_has_the_folder_listed() {
         assert_eq!(world.is_there(&format!("f/{n:02}")).await, n < 50, "{n}");
     }
     assert_eq!(world.since(before), (2, 3, 0));
-    // Unknown names count within the `ttl` of the first.
+    // Unknown names count within the `ttl` of the first one.
     let world = World::plain();
     world.bucket.put("f/a", "x");
     for name in ["f/1", "f/2", "f/3", "f/4"] {
@@ -147,7 +149,7 @@ async fn a_folder_that_is_too_large_stays_cheap() {
     for n in 0..KEYS {
         world.bucket.put(&format!("f/{n:06}"), "x");
     }
-    // One name, and two: nothing of the folder is listed.
+    // One or two unknown names: nothing of the folder is listed.
     for (n, name) in ["f/none", "f/009999"].into_iter().enumerate() {
         world.look(name).await.expect("an answer");
         let n = n as u64 + 1;
@@ -155,7 +157,7 @@ async fn a_folder_that_is_too_large_stays_cheap() {
     }
     let listed = world.bucket.listed();
     assert!(listed.iter().all(|it| it.limit == 1 && it.prefix != "f/"));
-    // The third has as many pages listed as the profile says, and is not among them.
+    // The third lists as many pages as the profile allows, and is not among them.
     assert!(world.is_there("f/019999").await);
     assert_eq!(world.costs(), (3, 2 + 3 + 1, 0));
     let before = world.costs();
@@ -164,7 +166,7 @@ async fn a_folder_that_is_too_large_stays_cheap() {
         assert!(!world.is_there(&format!("{name}-150x150")).await);
     }
     assert_eq!(world.since(before), (0, 0, 0));
-    // What lies behind is asked for by name, and has nothing listed.
+    // Names behind those pages are asked for one by one, and cause no listing.
     for n in 1..20 {
         assert!(world.is_there(&format!("f/0150{n:02}")).await);
         assert_eq!(world.since(before), (n, n, 0));
@@ -181,7 +183,7 @@ async fn no_folder_is_listed_for_names_where_the_profile_says_so() {
     assert_eq!(world.costs(), (9, 9, 0));
 }
 
-/// However programs walk, a page is asked for once within the `ttl`.
+/// A page is listed once within the `ttl`, in whatever order programs walk.
 #[tokio::test(start_paused = true)]
 async fn a_page_is_listed_once_however_programs_walk() {
     let world = World::plain();
@@ -189,7 +191,7 @@ async fn a_page_is_listed_once_however_programs_walk() {
         world.bucket.put(&format!("f/photo-{n:04}.jpg"), "x");
     }
     world.bucket.put("f/photo", "x");
-    // Two that read it side by side, one that comes a page later, one that asks for names.
+    // Two readers side by side, one that comes a page later, and one that asks for names.
     let late = async {
         let first = world.engine.list(&world.source, "f/", None).await;
         let next = first.expect("a page").next;
@@ -232,7 +234,7 @@ async fn who_asks_at_the_same_time_shares_the_listing() {
     assert_eq!(world.since(before), (0, 1, 0));
 }
 
-/// A create while a listing is under way does not vanish, and what is deleted does not come back.
+/// A file created during a listing does not vanish, and a deleted one does not come back.
 #[tokio::test(start_paused = true)]
 async fn what_changes_here_during_a_listing_stays() {
     let desk = Desk::plain();
@@ -250,7 +252,7 @@ async fn what_changes_here_during_a_listing_stays() {
             .remove(&world.source, &gone)
             .await
             .expect("removed");
-        // The fake tells what there is when it answers: it is to tell what there was.
+        // The fake lists its state at the time of the answer; the test needs the earlier state.
         world.bucket.delete("f/new");
         world.bucket.put("f/gone", "x");
     };
@@ -266,7 +268,7 @@ async fn what_changes_here_during_a_listing_stays() {
     assert_eq!(world.costs().1, 1);
 }
 
-/// A listing that was begun before a change is not joined by who comes after it.
+/// A reader that comes after a change does not join a listing from before it.
 #[tokio::test(start_paused = true)]
 async fn who_reads_a_folder_after_a_change_sees_it() {
     let desk = Desk::plain();
@@ -283,7 +285,7 @@ async fn who_reads_a_folder_after_a_change_sees_it() {
     assert_eq!(late, ["a", "new"]);
 }
 
-/// Own changes keep what is known of a folder true, and cost nothing.
+/// Own changes keep the knowledge about a folder true, and cost nothing.
 #[tokio::test(start_paused = true)]
 async fn own_changes_keep_a_folder_true() {
     let desk = Desk::plain();
@@ -321,7 +323,7 @@ async fn own_changes_keep_a_folder_true() {
     assert_eq!(world.names("f/").await, ["c", "d", "new", "sub"]);
     assert!(!world.is_there("f/b").await && world.is_there("f/d").await);
     assert_eq!(world.since(before), (0, 0, 0));
-    // Over HTTP too: the name is asked for, and no other.
+    // Over HTTP too: only the requested name is asked for.
     let wanted = tidegate_write::receive::Wanted::Anything;
     WritePath::new(&world.engine)
         .delete(&world.source, &valid("f/c"), &wanted)
@@ -361,7 +363,7 @@ async fn a_folder_that_was_made_here_costs_one_listing_a_ttl_later_on() {
     }
 }
 
-/// Folders above are proven by what is in them: a path that is used costs nothing.
+/// The contents of a folder prove the folders above it: a path in use costs nothing.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_is_no_longer_fresh_costs_one_listing_of_a_key() {
     let world = World::plain();
@@ -389,7 +391,7 @@ async fn a_listing_that_fails_or_is_cut_off_says_nothing() {
     }
     world.bucket.fail_next([down()]);
     assert_eq!(world.look("f/3").await.map(drop), Err(Error::Unavailable));
-    // It is tried again when there is reason to.
+    // The listing is tried again if there is reason to.
     let before = world.costs();
     assert!(!world.is_there("f/3").await && !world.is_there("f/4").await);
     assert_eq!(world.since(before), (2, 2, 0));
@@ -411,7 +413,7 @@ async fn a_listing_that_fails_or_is_cut_off_says_nothing() {
     assert_eq!(world.names("f/").await.len(), 1500);
 }
 
-/// Who may not list, and may read, still finds objects by their names.
+/// A client with access to objects and not to listings still finds objects by their names.
 #[tokio::test(start_paused = true)]
 async fn who_may_not_list_asks_by_name() {
     let world = World::plain();
@@ -425,7 +427,7 @@ async fn who_may_not_list_asks_by_name() {
     assert!(world.is_there("f/a").await);
 }
 
-/// A version that a listing shows again is confirmed by it.
+/// A listing that shows a version again confirms it.
 #[tokio::test(start_paused = true)]
 async fn a_listing_confirms_the_versions_that_it_shows() {
     let setup = Setup::profile(|profile| {
@@ -450,7 +452,7 @@ async fn a_listing_confirms_the_versions_that_it_shows() {
     let mended = world.get("f/mended").await.expect("open");
     let headers = &mended.version().headers;
     assert!(headers.iter().any(|(_, value)| value == "text/plain"));
-    // The confirmation lasts from when the listing was asked for.
+    // The confirmation counts from the time of the listing's request.
     pass(secs(59)).await;
     let before = world.costs();
     world.read("f/same").await.expect("read");
@@ -458,7 +460,7 @@ async fn a_listing_confirms_the_versions_that_it_shows() {
     pass(secs(2)).await;
     world.read("f/same").await.expect("read");
     assert_eq!(world.since(before), (0, 0, 1));
-    // Who asks for confirmation gets it from the bucket.
+    // An open that demands confirmation gets it from the bucket.
     world.names("f/").await;
     let before = world.costs();
     let forced = Open {
@@ -469,7 +471,8 @@ async fn a_listing_confirms_the_versions_that_it_shows() {
     assert_eq!(world.since(before), (1, 0, 0));
 }
 
-/// A library that is in the bucket already: folders are read, files looked at and opened.
+/// A library that is in the bucket already: programs read its folders, and look at and open its
+/// files.
 #[tokio::test(start_paused = true)]
 async fn a_scan_costs_a_listing_a_folder_and_a_request_a_file() {
     let world = Setup {

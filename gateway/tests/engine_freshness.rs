@@ -1,4 +1,4 @@
-//! How long a version is believed, what confirms it, and what is served when nothing can.
+//! The freshness of a version, its confirmation, and the answers while the origin fails.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -14,7 +14,7 @@ use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
 
-/// `web` without its background confirmations: after a minute the origin is asked first.
+/// Builds `web` without background confirmations: after a minute the origin is asked first.
 fn strict() -> World {
     Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build()
 }
@@ -57,7 +57,7 @@ async fn fresh_asks_nothing_and_stale_is_confirmed_with_one_empty_request() {
     assert_eq!(object.outcome().forward, Some(Forward::Revalidated));
     same(&whole(&object).await.expect("read"), &bytes);
     assert_eq!((world.asked(), world.bucket.bytes()), ((2, 0), 3 * CHUNK));
-    // Fresh again for a minute.
+    // The version is fresh again for a minute.
     pass(secs(59)).await;
     world.read(KEY).await.expect("read");
     assert_eq!(world.asked(), (2, 0));
@@ -105,11 +105,11 @@ async fn a_416_on_confirming_means_changed_and_shorter() {
         .expect("open");
     assert_eq!(object.version().size, 10);
     same(&whole(&object).await.expect("read"), &sample(2, 10));
-    // And to nothing at all.
+    // The object changes to an empty one.
     world.bucket.put(KEY, "");
     pass(secs(61)).await;
     assert_eq!(world.get(KEY).await.expect("open").version().size, 0);
-    // An empty object is confirmed as any other.
+    // An empty object is confirmed like any other.
     let asked = world.asked();
     pass(secs(61)).await;
     assert_eq!(world.get(KEY).await.expect("open").version().size, 0);
@@ -137,7 +137,7 @@ async fn stale_while_revalidate_answers_at_once_and_asks_once_behind() {
     same(&world.read(KEY).await.expect("read"), &sample(2, 200));
     assert_eq!(world.asked(), (2, 0), "which brought the bytes along");
     assert_eq!(world.used(), 0);
-    // Beyond the window the origin is asked first.
+    // After the window the origin is asked first.
     world.bucket.put(KEY, sample(3, 300));
     pass(secs(661)).await;
     same(&world.read(KEY).await.expect("read"), &sample(3, 300));
@@ -276,7 +276,7 @@ async fn missing_objects_are_remembered_for_a_while() {
     assert_eq!(world.asked(), (1, 0));
     pass(Duration::from_millis(200)).await;
     same(&world.read(KEY).await.expect("read"), &sample(1, 100));
-    // Who insists asks anew.
+    // A forced open asks the origin anew.
     assert_eq!(world.read("other").await, Err(Error::NotFound));
     world.bucket.put("other", sample(2, 10));
     world
@@ -302,7 +302,7 @@ async fn no_store_and_private_are_not_stored() {
             pass(secs(11)).await;
         }
         assert_eq!((world.store.held(), world.used()), (0, 0));
-        // And it is forgotten when it becomes so.
+        // A cached object is forgotten when it becomes uncacheable.
         world.bucket.put("kept", sample(2, 100));
         world.read("kept").await.expect("read");
         world
@@ -379,7 +379,7 @@ async fn a_forced_confirmation_joins_nothing_older() {
     world.bucket.put(KEY, sample(1, 100));
     world.read(KEY).await.expect("read");
     pass(secs(61)).await;
-    // An older question whose answer is on its way when the object changes.
+    // An older request whose answer is on its way when the object changes.
     world.bucket.fail_next([Fault::Rate(1)]);
     world.bucket.put(KEY, sample(2, 100));
     let old = world.get(KEY).await.expect("open");
@@ -389,7 +389,7 @@ async fn a_forced_confirmation_joins_nothing_older() {
     same(&whole(&object).await.expect("read"), &sample(3, 100));
     drop(old);
 
-    // One that is still waiting for its answer's head.
+    // A request that still waits for the head of its answer.
     pass(secs(61)).await;
     world.bucket.fail_next([Fault::Latency(secs(5))]);
     let slow = tokio::spawn({
@@ -412,7 +412,7 @@ async fn an_older_question_does_not_replace_what_a_forced_one_found() {
     world.read(KEY).await.expect("read");
     world.bucket.delete(KEY);
     pass(secs(61)).await;
-    // It will be told that the object is missing, but only after the forced one has found it.
+    // Its answer will be 404, but only after the forced open has found the object.
     world.bucket.fail_next([
         Fault::Latency(secs(5)),
         Fault::Refuse(OriginError::NotFound),

@@ -1,4 +1,4 @@
-//! What finding a name costs, and for how long the answer holds.
+//! The cost of a name's look-up, and the lifetime of its answer.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -24,13 +24,13 @@ impl World {
         self.look(path).await.expect("an answer").entry
     }
 
-    /// Requests of any kind that the bucket was asked since the last look.
+    /// Returns the number of requests of any kind since the last call, and updates `before`.
     fn requests(&self, before: &mut u64) -> u64 {
         let all = self.bucket.gets() + self.bucket.heads() + self.bucket.lists();
         all - std::mem::replace(before, all)
     }
 
-    /// What a path's look-up costs from its first folder on, name by name.
+    /// Returns the cost of a path's look-up from its first folder on, name by name.
     async fn walk(&self, path: &str) -> Vec<u64> {
         let (mut costs, mut before) = (Vec::new(), 0);
         self.requests(&mut before);
@@ -55,7 +55,7 @@ async fn ten_folders_deep() {
     world.bucket.put("1/other", "x");
     let cold = world.walk(&key).await;
     assert!(cold.iter().all(|cost| *cost <= 2), "{cold:?}");
-    // The first folder's first key proves the others; the file is asked for by itself.
+    // The first key of the first folder proves the other folders; the file costs its own request.
     assert_eq!(cold[1..10], [0; 9]);
     assert_eq!(world.walk(&key).await, [0; 11], "warm");
     assert_eq!(world.bucket.gets(), 0);
@@ -63,7 +63,7 @@ async fn ten_folders_deep() {
     world.bucket.put(&format!("{DEEP}/more"), "123456");
     let known = world.walk(&format!("{DEEP}/more")).await;
     assert_eq!((known[..10].iter().sum::<u64>(), known[10]), (0, 2));
-    // Looked up, it is open: its version is known.
+    // After the look-up its version is known, so the open costs nothing.
     let mut before = 0;
     world.requests(&mut before);
     let first = RangeSpec::Bounded { first: 0, last: 9 };
@@ -79,10 +79,10 @@ async fn what_is_missing_costs_two_and_is_remembered() {
     assert_eq!(world.requests(&mut before), 2);
     assert_eq!(world.entry("none").await, Entry::Missing);
     assert_eq!(world.requests(&mut before), 0);
-    // A bare 404 is no negative entry for those who ask for the object itself.
+    // A bare 404 creates no negative entry for a client that requests the object itself.
     world.bucket.put("none", "there");
     assert!(world.read("none").await.is_ok());
-    // Nor does the name go on missing for those who ask for it, now that the object was found.
+    // Once the object was found, the name no longer counts as missing.
     world.requests(&mut before);
     assert!(is_file(&world.entry("none").await, 5));
     assert_eq!(world.requests(&mut before), 0);
@@ -136,14 +136,14 @@ async fn a_listing_answers_for_every_name_on_it() {
         assert_eq!(entry == Entry::Folder, name == "sub");
     }
     assert_eq!(world.requests(&mut before), 0);
-    // It knows no headers: who wants them pays one request, and one only.
+    // The listing has no headers: a caller that needs them pays exactly one request.
     let whole = world.engine.look_up(&world.source, "f/0000", true).await;
     let Entry::File(facts) = whole.expect("an answer").entry else {
         panic!("a file");
     };
     assert!(facts.version.is_some());
     assert_eq!(world.requests(&mut before), 1);
-    // And to HTTP nothing of a listing passes for a version.
+    // HTTP takes nothing from a listing as a version.
     let cached = Open {
         only_if_cached: true,
         ..Open::default()
@@ -247,7 +247,7 @@ async fn names_hold_for_a_while_when_the_origin_fails() {
     assert_eq!(world.look("f").await, Err(Error::Unavailable));
 }
 
-/// Whoever keeps names is told of a purge once, and may not know this one yet.
+/// A subscriber that keeps names hears of a purge once, and may not know this name yet.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_a_purge_overtakes_holds_for_nobody() {
     let world = World::plain();

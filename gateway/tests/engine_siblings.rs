@@ -1,4 +1,5 @@
-//! Small objects that are read one after another are fetched ahead: once each, at nobody's expense.
+//! Folder prefetch of small objects that are read in order: each once, at no other reader's
+//! expense.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -22,7 +23,7 @@ fn path(n: u64) -> String {
     format!("folder/{n:04}")
 }
 
-/// So many small objects in a folder of a bucket 20 ms away, and none of them listed.
+/// Builds a folder of `count` small objects in a bucket 20 ms away, none of them listed.
 fn folder(count: u64, setup: Setup) -> World {
     let world = setup.build();
     for n in 0..count {
@@ -73,9 +74,9 @@ async fn who_goes_through_a_folder_waits_for_few() {
     world.list().await;
     let took = world.pass_through(0..400).await;
     settle().await;
-    // Four at once, but for the first ones.
+    // Four at once, except for the first ones.
     assert!(took <= LATENCY * 120, "{took:?}");
-    // Each once, and one for the folder's large one is none.
+    // One request each, and none for the large object.
     assert_eq!((world.asked(), world.bucket.lists()), ((400, 0), 1));
     assert_eq!(world.used(), 0);
     assert_eq!(world.pass_through(0..400).await, Duration::ZERO);
@@ -96,8 +97,7 @@ async fn as_many_as_the_profile_allows_are_on_their_way() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_fetched_that_nobody_comes_near() {
-    // Nothing is known of the folder; what is known is not read in its order; nothing is to be read
-    // ahead.
+    // The folder is not listed, or is not read in its order, or the profile has no read-ahead.
     let unlisted = folder(50, Setup::default());
     unlisted.pass_through(0..50).await;
     let scattered = folder(50, Setup::default());
@@ -116,7 +116,7 @@ async fn nothing_is_fetched_that_nobody_comes_near() {
         pass(LATENCY * 2).await;
         assert_eq!(world.asked(), (50, 0));
     }
-    // Who leaves after ten has cost twenty at most.
+    // A reader that leaves after ten has cost twenty requests at most.
     let left = folder(50, Setup::default());
     left.list().await;
     left.pass_through(0..10).await;
@@ -146,7 +146,7 @@ async fn nobody_waits_for_what_is_fetched_ahead() {
     setup.origin.max_requests = 4;
     let world = folder(100, setup);
     world.list().await;
-    // Three readers of something else; the fourth place is kept for those who wait.
+    // Three readers of another object; the fourth place is kept for waiting readers.
     let slow = [Fault::Latency(LATENCY), Fault::Rate(1000)];
     world.bucket.set_faults(slow);
     let mut held = Vec::new();
@@ -161,7 +161,7 @@ async fn nobody_waits_for_what_is_fetched_ahead() {
     assert_eq!(world.bucket.gets(), 3 + 20, "and no other is");
     drop(held);
     settle().await;
-    // What found no place is not tried again; what comes after it is.
+    // Prefetches that found no place are not tried again; later ones are.
     let took = world.pass_through(20..100).await;
     assert!(took <= LATENCY * 50, "{took:?}");
 }

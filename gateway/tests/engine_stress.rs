@@ -22,8 +22,8 @@ use tokio::time::timeout;
 const KEYS: u64 = 6;
 const TASKS: u64 = 200;
 
-/// How long the churn lasts. Long enough for some ten thousand opens; a longer one is for the
-/// hunt after a rare race.
+/// Returns the duration of the churn, 5 s by default: enough for about ten thousand opens. A longer
+/// one helps to find a rare race.
 fn lasts() -> Duration {
     let said = std::env::var("TIDEGATE_STRESS_SECS").ok();
     Duration::from_secs(said.and_then(|n| n.parse().ok()).unwrap_or(5))
@@ -57,7 +57,7 @@ fn write(world: &World, history: &History, draw: &mut Draw, number: u64) {
     world.bucket.put(&format!("k{}", draw.below(KEYS)), bytes);
 }
 
-/// One read of a random range, given up at a random byte or not. Says whether it ended whole.
+/// Reads a random range, and may stop at a random byte. Returns whether the read ended whole.
 async fn read(world: &World, history: &History, draw: &mut Draw) -> Result<bool, Error> {
     let key = format!("k{}", draw.below(KEYS));
     let spec = match draw.below(4) {

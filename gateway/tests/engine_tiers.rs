@@ -1,4 +1,4 @@
-//! Disk and origin side by side: whoever is sooner brings a chunk, and neither's failure is felt.
+//! Disk and origin side by side: the faster one supplies a chunk, and a failure of either goes unnoticed.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 const LATENCY: Duration = Duration::from_millis(20);
 
-/// An object that was read before, and lies on disk only; the bucket is 20 ms away and yields 20
-/// MiB/s a connection. What was asked of the bucket until now does not count.
+/// Builds an object that was read before and lies on disk only. The bucket is 20 ms away and yields 20 MiB/s a
+/// connection. Its counters start after the first read.
 async fn on_disk(size: u64) -> (World, Bytes) {
     let setup = Setup {
         profile: Profile::stream(),
@@ -31,7 +31,7 @@ async fn on_disk(size: u64) -> (World, Bytes) {
         .set_faults([Fault::Latency(LATENCY), Fault::Rate(20 * MIB)]);
     same(&world.read(KEY).await.expect("read"), &bytes);
     settle().await;
-    // Cursors and what they hold are gone.
+    // After this, cursors and their chunks are gone.
     pass(secs(15)).await;
     world.store.evict_memory();
     (world, bytes)
@@ -78,7 +78,7 @@ async fn a_slow_disk_beside_a_fast_origin_costs_a_sequential_read_nothing() {
     let without = began.elapsed();
     pass(secs(15)).await;
     world.store.evict_memory();
-    // 256 KiB in 100 ms, one at a time or many: it is slow, and says so.
+    // 256 KiB in 100 ms, one at a time or many: the disk is slow, and reports it.
     let slow = Duration::from_millis(100);
     world.store.set(takes(slow, slow, 2 * MIB));
     let began = Instant::now();
@@ -90,7 +90,7 @@ async fn a_slow_disk_beside_a_fast_origin_costs_a_sequential_read_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_the_disk_is_late_with_is_raced() {
     let (world, bytes) = on_disk(40 * MIB).await;
-    // It claims to be fast and is not.
+    // The disk claims to be fast and is not.
     let claimed = Duration::from_millis(1);
     world.store.set(takes(secs(30), claimed, 1000 * MIB));
     let object = world.get(KEY).await.expect("open");
@@ -142,8 +142,8 @@ async fn one_missing_chunk_does_not_give_up_the_rest() {
     );
 }
 
-/// What is cached of the version that is read is given, however slow the disk is that has it, and whatever
-/// the bucket has in its place by now.
+/// The cached bytes of an open version are served, however slow the disk is and whatever has replaced the object in the
+/// bucket.
 #[tokio::test(start_paused = true)]
 async fn a_slow_disk_serves_the_version_that_is_open_after_it_has_changed() {
     for (claimed, deleted) in [(700, false), (700, true), (1, false), (1, true)] {
@@ -160,8 +160,8 @@ async fn a_slow_disk_serves_the_version_that_is_open_after_it_has_changed() {
     }
 }
 
-/// The stores are closed side by side, each with its share of the deadline: the metadata has its turn also where
-/// a disk does not come to its end, and the process ends in time.
+/// The stores close side by side, each with its share of the deadline. If a disk hangs, the metadata still has its
+/// turn, and the process ends in time.
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_hangs_at_the_end_takes_no_time_from_the_metadata() {
     let world = World::plain();

@@ -1,4 +1,4 @@
-//! Variants: made once for all who want them, by few encoders that are paid for, and kept like chunks.
+//! Variants: made once for all readers, by few encoders within a budget, and cached as chunks.
 
 use std::io::Read as _;
 use std::thread::available_parallelism;
@@ -24,7 +24,7 @@ use engine::{KIB, MIB, Setup, World, pass, sample, secs, settle};
 
 const BR: Coding = Coding::Brotli;
 
-/// Text that gets smaller by half, and is different for each `seed`.
+/// Returns text that compresses by half and differs for each `seed`.
 fn text(seed: u64, length: u64) -> Bytes {
     let bytes = sample(seed, length.div_ceil(2));
     let digits = bytes.iter().flat_map(|byte| {
@@ -55,7 +55,7 @@ async fn read(variant: &Variant) -> Result<Vec<u8>, Error> {
     rest(variant.read_at(ByteRange::new(0, variant.size()))).await
 }
 
-/// What is counted.
+/// The counters of a world.
 struct Counts(Registry);
 
 impl Counts {
@@ -87,7 +87,7 @@ fn encoders() -> usize {
     available_parallelism().map_or(1, usize::from).clamp(2, 4)
 }
 
-/// Bodies pause for half a second after their first bytes: what reads them is in the middle meanwhile.
+/// Returns a bucket whose bodies pause for half a second after 1,000 bytes, so that readers wait in the middle.
 fn pausing() -> FakeOrigin {
     let bucket = FakeOrigin::new();
     bucket.set_faults([Fault::Pause {
@@ -241,7 +241,7 @@ async fn what_is_lost_under_a_reader_is_made_again_to_the_byte() {
     assert_eq!(got, bytes);
     assert_eq!(counts.runs("kept"), 2);
 
-    // Lost in part while nobody reads it.
+    // Some chunks are lost while there is no reader.
     world.store.evict_memory();
     world.store.lose_every(3);
     let again = object.variant(BR).await.expect("made again");
@@ -306,7 +306,7 @@ async fn an_object_that_does_not_come_holds_an_answer_for_a_second() {
     let began = Instant::now();
     assert!(object.variant(BR).await.is_none());
     assert_eq!(began.elapsed(), secs(1));
-    // It is made all the same, for those who come later.
+    // It is made all the same, for later readers.
     pass(secs(6)).await;
     assert!(matches!(object.known_variant(BR).await, Known::Variant(_)));
     assert_eq!(counts.runs("kept"), 1);

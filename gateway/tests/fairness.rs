@@ -1,5 +1,5 @@
-//! One client asks for more than its share; the others are served all the same. Time is paused: what is
-//! measured is rounds of the origin.
+//! One client asks for more than its share; the others are served all the same. Time is paused, so the figures are
+//! rounds of the origin.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// The time in which the origin answers.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// Keys that one client asks for at the same moment; none of them is there.
+/// Number of missing keys that one client requests at the same moment.
 const FLOOD: u32 = 2000;
 
 const HOSTILE: Client = Client::V4(1);
@@ -45,7 +45,7 @@ fn by(client: Client, first: Option<RangeSpec>) -> Open {
     }
 }
 
-/// Has every request of the flood under way, and gives what comes of them.
+/// Starts every request of the flood, and returns their results.
 async fn flood(world: &World, first: Option<RangeSpec>) -> JoinSet<Option<Error>> {
     let mut flood = JoinSet::new();
     for number in 0..FLOOD {
@@ -59,7 +59,7 @@ async fn flood(world: &World, first: Option<RangeSpec>) -> JoinSet<Option<Error>
     flood
 }
 
-/// Reads the cold object whole; the rounds until its first bytes and until its last.
+/// Reads the cold object whole; returns the rounds until its first bytes and until its last.
 async fn read(world: &World, client: Client) -> Result<(Bytes, u128, u128), Error> {
     let began = Instant::now();
     let rounds = || began.elapsed().as_millis().div_ceil(ROUND.as_millis());
@@ -79,7 +79,7 @@ async fn a_reader_beside_a_flood_of_missing_keys_waits_for_a_few_rounds() {
         let (read, first, last) = read(&world, READER).await.expect("it is never refused");
         same(&read, &bytes);
         println!("{asked:?}: first byte after {first} rounds, last after {last}");
-        // What waits holds memory, so that the rest comes in pieces as small as a chunk.
+        // Waiting requests hold memory, so the rest arrives in pieces as small as a chunk.
         assert!(first <= 4 && last <= 20, "{asked:?}: {first}, {last}");
 
         let found = flood.join_all().await;
@@ -92,13 +92,13 @@ async fn a_reader_beside_a_flood_of_missing_keys_waits_for_a_few_rounds() {
             .filter(|one| matches!(one, Some(Error::Overloaded { .. })));
         assert_eq!(missing + shed.count(), FLOOD as usize);
         assert!(missing > 1000, "{missing}: what fits is answered");
-        // The reader's place in the object is kept for a while.
+        // The reader's cursor in the object is kept for a while.
         pass(secs(30)).await;
         assert_eq!(world.used(), 0);
     }
 }
 
-/// What the reader is spared: as one of the flood's own it waits behind it, or is refused.
+/// The contrast: the flood's own client waits behind the flood, or is refused.
 #[tokio::test(start_paused = true)]
 async fn a_request_of_the_flooding_client_itself_waits_its_turn() {
     let (world, _) = world();
@@ -114,7 +114,7 @@ async fn a_request_of_the_flooding_client_itself_waits_its_turn() {
     drop(flood);
 }
 
-/// Where several floods meet, the reader's share is one of theirs.
+/// If several floods meet, the reader's share equals that of each of them.
 #[tokio::test(start_paused = true)]
 async fn ten_floods_leave_an_eleventh_share() {
     let (world, bytes) = world();

@@ -1,4 +1,4 @@
-//! The whole gateway, as `serve` and `demo` put it together, on the embedded origin.
+//! The whole gateway on the embedded origin, as `serve` and `demo` build it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ use world::{World, sample};
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
-/// Several parts of several chunks, and a last chunk that is none.
+/// Length of an object of several parts of several chunks, with a short last chunk.
 const LONG: usize = (9 << 20) + 5;
 
 fn cache(got: &Got) -> &str {
@@ -45,7 +45,7 @@ async fn reads_purges_and_is_warm_after_an_orderly_restart() {
     let got = gateway.get("/notes/n.bin", &[]).await;
     assert_eq!(got.body, first);
     let asked = gateway.gets().await;
-    // What was sent just now may be on its way into memory still.
+    // Bytes that were just sent may still be on their way into memory.
     let hit = async {
         while !cache(&gateway.get("/notes/n.bin", &[]).await).contains("hit") {
             tokio::task::yield_now().await;
@@ -83,7 +83,7 @@ async fn reads_purges_and_is_warm_after_an_orderly_restart() {
     let part = gateway.get("/films/a%20b.bin", &range).await;
     assert!(part.status == 206 && part.body == long[LONG - 70_000..]);
     assert_eq!(gateway.get("/notes/n.bin", &[]).await.body, second);
-    // A disk that is slow on a busy machine is raced, or read beside the origin: of what is on it, and
+    // If the disk of a busy machine is slow, the origin is raced or read beside it. That concerns bytes on disk, and
     // never the version, which is known.
     let resolves = ["tidegate_resolves_total"];
     assert_eq!(gateway.metric(&resolves).await, 0, "all of it was known");
@@ -133,7 +133,7 @@ async fn starts_without_its_origin_and_serves_what_it_has() {
     gateway.stop().await;
 }
 
-/// Waits until the only thing missing is the origin.
+/// Waits until only the origin is missing.
 async fn loaded(gateway: &Whole) {
     for _ in 0..3000 {
         if gateway.metric(&["tidegate_store_disk_up{"]).await == 1 {
@@ -182,7 +182,7 @@ async fn every_url_of_the_demo_answers_200() {
     Running::stop(gateway).await.expect("in order");
 }
 
-/// The address in the first line of a log that has `message`, with the lines read so far.
+/// Returns the address in the first log line that has `message`, with the lines read so far.
 fn address(log: &mut impl BufRead, message: &str) -> String {
     let mut read = String::new();
     while log.read_line(&mut read).expect("text") > 0 {
@@ -223,7 +223,7 @@ async fn serve_says_where_and_ends_in_order_when_told() {
     assert!(rest.contains("stopped in order"), "{rest}");
 }
 
-/// Every directory and file below `folder`, and whether others than its owner may do anything with it.
+/// Returns every directory and file below `folder` with mode bits for users other than its owner.
 fn open_to_others(folder: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
     use std::os::unix::fs::MetadataExt as _;
     let mode = |path: &std::path::Path| path.metadata().expect("there").mode() & 0o777;

@@ -1,4 +1,4 @@
-//! Sockets that a supervisor hands over (`sd_listen_fds(3)`): connections outlive the process that did not answer them.
+//! Sockets that a supervisor hands over (`sd_listen_fds(3)`): connections outlive a process that did not answer them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use loadtest::child::handed_over;
 use tempfile::TempDir;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// `tidegate serve` with a configuration that listens on `http`, in a folder of its own.
+/// Starts `tidegate serve` with a configuration that listens on `http`, in a folder of its own.
 fn start(dir: &TempDir, http: &str, handed: OwnedFd) -> Child {
     let at = |name: &str| dir.path().join(name).display().to_string();
     let toml = format!(
@@ -37,7 +37,7 @@ fn kill(mut gateway: Child) {
     gateway.wait().expect("it ends");
 }
 
-/// Its last words, where it does not start.
+/// Returns the errors of a gateway that does not start.
 fn refusal(gateway: Child) -> String {
     let output = gateway.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1));
@@ -65,7 +65,7 @@ fn connections_wait_for_the_next_process() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound").to_string();
     for _ in 0..2 {
-        // Nothing runs: the connection is there, and its request waits.
+        // No process runs: the connection exists, and its request waits.
         let early = connect(&listener);
         let handed = listener.try_clone().expect("a descriptor");
         let gateway = start(&dir, &address, handed.into());
@@ -90,7 +90,7 @@ fn the_file_of_a_socket_that_was_handed_over_stays() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1."), "{answer}");
-    // In order, so that what is its own is cleared away.
+    // An orderly stop, so that the process clears away its own files.
     let ended = Command::new("kill").arg(gateway.id().to_string()).status();
     assert!(ended.expect("kill").success());
     assert_eq!(gateway.wait().expect("it ends").code(), Some(0));

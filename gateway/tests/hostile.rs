@@ -1,9 +1,9 @@
-//! Attacks on the real program: what a hostile client costs it, and what that costs another client.
+//! Attacks on the real program: the cost of a hostile client to it and to another client.
 //!
-//! The program has `memory` and `budget` of 64 MiB and short deadlines. Each attack is a file in
-//! `hostile/`; it runs beside a polite client, and one after the other, so that each has the machine to
-//! itself. Each holds the same three promises: the peak of memory ([`target::PROMISE`]), the latency of the
-//! polite client ([`siege::Siege::bore`]), and an end by the deadlines ([`target::Target::quiet`]).
+//! The program has `memory` and `budget` of 64 MiB and short deadlines. Each attack is a file in `hostile/`. It runs
+//! beside a polite client, one attack at a time, so that each has the machine to itself. Each checks the same three
+//! promises: the peak of memory ([`target::PROMISE`]), the latency of the polite client ([`siege::Siege::bore`]), and
+//! an end by the deadlines ([`target::Target::quiet`]).
 #![cfg(target_os = "linux")]
 
 #[path = "hostile/bystander.rs"]

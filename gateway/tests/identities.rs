@@ -1,5 +1,5 @@
-//! One bucket, seen through several accesses: none is given what another may see, and all hear of what one of
-//! them changes.
+//! One bucket behind several accesses: none returns an object that only another may see, and a change by one of them
+//! reaches all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,8 @@ use world::World;
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
-/// Routes `/public/` (unsigned), `/staff/`, `/desk/` (of the same name as `/staff/`) and `/audit/`, the last
-/// three signed with one key; all to one bucket. Remembered for an hour, what is missing as well.
+/// Starts the routes `/public/` (unsigned), `/staff/`, `/desk/` (of the same name as `/staff/`) and `/audit/`, the last
+/// three signed with one key, all to one bucket. Objects and missing keys are remembered for an hour.
 async fn start(world: &World) -> Whole {
     let key = world.origin.credentials();
     let signed = format!(
@@ -72,7 +72,7 @@ async fn start(world: &World) -> Whole {
     }
     let gateway = Whole::start(&text).await;
     let ready = async {
-        // A bucket that refuses to be looked at unsigned is there.
+        // A bucket that refuses an unsigned probe counts as ready.
         while gateway.look("/readyz").await.status != 200 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -82,7 +82,7 @@ async fn start(world: &World) -> Whole {
     gateway
 }
 
-/// Reads until memory has the object whole.
+/// Reads until memory has the whole object.
 async fn hit(gateway: &Whole, path: &str) -> Got {
     let hit = async {
         loop {
@@ -132,7 +132,7 @@ async fn a_refusal_stays_one_when_another_access_has_read_the_object() {
     refused(&gateway).await;
     assert!(hit(&gateway, "/staff/a.bin").await.body == secret);
     refused(&gateway).await;
-    // The same name shares, however the endpoint is spelt.
+    // Equal names share, however the endpoint is spelt.
     let asked = gateway.gets().await;
     let shared = gateway.get("/desk/a.bin", &[]).await;
     assert!(shared.body == secret && shared.header("cache-status").contains("hit"));
@@ -141,13 +141,13 @@ async fn a_refusal_stays_one_when_another_access_has_read_the_object() {
     assert!(other.body == secret && !other.header("cache-status").contains("hit"));
     gateway.stop().await;
 
-    // What the disk and the state have is apart as well.
+    // The disk and the state keep them apart as well.
     let gateway = start(&world).await;
     refused(&gateway).await;
     let kept = gateway.get("/staff/a.bin", &[]).await;
     assert!(kept.body == secret && kept.header("cache-status").contains("hit"));
     refused(&gateway).await;
-    // Nor is it given out while the bucket is away.
+    // Nor is it served while the bucket is unreachable.
     world.door.shut();
     assert_eq!(gateway.get("/staff/a.bin", &[]).await.status, 200);
     let away = gateway.get("/public/a.bin", &[]).await;
@@ -187,7 +187,7 @@ async fn what_one_access_writes_all_others_see_at_once() {
     for path in ["/staff/new.txt", "/audit/new.txt"] {
         assert_eq!(gateway.get(path, &[]).await.status, 404, "{path}");
     }
-    // A key that may not write changes nothing, and what is cached stays.
+    // A key without write access changes nothing, and cached objects stay.
     world.put("kept.txt", b"kept").await;
     hit(&gateway, "/staff/kept.txt").await;
     let refused = send(gateway.http, Method::PUT, "/public/kept.txt", &[AUTH], "x").await;
@@ -223,7 +223,7 @@ async fn a_purge_through_one_access_empties_all() {
             assert_eq!(got.text(), format!("after {number}"), "{query} {path}");
         }
     }
-    // It holds after a restart, for what the disk had under the other name.
+    // This holds after a restart, for chunks that the disk had under the other name.
     for path in paths {
         hit(&gateway, path).await;
     }
@@ -237,7 +237,7 @@ async fn a_purge_through_one_access_empties_all() {
     gateway.stop().await;
 }
 
-/// Remembers which identities it is told of.
+/// A subscriber that records the identities of its invalidations.
 #[derive(Debug, Default)]
 struct Told(std::sync::Mutex<Vec<(OriginId, Scope)>>);
 
@@ -258,7 +258,7 @@ fn seen_as(identities: &[&'static str]) -> Setup {
     setup
 }
 
-/// What is written through a mount reaches the names, the versions and the mounts of every identity.
+/// A write through a mount reaches the names, the versions and the mounts of every identity.
 #[tokio::test(start_paused = true)]
 async fn a_draft_that_is_published_is_known_under_every_identity() {
     let mut world = seen_as(&["staff", "audit"]).build();
@@ -346,7 +346,7 @@ async fn a_draft_finds_its_bucket_when_the_access_is_given_a_name() {
     assert_eq!(again.writers.spooled().0, 0);
 }
 
-/// Routes by host and by path over two buckets, whose requests are looked at.
+/// Starts routes by host and by path over two buckets that record their requests.
 async fn by_host(one: &FakeS3, other: &FakeS3) -> Whole {
     let origin = |name: &str, s3: &FakeS3, access: &str| {
         let endpoint = s3.settings().endpoint.expect("it has one");
@@ -378,7 +378,7 @@ async fn by_host(one: &FakeS3, other: &FakeS3) -> Whole {
     gateway
 }
 
-/// One path on two hosts is two objects, whichever spelling names the host, and whatever is cached.
+/// One path on two hosts is two objects, for every spelling of the host and any state of the cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_is_never_given_another_ones_object() {
     let (one, other) = (FakeS3::start().await, FakeS3::start().await);
@@ -390,7 +390,7 @@ async fn a_host_is_never_given_another_ones_object() {
             ("/f/k.txt", "private.example", "private"),
             ("/f/k.txt", "PUBLIC.example:8080", "public!"),
             ("/f/k.txt", "public.example.", "public!"),
-            // The target names the host, whatever stands in `Host` (RFC 9112, 3.2.2).
+            // The target names the host, whatever `Host` says (RFC 9112, 3.2.2).
             (
                 "http://public.example/f/k.txt",
                 "private.example",
@@ -417,7 +417,7 @@ async fn a_host_is_never_given_another_ones_object() {
     gateway.stop().await;
 }
 
-/// Two routes to one key are one cached object; what each of them says beside it is its own, for each client.
+/// Two routes to one key share one cached object; each adds its own headers, for each client.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_routes_say_of_one_object_is_not_mixed() {
     let (one, other) = (FakeS3::start().await, FakeS3::start().await);
@@ -460,7 +460,7 @@ async fn what_routes_say_of_one_object_is_not_mixed() {
     gateway.stop().await;
 }
 
-/// A client's own credentials are for the gateway: the bucket never sees them, and they change no answer.
+/// A client's own credentials are for the gateway: they never reach the bucket, and change no answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_client_shows_goes_no_further() {
     let (one, other) = (FakeS3::start().await, FakeS3::start().await);
@@ -491,7 +491,7 @@ async fn what_a_client_shows_goes_no_further() {
         };
         assert!(request.headers.iter().all(clean), "{request:?}");
     }
-    // Who shows nothing has the same answer.
+    // A client without credentials gets the same answer.
     let got = gateway.get("/k.txt", &[("host", "public.example")]).await;
     assert_eq!(got.text(), "public!");
     gateway.stop().await;

@@ -1,8 +1,8 @@
-//! Who may import whom: `plan <- origin, store <- engine <- http, admin <- app <- main`.
+//! The allowed imports: `plan <- origin, store <- engine <- http, admin <- app <- main`.
 //!
-//! Read from the source text, so that a wrong import fails here before it becomes a habit. Comments
-//! (links in docs may point anywhere) and strings do not count; unit tests, behind `#[cfg(test)]`,
-//! may put real neighbours together.
+//! The test reads the source text, so that a wrong import fails before it becomes a habit. Comments
+//! (links in docs may point anywhere) and strings do not count. Unit tests, behind `#[cfg(test)]`,
+//! may combine any modules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ mod rust_source;
 
 use rust_source::Source;
 
-/// What each part may name of ours. Parts that stand for the whole are left out: `app`, `cli`,
-/// `config` (gathers everyone's section), `demo`, `doctor`, `lib` and `main`.
+/// The parts of ours that each part may name. Parts that combine the others are left out: `app`,
+/// `cli`, `config` (gathers every section), `demo`, `doctor`, `lib` and `main`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &[]),
     ("telemetry", &["plan"]),
@@ -26,8 +26,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("admin", &["plan", "engine", "socket", "telemetry"]),
 ];
 
-/// Where a third-party crate, or a family with a common beginning, may be named: a module or what
-/// lies below it.
+/// The modules that may name a third-party crate, or a family of crates with a common prefix. A
+/// module includes those below it.
 const HOMES: &[(&str, &[&str])] = &[
     ("aws_", &["origin::s3"]),
     ("foyer", &["store"]),
@@ -41,7 +41,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tikv_jemalloc", &["app::allocator"]),
 ];
 
-/// What only those who do something may name: `plan` decides, with time and chance as arguments.
+/// Crates and modules that `plan` may not name: it only decides, with time and chance as arguments.
 const NOT_IN_PLAN: &[&str] = &[
     "tokio",
     "hyper",
@@ -127,7 +127,7 @@ fn doings_of_plan(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Every source file of the library, without those that are unit tests as a whole.
+/// Returns every source file of the library, without those that are entirely unit tests.
 fn gateway() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = vec![];
@@ -166,7 +166,7 @@ fn read(root: &Path, file: &Path) -> Source {
     )
 }
 
-// The rule itself must bite: each of these is a mistake that someone could make.
+// The rule itself is tested: each of these is a plausible mistake.
 
 fn source(module: &str, text: &str) -> Source {
     Source::new(module.split("::").map(str::to_owned).collect(), text)

@@ -1,5 +1,5 @@
-//! `docs/METRICS.md` is generated from the list of metrics, and this holds it true.
-//! `UPDATE=1 cargo test --test metrics_doc` writes it anew.
+//! Checks `docs/METRICS.md`, which is generated from the list of metrics. `UPDATE=1 cargo test
+//! --test metrics_doc` rewrites it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -27,7 +27,7 @@ ETag as a label.
 | --- | --- | --- | --- |
 ";
 
-/// The name as scraped.
+/// Returns the name as scraped.
 fn scraped(listed: &Listed) -> String {
     let suffix = match listed.kind {
         Kind::Counter => "_total",
@@ -68,8 +68,8 @@ fn the_document_is_up_to_date() {
     );
 }
 
-/// A gateway whose origin is down, after one request: much is counted already, and what is not yet
-/// has no samples to look at.
+/// Scrapes a gateway whose origin is down, after one request. Many metrics have samples by then;
+/// the others cannot be checked.
 async fn scrape() -> String {
     let disk = tempfile::tempdir().expect("a folder");
     let gateway = Whole::start(&format!(
@@ -116,7 +116,7 @@ fn is_sample_of(listed: &Listed, line: &str) -> bool {
         .any(|part| name.strip_suffix(part) == Some(&base))
 }
 
-/// The names of a sample's labels, but that of a histogram's buckets.
+/// Returns the names of a sample's labels, without `le` of a histogram's buckets.
 fn labels(sample: &str) -> Vec<&str> {
     let inner = sample
         .split_once('{')

@@ -1,4 +1,4 @@
-//! Who runs the cache: what the admin listener tells and changes of it, on the embedded origin.
+//! The work of an operator: the admin listener's reports and changes, on the embedded origin.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use world::{World, sample};
 
 const AUTH: (&str, &str) = ("authorization", "Bearer t0ken-of-the-tests");
 
-/// As JSON, of an answer that is 200.
+/// Parses the JSON of an answer with status 200.
 fn read(got: &Got) -> Value {
     assert_eq!(got.status, 200, "{}", got.text());
     serde_json::from_slice(&got.body).expect("JSON")
@@ -33,7 +33,7 @@ async fn change(gateway: &Whole, path: &str, body: &Value) -> Got {
     send(gateway.admin, Method::PUT, path, &[AUTH], &body).await
 }
 
-/// Polls until what happens in the background has come so far.
+/// Polls until `done` reports that the background work has come so far.
 async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
     for _ in 0..3000 {
         if done().await {
@@ -44,11 +44,11 @@ async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// The objects of the test below: so many of this size.
+/// Size and number of the objects in the test below.
 const SIZE: usize = 1 << 20;
 const OBJECTS: usize = 48;
 
-/// Reads them in an order of its own, until it is told to stop; says how many.
+/// Reads the objects in an order of its own until it is told to stop; returns how many it read.
 async fn read_on(gateway: Arc<Whole>, stop: Arc<AtomicBool>, reader: usize) -> usize {
     let mut read = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -144,7 +144,7 @@ async fn tiers_change_under_load_and_every_byte_stays_right() {
         .await;
 }
 
-/// What the command says, run beside the gateway.
+/// Runs the command beside the gateway; returns its exit code and its output.
 fn tidegate(world: &World, gateway: &Whole, line: &[&str]) -> (i32, String, String) {
     let file = world.folder.path().join("command.toml");
     let text = format!(
@@ -232,7 +232,7 @@ async fn stat_says_what_of_an_object_is_where_and_asks_the_origin_nothing() {
     gateway.stop().await;
 }
 
-/// Reads everything below a prefix once.
+/// Reads every object below a prefix once.
 async fn read_all(gateway: &Whole, prefix: &str, objects: std::ops::Range<usize>) {
     for n in objects {
         let got = gateway.get(&format!("/{prefix}/{n}.bin"), &[]).await;
@@ -240,7 +240,7 @@ async fn read_all(gateway: &Whole, prefix: &str, objects: std::ops::Range<usize>
     }
 }
 
-/// Bytes of one object that are on disk, and of those what is pinned.
+/// Returns how many bytes of one object are on disk, and how many of those are pinned.
 async fn on_disk(gateway: &Whole, path: &str) -> (u64, u64) {
     let got = gateway.look(&format!("/stat?path={path}")).await;
     let bytes = &read(&got)["objects"][0]["bytes"];
@@ -265,7 +265,7 @@ async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
     let disk = json!({ "path": world.disk(), "capacity": "16MiB" });
     read(&change(&gateway, "/cache/disk", &disk).await);
     read(&change(&gateway, "/cache/memory", &json!({ "capacity": 0 })).await);
-    // Cached before it is pinned, and pinned when it is used.
+    // These are cached before the pin, which takes effect at their next use.
     read_all(&gateway, "keep", 0..2).await;
     eventually("on disk", async || {
         on_disk(&gateway, "/keep/1.bin").await.0 == 1 << 20
@@ -300,7 +300,7 @@ async fn a_pin_keeps_a_prefix_on_disk_until_it_is_removed() {
     read_all(&gateway, "other", 0..OBJECTS).await;
     assert_eq!(pinned(&gateway).await, 3);
 
-    // A version that is no more does not stay.
+    // A version that was replaced does not stay.
     world.put("keep/2.bin", &sample(1 << 20, 77)).await;
     let purge = "/purge?path=/keep/2.bin";
     read(&ask(gateway.admin, Method::POST, purge, &[AUTH]).await);
@@ -387,7 +387,7 @@ async fn warm_fills_the_cache_from_a_prefix_and_a_list() {
         "{out}"
     );
 
-    // The origin goes away.
+    // The origin becomes unreachable.
     world.door.shut();
     let (code, _, err) = warm(&["/other/"]);
     assert_eq!(code, 1, "{err}");

@@ -1,5 +1,5 @@
-//! What every origin owes its reader, asked of every origin there is: one in memory, S3 over a fake
-//! store, S3 over s3s-fs, and (feature `real-parts`) S3 over MinIO.
+//! The duties of every origin towards its reader, checked on each origin: one in memory, S3 over a
+//! fake store, S3 over s3s-fs, and (feature `real-parts`) S3 over MinIO.
 
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ mod s3s_fs_server;
 
 use bucket::{Bucket, HEADERS};
 
-/// An origin under test, and what its store is known not to do.
+/// An origin under test, and the known gaps of its store.
 struct Subject {
     origin: Arc<dyn Origin>,
     bucket: Bucket,
-    /// The same store, asked for a bucket that it does not have.
+    /// The same store with a bucket name that it does not have.
     elsewhere: Option<Arc<dyn Origin>>,
     lacks: &'static [Lack],
 }
@@ -56,7 +56,7 @@ enum Lack {
     Versions,
     /// It fails at a suffix longer than the object.
     LongSuffixes,
-    /// It says that it encoded the keys of a listing, and did not.
+    /// It claims that it encoded the keys of a listing, and did not.
     Encoding,
     /// Its listings have no ETags.
     ListedETags,
@@ -67,7 +67,7 @@ impl Subject {
         self.lacks.contains(&lack)
     }
 
-    /// Whether its store is known to fail at this range of an object of `size` bytes.
+    /// Returns whether its store is known to fail at this range of an object of `size` bytes.
     fn cannot(&self, range: Option<RangeSpec>, size: u64) -> bool {
         matches!(range, Some(RangeSpec::Suffix(length)) if length > size)
             && self.lacks(Lack::LongSuffixes)
@@ -404,7 +404,7 @@ async fn lists_pages(subject: &Subject) {
         true => assert_eq!(listed.etag, None),
         false => assert_eq!(listed.etag, Some(head.etag)),
     }
-    // Is there a folder of this name? One key answers.
+    // One key answers whether a folder of this name exists.
     let proof = page(list("list/b/", false, 1)).await;
     assert_eq!(names(&proof.objects), ["list/b/c/d"]);
     assert!(proof.folders.is_empty() && proof.next.is_some());
@@ -482,7 +482,7 @@ async fn answers_probes(subject: &Subject) {
     }
 }
 
-/// Comes last: it switches versions on.
+/// Runs last: it switches versions on.
 async fn reads_versions_by_id(subject: &Subject) {
     if subject.lacks(Lack::Versions) {
         return;
@@ -574,7 +574,7 @@ async fn s3_over_s3s_fs() {
     every_duty(&Subject {
         bucket: Bucket::create(&settings).await,
         origin: connect(&settings).await,
-        // Of a bucket that it does not have it says `NoSuchKey`.
+        // It answers `NoSuchKey` for a bucket that it does not have.
         elsewhere: None,
         lacks: &[
             Lack::Conditions,
@@ -602,7 +602,7 @@ async fn s3_over_minio() {
     };
     every_duty(&subject).await;
 
-    // Keys that it refuses are keys of no object.
+    // The keys that it refuses are keys of no object.
     let longest = "k".repeat(1024);
     for odd in ["a//b", "/lead", "//", longest.as_str()] {
         let error = subject.refused(get(odd, None)).await;
@@ -619,7 +619,7 @@ async fn s3_over_minio() {
     let mut anonymous = settings;
     anonymous.credentials = Credentials::Anonymous;
     let refused = Some(OriginError::Forbidden);
-    // Without keys it is no fault of theirs, and the bucket has answered.
+    // A client without keys cannot be at fault for them, and the bucket has answered.
     for (settings, probed) in [(wrong, refused.clone()), (anonymous, None)] {
         let stranger = connect(&settings).await;
         assert_eq!(stranger.get(get("private", None)).await.err(), refused);

@@ -1,4 +1,4 @@
-//! What the S3 client sends, and what it makes of every answer, over real sockets.
+//! The S3 client over real sockets: its requests, and its reading of every answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,9 @@ async fn bare(server: &FakeS3) -> S3 {
 
 async fn whole(settings: &Settings) -> Arc<dyn Origin> {
     let metrics = Metrics::default();
-    origin::connect(settings, &metrics).await.expect("settings")
+    tidegate_origin::connect(settings, &metrics)
+        .await
+        .expect("settings")
 }
 
 async fn content(origin: &dyn Origin, request: Get) -> Result<Content, OriginError> {
@@ -64,7 +66,7 @@ async fn drain(content: Content) -> (Vec<u8>, Option<OriginError>) {
     (bytes, None)
 }
 
-/// A whole answer, with the length that belongs to it.
+/// Returns a whole answer with its length.
 fn raw(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}",
@@ -128,7 +130,7 @@ async fn anonymous_requests_are_not_signed() {
     assert_eq!(server.requests()[0].headers.get("authorization"), None);
 }
 
-/// A policy that lets everyone read objects lets no one look at the bucket itself.
+/// A policy that lets everyone read objects lets no client look at the bucket itself.
 #[tokio::test]
 async fn a_public_bucket_that_may_not_be_looked_at_is_there() {
     let server = FakeS3::start().await;
@@ -209,7 +211,7 @@ async fn versions_are_asked_for_by_their_id() {
     );
 }
 
-/// Each of these heads and bodies means that error, and costs one request.
+/// Checks that each of these heads and bodies yields its error, and costs one request.
 async fn means(rows: &[(&str, &str, OriginError)]) {
     let server = FakeS3::start().await;
     let origin = bare(&server).await;
@@ -469,7 +471,7 @@ async fn bodies_that_break_are_carried_on_over_new_connections() {
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
     server.bucket.put("k", bytes.clone());
     let origin = whole(&server.settings()).await;
-    // What lies in a socket's buffer when it is reset is lost, so where a reset cuts is not exact.
+    // A reset loses the bytes in a socket's buffer, so the place where it cuts is not exact.
     for faults in [
         [Fault::Reset(100_000), Fault::Truncate(150_000)],
         [Fault::Truncate(1), Fault::Reset(0)],
@@ -518,7 +520,7 @@ async fn every_wait_ends() {
 
 #[tokio::test]
 async fn a_handshake_that_hangs_is_a_connection_too_slow() {
-    // Whoever connects is taken into the listener's queue, and never spoken to.
+    // The kernel takes clients into the listener's queue, and the listener never accepts them.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let mut settings = Settings::new("silent", "media");
     let address = silent.local_addr().expect("bound");
@@ -598,7 +600,7 @@ async fn a_peek_is_one_request_whatever_it_finds() {
     assert_eq!(origin.peek(&key("k")).await, Err(OriginError::Forbidden));
 }
 
-/// R2 answers 501 to an upload that names a checksum. It is asked for one once.
+/// R2 answers 501 to an upload that names a checksum. The client tries that once.
 #[tokio::test]
 async fn a_store_that_takes_no_named_checksum_is_written_to_all_the_same() {
     let server = FakeS3::start().await;

@@ -1,5 +1,5 @@
-//! What every bucket owes its writer, asked of every bucket there is: one in memory, the embedded
-//! one, and (feature `real-parts`) MinIO; with every decorator around them.
+//! The duties of every bucket towards its writer, checked on each bucket: one in memory, the
+//! embedded one, and (feature `real-parts`) MinIO, with every decorator around them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ mod ports;
 
 const MIB: usize = 1 << 20;
 
-/// A bucket under test, and what its store is known not to do.
+/// A bucket under test, and the known gaps of its store.
 struct Subject {
     origin: Arc<dyn Origin>,
     lacks: &'static [Lack],
@@ -169,10 +169,10 @@ async fn puts_whole_objects(subject: &Subject) {
     assert_eq!((head.etag, head.size), (empty, 0));
 }
 
-/// Bytes, and the checksums of others.
+/// Returns bytes with the checksums of other bytes.
 fn damaged() -> Payload {
     let bytes = sample(2, 1000);
-    let frames = move || -> origin::Body {
+    let frames = move || -> tidegate_origin::Body {
         let bytes = bytes.clone();
         Box::pin(futures_util::stream::once(async { Ok(bytes) }))
     };
@@ -194,7 +194,7 @@ async fn refuses_damaged_bytes(subject: &Subject) {
     writing.abort(&upload).await.expect("aborted");
 }
 
-/// Numbers with gaps, a part sent again, and the last one small.
+/// Numbers with gaps, a part sent again, and a small last one.
 async fn puts_parts_together(subject: &Subject) {
     let upload = subject.begin("parts/object").await;
     let (one, two, last) = (sample(3, 5 * MIB), sample(4, 5 * MIB), sample(5, 17));
@@ -231,7 +231,7 @@ async fn puts_parts_together(subject: &Subject) {
     assert_eq!(writing.uploads(&upload.key).await, Ok(vec![]));
 }
 
-/// Each part is checked, and none is listed without its checksum, or was copied.
+/// Checks each part; a completion that lists parts without their checksums is refused.
 async fn puts_parts_of_a_named_checksum_together(subject: &Subject) {
     let upload = subject.begin_with("named", PartSums::Crc32c).await;
     assert_eq!(upload.sums, PartSums::Crc32c);
@@ -378,7 +378,7 @@ async fn a_bucket_in_memory() {
 #[tokio::test]
 async fn a_bucket_in_memory_with_every_decorator() {
     let (fake, settings) = (FakeOrigin::new(), Settings::new("fake", "fake"));
-    let origin = origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
+    let origin = tidegate_origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
     every_duty(&Subject { origin, lacks: &[] }).await;
     assert_eq!(fake.running(), 0);
 }
@@ -388,7 +388,7 @@ async fn the_embedded_bucket() {
     let folder = tempfile::tempdir().expect("a folder");
     let embedded = Embedded::start(folder.path()).await.expect("starts");
     let settings = embedded.settings("embedded");
-    let origin = origin::connect(&settings, &Metrics::default()).await;
+    let origin = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let origin = origin.expect("valid settings");
     let lacks = &[Lack::PartChecksums, Lack::PartTags];
     every_duty(&Subject { origin, lacks }).await;
@@ -400,15 +400,15 @@ async fn minio() {
     let server = minio::Minio::start().await;
     let settings = server.settings("media");
     bucket::Bucket::create(&settings).await;
-    let origin = origin::connect(&settings, &Metrics::default()).await;
+    let origin = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let origin = origin.expect("valid settings");
     every_duty(&Subject { origin, lacks: &[] }).await;
 }
 
-/// A bucket in memory with every decorator, under paused time.
+/// Builds a bucket in memory with every decorator, under paused time.
 fn stacked() -> (FakeOrigin, Subject) {
     let (fake, settings) = (FakeOrigin::new(), Settings::new("fake", "fake"));
-    let origin = origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
+    let origin = tidegate_origin::stack(Arc::new(fake.clone()), &settings, &Metrics::default());
     (fake, Subject { origin, lacks: &[] })
 }
 
@@ -445,7 +445,7 @@ async fn what_may_have_been_done_is_not_done_twice() {
         .await;
     assert_eq!(done.map(|written| written.etag), lost);
     assert_eq!((fake.count("put"), fake.count("complete")), (1, 1));
-    // What was refused before it was looked at is sent again, guarded or not.
+    // A request that was refused without a look is sent again, guarded or not.
     fake.fail_next([Fault::Refuse(OriginError::Throttled { retry_after: None })]);
     subject
         .put("c", "x", Guard::Absent)
@@ -460,7 +460,7 @@ async fn a_slow_line_may_be_slow_and_a_stalled_one_is_given_up() {
     let pieces = || Payload::pieces(vec![sample(1, 1000); 100]);
     let upload = subject.begin("a").await;
     let writing = subject.origin.writing();
-    // A piece every eight seconds: slow, and it goes on.
+    // A piece every eight seconds is slow progress, and no failure.
     fake.fail_next([Fault::Rate(125)]);
     let began = Instant::now();
     writing

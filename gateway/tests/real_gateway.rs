@@ -1,5 +1,5 @@
-//! The whole gateway in front of a real MinIO, and behind a real nginx: plain, and with nginx's own
-//! cache in slices. Whichever way, clients get the same bytes.
+//! The whole gateway in front of a real MinIO and behind a real nginx: plain, and with nginx's own cache in slices.
+//! Clients get the same bytes each way.
 #![cfg(feature = "real-parts")]
 
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use nginx::Nginx;
 
 const MIB: usize = 1 << 20;
 
-/// Sizes around one chunk, one first request, one part; and names that need encoding.
+/// Sizes around one chunk, one first request and one part; and names that need encoding.
 const OBJECTS: [(&str, usize); 9] = [
     ("empty", 0),
     ("one", 1),
@@ -77,14 +77,14 @@ impl World {
     }
 }
 
-/// Bytes that differ from object to object and from place to place.
+/// Returns bytes that differ between objects and between places.
 fn sample(key: &str, size: usize) -> Vec<u8> {
     let seed: usize = key.bytes().map(usize::from).sum();
     let byte = |at: usize| (at.wrapping_mul(31) ^ (at >> 9) ^ seed) as u8;
     (0..size).map(byte).collect()
 }
 
-/// What a path may not hold as it is; the plus stands for itself.
+/// Characters that a path must encode; the plus stands for itself.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'+');
 
 fn path(key: &str) -> String {
@@ -97,7 +97,7 @@ async fn get(address: SocketAddr, key: &str, range: Option<&str>) -> Got {
     ask(address, Method::GET, &path(key), &headers).await
 }
 
-/// Every object whole, from its end, and from within, twice.
+/// Checks every object whole, from its end, and from within, twice.
 async fn is_right(address: SocketAddr, objects: &[(&str, usize)]) {
     for &(key, size) in objects.iter().chain(objects) {
         let bytes = sample(key, size);
@@ -198,7 +198,7 @@ async fn serves_the_same_behind_nginx_with_a_cache_of_slices() {
     world.gateway.stop().await;
 }
 
-/// A shipped file, in front of `gateway` and with the cache in the test's own folder; and where it listens.
+/// Starts a shipped file in front of `gateway`, with the cache in the test's own folder; returns its address, too.
 fn shipped(name: &str, gateway: SocketAddr) -> (Nginx, SocketAddr) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/nginx");
     let mut text = std::fs::read_to_string(folder.join(name)).expect("it is shipped");
@@ -219,7 +219,7 @@ fn shipped(name: &str, gateway: SocketAddr) -> (Nginx, SocketAddr) {
     (Nginx::start(&text, ""), listens)
 }
 
-/// Requests for other spellings of a path, in whichever order they come, leave the object's own answer alone.
+/// Requests for other spellings of a path, in any order, leave the object's own answer alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_cache_of_slices_keeps_each_spelling_of_a_path_apart() {
     let world = World::new().await;
@@ -247,7 +247,7 @@ async fn the_shipped_cache_of_slices_keeps_each_spelling_of_a_path_apart() {
     world.gateway.stop().await;
 }
 
-/// nginx chooses a location by the path as it reads it, and Tidegate sees that very path.
+/// nginx chooses a location by the path as it reads it, and Tidegate gets that very path.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_site_sends_on_the_path_that_it_judged() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! A real mount: programs that read files, over a real MinIO, and over a fake store that counts what
-//! it is asked, breaks and hangs. As root, with a /dev/fuse.
+//! A real mount with programs that read files, over a real MinIO, and over a fake store that counts its requests,
+//! breaks and hangs. The tests need root and /dev/fuse.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 use std::fs::File;
@@ -38,10 +38,10 @@ use reading::{all, copied_by_the_kernel, sample};
 
 const MIB: usize = 1 << 20;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A second of silence that ffprobe knows for what it is (WAVE, "canonical" header).
+/// Returns a second of silence that ffprobe recognises (WAVE, "canonical" header).
 fn wave() -> Vec<u8> {
     let (rate, bytes) = (8000_u32, 16_000_u32);
     let mut wave = b"RIFF".to_vec();
@@ -60,7 +60,7 @@ fn wave() -> Vec<u8> {
     wave
 }
 
-/// The same files in a folder and in a bucket.
+/// Writes the same files to a folder and to a bucket.
 async fn tree(bucket: &Bucket) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut files = vec![
@@ -159,7 +159,7 @@ async fn programs_read_what_is_in_the_bucket() {
     mounted.gateway.stop().await;
 }
 
-/// Requests so far, by what they ask.
+/// Returns the number of requests so far: GETs and others, HEADs, listings.
 fn asked(store: &FakeS3) -> (usize, usize, usize) {
     let requests = store.requests();
     let list = |target: &str| target.contains("list-type=2");
@@ -183,8 +183,8 @@ async fn a_long_listing_costs_no_heads() {
         assert_eq!(words[4], name.to_string(), "{line}");
     }
     let (gets, heads, lists) = asked(&store);
-    // Is `f` a folder: one HEAD, which is given up if the one key that is listed answers first. What is
-    // in it: two pages.
+    // The question whether `f` is a folder costs one HEAD, which is cancelled if the listing of one key answers first.
+    // Its contents cost two pages.
     assert!((gets, heads) <= (0, 1), "{gets} {heads}");
     assert!(lists <= 4, "{lists}");
     mounted.gateway.stop().await;
@@ -248,17 +248,17 @@ async fn a_sequential_read_fetches_each_byte_once() {
     assert!(read == bytes, "the bytes differ");
     let fetched = store.bucket.bytes() as f64 / bytes.len() as f64;
     assert!(fetched <= 1.01, "{fetched}");
-    // The kernel asks for large pieces: root may tell it to.
+    // The kernel's reads are large, as root may tell it.
     let words = ["fuse_operations", "operation=\"read\""];
     let reads = mounted.gateway.metric(&words).await;
     assert!(reads <= 64 * 3, "{reads} reads for 64 MiB");
-    // Read ahead of the kernel, a part is more than what the kernel asks for.
+    // Read-ahead fetches parts, which are larger than the kernel's reads.
     let gets = store.bucket.gets();
     assert!(gets <= 100, "{gets} GETs");
     mounted.gateway.stop().await;
 }
 
-/// Versions live for as long as they are confirmed: at once.
+/// Each open confirms the version, because its lifetime is zero.
 const STRICT: &str = "[[route]]\norigin = \"o\"\nprofile = \"strict\"\n\
                       [profile.strict]\nextends = \"documents\"\nttl = \"0s\"\n\
                       stale_while_revalidate = \"0s\"\n";
@@ -274,9 +274,9 @@ async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
     let bucket = store.bucket.clone();
     blocking(move || {
         let mut old = open(&path);
-        // What is read of a version stays readable; what was not may be nowhere any more.
+        // Bytes that were read of a version stay readable; the others may be gone.
         assert!(all(&mut old) == vec![b'1'; SIZE]);
-        // Longer, and then shorter: each kind of change to a node has its own way into the pages.
+        // Longer, and then shorter: each change of the size reaches the pages in its own way.
         for (byte, size) in [(b'2', SIZE + 50_000), (b'3', SIZE - 100_000), (b'4', SIZE)] {
             bucket.put("file", vec![byte; size]);
             let mut new = open(&path);
@@ -299,8 +299,8 @@ async fn an_open_file_stays_on_its_version_and_pages_never_mix() {
     mounted.gateway.stop().await;
 }
 
-/// Programs that have the kernel copy (`sendfile`, as web servers do) go the way of the pages, also with a
-/// handle that is to go past them.
+/// If a program has the kernel copy (`sendfile`, as web servers do), the bytes go through the page cache, even with a
+/// handle that bypasses it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_kernel_copies_is_of_one_version() {
     const SIZE: usize = 300_000;
@@ -311,7 +311,7 @@ async fn what_the_kernel_copies_is_of_one_version() {
     blocking(move || {
         let open = || File::open(&path).expect("it opens");
         let old = open();
-        // Half of it is in the pages.
+        // Half of the file is in the page cache.
         let mut half = vec![0; SIZE / 2];
         (&old).read_exact(&mut half).expect("read");
         assert!(copied_by_the_kernel(&old) == vec![b'1'; SIZE]);
@@ -413,7 +413,7 @@ async fn purges_are_seen_at_once() {
     mounted.gateway.stop().await;
 }
 
-/// Programs go on in the folder below; so it must be seen from outside.
+/// Programs go on in the folder below, so the loss must show in the readiness.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
     let store = FakeS3::start().await;
@@ -439,7 +439,7 @@ async fn a_mount_that_somebody_takes_away_is_no_longer_ready() {
     mounted.gateway.stop().await;
 }
 
-/// The state of a process (proc_pid_stat(5)); `None`: it is gone.
+/// Returns the state of a process (proc_pid_stat(5)); `None`: it is gone.
 fn state(child: &Child) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -483,8 +483,8 @@ async fn an_origin_that_dies_under_readers_leaves_none_of_them_hanging() {
         assert!(!status.expect("it ends").success());
         assert_ne!(state(&reader), Some('D'));
     }
-    // Looking up and opening took part of the first deadline; the kernel asks once more for what
-    // its read-ahead did not get.
+    // Look-up and open took part of the first deadline; the kernel asks once more for the bytes that its read-ahead did
+    // not get.
     assert!(
         begun.elapsed() < Duration::from_secs(30),
         "{:?}",
@@ -572,7 +572,7 @@ async fn a_mount_left_by_a_killed_process_is_cleared_away() {
 
     let mut second = start();
     assert_eq!(readable().await, "here");
-    // Two of them on one folder would hide one another.
+    // Two mounts on one folder would hide one another.
     let mut third = start();
     assert!(!third.wait().expect("it ends").success());
     let pid = rustix::process::Pid::from_child(&second);

@@ -1,5 +1,5 @@
-//! Proofs of a mount that is written to, in a short form by default; `just long-mount` runs each in
-//! full, by environment variables that its module names. Over a real MinIO, as root, with a /dev/fuse.
+//! Proofs of a writable mount, short by default. `just long-mount` runs each in full, by environment variables that its
+//! module names. They need a real MinIO, root and /dev/fuse.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 #[path = "support/bucket.rs"]
@@ -41,7 +41,7 @@ mod terms;
 #[path = "real_mount_proof/times.rs"]
 mod times;
 
-/// What an environment variable says, else `short`.
+/// Returns the value of an environment variable, or `short` without it.
 fn count(variable: &str, short: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().expect("a number"),
@@ -49,7 +49,7 @@ fn count(variable: &str, short: u64) -> u64 {
     }
 }
 
-/// Closes a file and says what came of it, which the standard library does not.
+/// Closes a file and returns the result, which the standard library does not.
 fn close(file: std::fs::File) -> std::io::Result<()> {
     Ok(nix::unistd::close(file)?)
 }

@@ -1,5 +1,5 @@
-//! A real mount that is written to: programs and system calls, over a real MinIO. As root, with a
-//! /dev/fuse. Whatever is compared is compared byte by byte, in the mount and in the bucket.
+//! A real writable mount: programs and system calls, over a real MinIO. The tests need root and
+//! /dev/fuse. They compare files byte by byte, in the mount and in the bucket.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 use std::fs::{File, OpenOptions};
@@ -154,7 +154,7 @@ async fn an_object_is_changed_in_its_middle_appended_to_and_cut() {
         .await;
         desk.is("object", &truth).await;
     }
-    // Without a handle, down and up.
+    // Truncates by name, down and up.
     for (size, text) in [(10, "10"), (300_000, "300000"), (0, "0")] {
         desk.mounted.says(&["truncate", "-s", text, "object"]).await;
         truth.resize(size, 0);
@@ -243,7 +243,7 @@ async fn what_was_changed_stays_in_the_kernels_pages_and_what_was_filled_does_no
         let path = path.clone();
         blocking(move || assert!(std::fs::read(path).expect("read") == bytes))
     };
-    // The kernel tells us of it after `close` has returned.
+    // The kernel reports the release after `close` has returned.
     let closed = async || {
         let handles = async || desk.mounted.gateway.metric(&["fuse_open_files"]).await;
         until("every handle is closed", async || handles().await == 0).await;
@@ -266,7 +266,7 @@ async fn what_was_changed_stays_in_the_kernels_pages_and_what_was_filled_does_no
     let before = reads().await;
     again(sample(2, 3 * MIB)).await;
     assert_eq!(reads().await, before, "it had to be read again");
-    // Who finds it being filled reads what is there, and so does who comes after.
+    // A reader that opens a file while it is filled reads its bytes, and so does a later one.
     let there = desk.path("filled");
     blocking(move || {
         let writer = File::create(&there).expect("created");
@@ -465,7 +465,7 @@ async fn a_close_fails_in_time_when_the_origin_is_dead() {
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}");
     door.open();
-    // It was not promised, and is tried all the same.
+    // The close promised nothing, and the upload is tried all the same.
     until("it arrives", async || {
         stored(&bucket, "f/file")
             .await
@@ -475,7 +475,7 @@ async fn a_close_fails_in_time_when_the_origin_is_dead() {
     mounted.gateway.stop().await;
 }
 
-/// Mounts with the command, until it is killed.
+/// Starts the `mount` command, which runs until it is killed.
 fn command(config: &Path, folder: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("mount").arg(folder).arg("--config").arg(config);
@@ -536,14 +536,14 @@ async fn what_was_synced_is_whole_after_a_kill() {
     assert!(ended.success(), "{ended}");
 }
 
-/// More at once than one request carries: the pieces come in order, where each goes to the end.
+/// More bytes at once than one request carries: the pieces come in order, each appended at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_appended_past_the_pages_keeps_its_order() {
     let desk = Desk::start("").await;
     let local = tempfile::NamedTempFile::new().expect("a file");
     let mut truth = sample(1, 2 * MIB);
     desk.bucket.put("log", truth.clone()).await;
-    // Of `sample`, every MiB is the same.
+    // In `sample`, every MiB is the same.
     let more: Vec<u8> = (0..16 * MIB).map(|n| (n / MIB) as u8).collect();
     std::fs::write(local.path(), &more).expect("written");
     let from = format!("if={}", local.path().display());

@@ -1,4 +1,4 @@
-//! Programs that play: ffprobe and Chromium read the demo's audio over HTTP, and seek in it.
+//! Media players: ffprobe and Chromium read the demo's audio over HTTP, and seek in it.
 #![cfg(feature = "real-parts")]
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(120);
 
-/// Three minutes of it.
+/// An audio file of three minutes.
 const AUDIO: &str = "audio/tide-waltz.wav";
 
 struct Demo {
@@ -88,7 +88,8 @@ async fn ffprobe_reads_and_seeks() {
     Running::stop(demo.gateway).await.expect("in order");
 }
 
-/// Plays, seeks to 150 s, and plays on; then tells the test how it went, by asking it for a picture.
+/// Plays, seeks to 150 s and plays on; then reports the result to the test as a request for a
+/// picture.
 const PLAYER: &str = r#"<!doctype html><meta charset=utf-8><title>player</title><script>
 const until = (media, event) => new Promise((done, failed) => {
   media.addEventListener(event, done, { once: true });
@@ -112,7 +113,7 @@ const played = (media, past) => new Promise(done => media.addEventListener("time
 });
 </script>"#;
 
-/// The request line of the first request.
+/// Returns the request line of the first request.
 async fn first_request(listener: TcpListener) -> String {
     let (mut stream, _) = listener.accept().await.expect("accepts");
     let mut head = Vec::new();

@@ -1,9 +1,8 @@
-//! The power is cut under the real program, again and again, at a moment drawn from a seed: cache, state
-//! and spool lie on a file system that loses what was not synced, and tears it. After each cut the
-//! program starts over what is left, and everything is compared with what was promised. Over a real
-//! MinIO, as root, with a /dev/fuse.
+//! The power is cut under the real program, again and again, at a moment drawn from a seed. Cache, state and spool lie
+//! on a file system that loses or tears unsynced bytes. After each cut the program starts over the remains, and every
+//! object is compared with the promises. The test needs a real MinIO, root and /dev/fuse.
 //!
-//! `TIDEGATE_CUTS`: how many; `TIDEGATE_SEED`: when, and what is lost.
+//! `TIDEGATE_CUTS` sets the number of cuts, `TIDEGATE_SEED` their moments and their losses.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 #[path = "support/bucket.rs"]
@@ -43,7 +42,7 @@ use draw::Draw;
 use house::House;
 use work::Worker;
 
-/// What an environment variable says, else `short`.
+/// Returns the value of an environment variable, or `short` without it.
 fn count(variable: &str, short: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().expect("a number"),
@@ -51,10 +50,10 @@ fn count(variable: &str, short: u64) -> u64 {
     }
 }
 
-/// Writers at a time; each has keys of its own.
+/// Number of concurrent writers; each has keys of its own.
 const WORKERS: u64 = 3;
 
-/// Lets the workers work until they have made so many calls, then cuts the power.
+/// Lets the workers work until they have made `calls` calls, then cuts the power.
 async fn cut_amid(
     house: &mut House,
     workers: Vec<Worker>,
@@ -86,7 +85,7 @@ async fn nothing_promised_is_lost_in_power_cuts() {
     let mut checked = 0;
     for cut in 0..cuts {
         house.start(draw.below(2) == 0).await;
-        // Now and then the power goes again while what was left is taken up.
+        // Sometimes the power goes again while the program recovers.
         let again = cut > 0 && draw.below(5) == 0;
         let calls = match again {
             true => draw.below(4),

@@ -1,5 +1,5 @@
-//! A disk that hangs under the real program: requests that memory, another disk or the bucket can answer
-//! are answered all the same, it is said what is wrong, and it recovers. As root, with a /dev/fuse.
+//! A disk that hangs under the real program: requests that memory, another disk or the bucket can answer are answered.
+//! The program reports the fault and recovers. The test needs root and /dev/fuse.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 use std::time::{Duration, Instant};
@@ -33,17 +33,16 @@ use fake_s3::FakeS3;
 use serving::{Serving, disk};
 use sick_fs::SickFs;
 
-/// Objects of each kind: as many as there are reads at a time, and more.
+/// Number of objects of each kind, more than the reads that run at a time.
 const OBJECTS: usize = 40;
 
-/// Objects whose rows make the database twice as large as what it keeps of itself in memory.
+/// Number of objects whose rows make the database twice as large as its cache in memory.
 const OTHERS: usize = 3000;
 
-/// A header that makes a row large.
+/// Length of a header that makes a row large.
 const LARGE: usize = 5000;
 
-/// The longest that an answer may take on a machine that does other things as well. What waits for a
-/// hung disk waits for ever.
+/// The longest time for an answer on a busy machine. A request that waits for the hung disk would wait for ever.
 const BOUND: Duration = Duration::from_secs(2);
 
 fn body(key: &str, edition: usize) -> Vec<u8> {
@@ -59,8 +58,8 @@ struct House {
 }
 
 impl House {
-    /// Its state lies on the sick file system, and its only disk as well if `disk_too`. Some objects are
-    /// in memory, some on disk alone, and some nowhere.
+    /// Starts the program with its state on the sick file system, and its only disk as well if `disk_too`. Some objects
+    /// are in memory, some on disk alone, and some uncached.
     async fn build(disk_too: bool) -> Self {
         let s3 = FakeS3::start().await;
         let large = "x".repeat(LARGE);
@@ -98,7 +97,7 @@ impl House {
         house.fill().await
     }
 
-    /// Everything but the last kinds is on disk, and after a restart the first kind in memory.
+    /// Puts every kind except the last ones on disk, and after a restart the first kind into memory.
     async fn fill(mut self) -> Self {
         for kind in ["memory", "disk"] {
             self.read(kind, 0).await;
@@ -120,7 +119,7 @@ impl House {
         self.s3.bucket.gets()
     }
 
-    /// Reads all objects of a kind at once; the longest that one took.
+    /// Reads all objects of a kind at once; returns the longest time that one took.
     async fn read(&self, kind: &str, edition: usize) -> Duration {
         let one = async |number: usize| {
             let key = format!("{kind}/{number}");
@@ -152,7 +151,7 @@ impl House {
         }
     }
 
-    /// A purge cannot be made durable: it says so in bounded time, and holds all the same.
+    /// Purges in vain: the purge reports in bounded time that it is not durable, and takes effect all the same.
     async fn purge_in_vain(&self) {
         self.s3.bucket.put("memory/0", body("memory/0", 1));
         let begun = Instant::now();
@@ -162,7 +161,7 @@ impl House {
         let text = purged.text();
         assert!(text.contains("within 5 s"), "{text}");
         self.is_of_the_second_edition().await;
-        // The write may be the purge's own, and as old as its wait was long.
+        // The write may be the purge's own, as old as its wait was long.
         self.until("a write that hangs is told", async |house: &Self| {
             house.notes().await.contains("nothing is written to it")
         })
@@ -179,7 +178,7 @@ impl House {
         );
     }
 
-    /// It hangs; all requests go on, and it is told.
+    /// Makes the disk hang; all requests go on, and the fault is reported.
     async fn hang(&self) {
         self.sick.hang();
         let begun = self.gets();
@@ -206,7 +205,7 @@ impl House {
         );
     }
 
-    /// What begins now waits for it no more: nothing further is asked of it.
+    /// Checks that new requests do not wait for the disk: nothing further is sent to it.
     async fn later(&self) {
         let (unknown, hung) = (["meta_unknown_total"], ["meta_hung_reads"]);
         let before = (
@@ -251,7 +250,7 @@ impl House {
         self.is_of_the_second_edition().await;
         assert_eq!(self.serving.post("/purge?path=/memory/1").await.status, 200);
         self.serving.end().await;
-        // No row that came late has overtaken what was found out meanwhile.
+        // No late row has replaced newer knowledge.
         self.serving.start().await;
         self.is_of_the_second_edition().await;
         self.read("later", 0).await;
@@ -269,7 +268,7 @@ async fn a_hung_state_disk_stops_no_request() {
     house.recovers().await;
 }
 
-/// The state lies beside the first cache disk unless it is told otherwise: then both hang.
+/// Without other settings the state lies beside the first cache disk: then both hang.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hung_disk_with_cache_and_state_stops_no_request() {
     let house = House::build(true).await;

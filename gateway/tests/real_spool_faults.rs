@@ -1,5 +1,5 @@
-//! Every call of the spool to its file system, in the life of an object that is written, is the last before
-//! the power is cut, or fails: nothing promised is lost, nothing else is published. As root, with a
+//! Faults at every call of the spool to its file system, in the life of an object that is written: the power is cut
+//! around the call, or it fails. Nothing promised is lost, nothing else is published. The tests need root and
 //! /dev/fuse.
 //!
 //! `docs/SPOOL.md` has the outcome of each; `UPDATE=1` writes it.
@@ -35,7 +35,7 @@ use sick_fs::{Moment, SickFs};
 use table::{Fault, Row, Table, label};
 use volatile::Volatile;
 
-/// How often what a cut leaves is drawn at each call.
+/// Number of random losses that are drawn for a cut at each call.
 const DRAWS: u64 = 3;
 
 /// A moment at which the power may go.
@@ -47,7 +47,7 @@ struct Cut {
     told: Told,
 }
 
-/// Lives a life on a healthy disk, and takes note of every moment in it.
+/// Lives a life on a healthy disk, and records every moment in it.
 async fn moments(life: Life) -> Vec<Cut> {
     let sick = SickFs::mount(&["spool"]);
     let bucket = life::bucket();
@@ -73,7 +73,7 @@ async fn moments(life: Life) -> Vec<Cut> {
     std::mem::take(&mut *cuts.lock().expect("sound"))
 }
 
-/// The power is cut before and after every call, and tears what was under way.
+/// The power is cut before and after every call, and tears the bytes under way.
 #[tokio::test(start_paused = true)]
 async fn a_cut_at_any_call_loses_nothing_promised_and_publishes_nothing_else() {
     let mut table = Table::read();
@@ -101,7 +101,7 @@ async fn a_cut_at_any_call_loses_nothing_promised_and_publishes_nothing_else() {
     println!("{drawn} power cuts");
 }
 
-/// Has one call fail, counted from 0 among those that may meet the fault. The result names it once it has.
+/// Makes call `number` fail, counted from 0 among those that can meet the fault. The result names it afterwards.
 fn fail_call(sick: &SickFs, number: usize, fault: Fault) -> Arc<Mutex<Option<Row>>> {
     let (failed, mut calls) = (Arc::new(Mutex::new(None)), 0);
     let tell = failed.clone();
@@ -117,7 +117,7 @@ fn fail_call(sick: &SickFs, number: usize, fault: Fault) -> Arc<Mutex<Option<Row
     failed
 }
 
-/// The outcome of an object of whose calls one failed.
+/// Returns the outcome of an object with one failed call.
 async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'static str)> {
     let sick = SickFs::mount(&["spool"]);
     let bucket = life::bucket();
@@ -133,7 +133,7 @@ async fn failing(life: Life, number: usize, fault: Fault) -> Option<(Row, &'stat
         "{what}: {} in place of {told:?}",
         size(&found)
     );
-    // As after the end of the process, and after a power cut.
+    // The state after the end of the process, and after a power cut.
     for draw in 0..DRAWS {
         let mut disk = sick.disk();
         if draw > 0 {
@@ -170,8 +170,7 @@ async fn a_call_that_fails_loses_nothing_promised_and_publishes_nothing_else() {
     table.agree_on_faults();
 }
 
-/// What is left of a life that ended in the midst is taken up over a disk that fails, and once more over a
-/// healthy one.
+/// The remains of an interrupted life are recovered over a disk that fails, and once more over a healthy one.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_taken_up_is_left_until_it_can() {
     let mut table = Table::read();

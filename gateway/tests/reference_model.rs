@@ -1,11 +1,11 @@
-//! The engine against a model: random operations, interleaved with reads that are under way, and
-//! after each step what was answered is compared with what may have been answered.
+//! The engine against a model: random operations, interleaved with reads that are under way. After
+//! each step the answers are compared with the allowed ones.
 //!
-//! The model is the history of every key: which bytes it had from when to when. An answer is right
-//! if it is, byte for byte, the one range of the one version that was current at some moment
-//! between the open's beginning, less the staleness that the rules allow, and its end. A purge
-//! moves that earliest moment forward. An error is right only while the origin misbehaves, or
-//! where the object changed under the reader. And everything ends within bounded time.
+//! The model is the history of every key: its bytes, from when to when. A correct answer is, byte
+//! for byte, the one range of one version that was current at some moment. That moment lies between
+//! the beginning of the open, less the allowed staleness, and its end. A purge moves the earliest
+//! moment forward. An error is correct only while the origin misbehaves, or if the object changed
+//! under the reader. Every operation ends within bounded time.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "shared by several test programs")]
@@ -36,31 +36,31 @@ const WHILE_REVALIDATING: Duration = Duration::from_secs(20);
 const IF_ERROR: Duration = Duration::from_secs(60);
 const NEGATIVE: Duration = Duration::from_secs(3);
 
-/// No operation may take longer, whatever the origin does: the sum of all its deadlines, retries
-/// and queues lies below.
+/// The bound for any operation, whatever the origin does: the sum of all its deadlines, retries and
+/// queues lies below.
 const BOUND: Duration = Duration::from_secs(900);
 
 const KEYS: [&str; 4] = ["a/one", "a/two", "b/one", "b"];
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// Writes the key anew, with so many bytes.
+    /// Writes new bytes of this length to the key.
     Write(usize, u64),
-    /// Writes what an older version was.
+    /// Writes the bytes of an older version.
     WriteBack(usize),
-    /// Other headers on the same bytes.
+    /// Sets other headers on the same bytes.
     Mend(usize),
     Delete(usize),
     /// Reads a range to its end.
     Read(usize, Range, How),
     /// Opens and reads a little; the rest stays for later.
     Begin(usize, Range, u64),
-    /// Reads on, or to the end, in one that was begun.
+    /// Reads on in a begun read.
     GoOn(usize, u64),
     Finish(usize),
-    /// Lets go of one that was begun.
+    /// Drops a begun read.
     Leave(usize),
-    /// Reads side by side, and what happens meanwhile.
+    /// Reads side by side, with operations that happen meanwhile.
     During(Vec<(usize, Range, How)>, Vec<Op>),
     Purge(usize),
     PurgePrefix(&'static str),
@@ -71,7 +71,7 @@ enum Op {
     Pass(u64),
 }
 
-/// A range by parts of the object, so that it is often satisfiable: 256ths.
+/// A range in 256ths of the object, so that it is often satisfiable.
 #[derive(Debug, Clone, Copy)]
 enum Range {
     All,
@@ -100,7 +100,7 @@ enum Disk {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Weather {
     Fine,
-    /// Right, but late and slow: no error is excused.
+    /// Correct answers, but late and slow: no error is excused.
     Slow,
     Truncates,
     Resets,
@@ -110,7 +110,7 @@ enum Weather {
     WrongTag,
     WrongRange,
     NoBucket,
-    /// Honours no condition: the tags of the answers still tell.
+    /// Ignores conditions; the tags of its answers are still correct.
     Careless,
 }
 
@@ -136,13 +136,13 @@ impl Weather {
         }
     }
 
-    /// Whether answers may be errors, or old.
+    /// Returns whether answers may be errors, or old.
     fn excuses(self) -> bool {
         !matches!(self, Self::Fine | Self::Slow | Self::Careless)
     }
 }
 
-/// What a key was at some time: bytes, or nothing.
+/// The content of a key at some time: bytes, or nothing.
 #[derive(Debug, Clone)]
 struct Was {
     bytes: Option<Bytes>,
@@ -174,7 +174,7 @@ impl Past {
         self.was.last()?.bytes.as_ref()
     }
 
-    /// What the key was at any time since `since`.
+    /// Returns the contents of the key at any time since `since`.
     fn since(&self, since: Option<Instant>) -> impl Iterator<Item = Option<&Bytes>> {
         self.was
             .iter()
@@ -188,7 +188,7 @@ struct Begun {
     key: usize,
     reader: Reader,
     bytes: Vec<u8>,
-    /// What it may turn out to be: fixed when it was opened.
+    /// The expected range and version, fixed at the open.
     range: ByteRange,
     version: Bytes,
 }
@@ -198,7 +198,7 @@ struct Model {
     pasts: RefCell<[Past; KEYS.len()]>,
     begun: Vec<Begun>,
     weather: Cell<Weather>,
-    /// When the origin last misbehaved: what it did to a request then may show until it ends.
+    /// The time of the origin's last misbehaviour: a request from then may show it until it ends.
     foul: Cell<Option<Instant>>,
     writes: Cell<u64>,
     clock: Clock,
@@ -250,7 +250,7 @@ impl Model {
         for (n, key) in KEYS.iter().enumerate() {
             let read = tokio::time::timeout(BOUND, self.world.read(key)).await;
             let now = match read.expect("no hang at the end") {
-                // Fine weather may find a chunk lost of a version that is gone.
+                // In fine weather, the read may find a lost chunk of a version that is gone.
                 Err(Error::Changed) => self.world.read(key).await,
                 now => now,
             };
@@ -303,7 +303,7 @@ impl Model {
         Ok(())
     }
 
-    /// What needs no comparing.
+    /// Runs an operation whose result needs no comparison.
     async fn happen(&self, op: &Op) {
         match op {
             Op::Write(key, size) => {
@@ -355,8 +355,8 @@ impl Model {
         }
     }
 
-    /// Who asks for any version can only believe the tag it is told. So only parts of a known
-    /// version meet a wrong one: questions end before, and none begin.
+    /// Changes the weather. An open of any version can only believe the tag in its answer, so wrong
+    /// tags may only meet parts of a known version: opens end before, and none begin.
     async fn turn(&self, weather: Weather) {
         if weather == Weather::WrongTag {
             self.change(Weather::Fine);
@@ -377,20 +377,20 @@ impl Model {
         self.world.bucket.set_faults(weather.faults());
     }
 
-    /// Whether the origin misbehaves, or did a short while ago: the breaker and requests under way
-    /// remember it.
+    /// Returns whether the origin misbehaves, or did a short while ago: the breaker and requests
+    /// under way remember it.
     fn excused(&self) -> bool {
         let lately = |foul: Instant| foul.elapsed() < secs(400);
         self.weather.get().excuses() || self.foul.get().is_some_and(lately)
     }
 
-    /// Whether an error may be told: the origin is bad, or the budget smaller than one part, so
-    /// that readers side by side may have to be shed.
+    /// Returns whether an error is allowed: the origin is bad, or the budget is smaller than one
+    /// part, so that concurrent readers may have to be shed.
     fn allows(&self, error: &Error) -> bool {
         self.excused() || (self.tight && matches!(error, Error::Overloaded { .. }))
     }
 
-    /// Opens, and compares the version. The error that is right, where one is.
+    /// Opens, and compares the version. Returns the error if that is correct.
     async fn open(
         &self,
         key: usize,
@@ -413,7 +413,7 @@ impl Model {
             Ok(object) => object,
             Err(error) => return self.judge_error(key, how, (began, purged), error).map(Err),
         };
-        // How far back an answer may lie. Restarts and faults change nothing about that.
+        // The greatest age of an answer. Restarts and faults do not change it.
         let stale = match how {
             How::Forced if !self.excused() => Duration::ZERO,
             _ if self.excused() => TTL + IF_ERROR,
@@ -455,7 +455,7 @@ impl Model {
         (began, purged): (Instant, Option<Instant>),
         error: Error,
     ) -> Result<Error, String> {
-        // A negative entry, or in bad weather the truth of a while ago.
+        // A negative entry, or in bad weather an old truth.
         let negative = match how {
             How::Forced => Duration::ZERO,
             _ => NEGATIVE,
@@ -476,7 +476,8 @@ impl Model {
     }
 
     async fn read(&self, key: usize, range: Range, how: How) -> Result<(), String> {
-        // As a frontend does: what changed before the first byte is opened anew, a few times.
+        // As in a frontend: an object that changed before the first byte is opened anew, a few
+        // times.
         if self.asks_nothing() {
             return Ok(());
         }
@@ -507,7 +508,7 @@ impl Model {
                 self.may_have_changed(&begun)
             }
             Some(error) => {
-                // It is itself one that held memory.
+                // The failed reader itself held memory.
                 let allowed = self.allows(&error);
                 let key = KEYS[self.begun.swap_remove(at).key];
                 match allowed {
@@ -523,8 +524,8 @@ impl Model {
         }
     }
 
-    /// A reader that is told of a change is right if its version is not, or was not for a while,
-    /// the current one.
+    /// Checks a reported change: it is correct if the reader's version is not the current one, or
+    /// was not for a while.
     fn may_have_changed(&self, begun: &Begun) -> Result<(), String> {
         let past = &self.pasts.borrow()[begun.key];
         let always = past.was.len() > 1 || self.excused();
@@ -536,7 +537,7 @@ impl Model {
     }
 }
 
-/// Reads up to `most` bytes more, and compares them. The error that ended it, if one did.
+/// Reads up to `most` bytes more, and compares them. Returns the error that ended the read, if any.
 async fn read_on(begun: &mut Begun, most: u64) -> Result<Option<Error>, String> {
     let mut taken = 0;
     while taken < most {
@@ -695,7 +696,7 @@ fn op(storms: bool) -> impl Strategy<Value = Op> {
     }
 }
 
-/// A small engine whose rules the model knows.
+/// Builds a small engine whose rules the model knows.
 fn small(versions: bool, budget: u64, disk: DiskUse) -> Setup {
     let bucket = FakeOrigin::new().with_frames(1500);
     Setup {
@@ -729,7 +730,7 @@ fn play(setup: Setup, ops: &[Op]) {
     runtime.block_on(async { Model::new(setup).run(ops).await });
 }
 
-/// Cases are the same on every run; `TIDEGATE_MODEL_CASES` asks for more of them.
+/// Explores the same cases on every run; `TIDEGATE_MODEL_CASES` sets their number.
 fn explore(seed: u8, storms: bool) {
     let cases = std::env::var("TIDEGATE_MODEL_CASES").ok();
     let config = Config {

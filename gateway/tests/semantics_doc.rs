@@ -1,4 +1,4 @@
-//! The tests that SEMANTICS.md names are there.
+//! The tests that SEMANTICS.md names exist.
 
 use std::path::Path;
 

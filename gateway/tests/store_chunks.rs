@@ -1,4 +1,5 @@
-//! What every chunk store must do, and what only one with disks can: survive restarts and damage.
+//! The duties of every chunk store, and those of a store with disks: it survives restarts and
+//! damage.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -26,7 +27,7 @@ fn key(object: u32, index: u32) -> ChunkKey {
     }
 }
 
-/// Bytes that no other chunk has.
+/// Returns bytes that no other chunk has.
 fn content(key: &ChunkKey, len: usize) -> Bytes {
     let mut state = ((key.version.0 >> 64) as u64) ^ (u64::from(key.index) << 32) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -48,7 +49,7 @@ fn settings(memory: u64, disks: &[&Path]) -> Settings {
             .iter()
             .map(|path| DiskSettings {
                 min_free: 0,
-                // No read of a slow machine is late.
+                // Reads on a slow machine never count as late.
                 late: Duration::from_secs(600),
                 ..DiskSettings::new(*path, 16 << 20)
             })
@@ -63,7 +64,7 @@ async fn open(settings: &Settings) -> Tiers {
     tiers
 }
 
-/// Polls until what happens in the background has come so far.
+/// Polls until `done` reports that the background work has come so far.
 async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..3000 {
         if done() {
@@ -74,7 +75,7 @@ async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// What the engine relies on, whichever store it is.
+/// Checks the contract that the engine relies on, for any store.
 async fn conforms(store: &dyn ChunkStore) {
     assert_eq!(store.ready(), Ok(()));
     let (a, b) = (key(1, 0), key(1, 1));
@@ -108,7 +109,7 @@ async fn conforms(store: &dyn ChunkStore) {
     assert!(store.get_memory(&a).is_some(), "memory outlives the disks");
 }
 
-/// What holds besides, where there is a disk.
+/// Checks the further contract of a store with a disk.
 async fn conforms_with_disk(store: &dyn ChunkStore) {
     let k = key(4, 4);
     let bytes = content(&k, CHUNK);
@@ -190,7 +191,7 @@ async fn the_fake_fails_as_it_is_told() {
     assert_eq!((store.counts().disk_reads, store.held()), (2, 10));
 }
 
-/// Puts chunks `0..count` on disk, in steps that the write queue takes.
+/// Puts chunks `0..count` on disk, in steps that fit the write queue.
 async fn fill(store: &Tiers, count: u32) {
     for index in 0..count {
         store.insert(
@@ -204,7 +205,7 @@ async fn fill(store: &Tiers, count: u32) {
     }
 }
 
-/// Reads chunks `0..count`: none may be wrong. Says how many were there.
+/// Reads chunks `0..count`: none may be wrong. Returns how many it found.
 async fn sound(store: &Tiers, count: u32) -> usize {
     let mut sound = 0;
     for index in 0..count {
@@ -229,7 +230,7 @@ fn log_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn written(dir: &Path) -> u64 {
-    // A file may be gone between the listing and the look.
+    // A file may vanish between the listing and the look.
     let blocks = |path: &PathBuf| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
     log_files(dir).iter().map(blocks).sum()
 }
@@ -240,7 +241,7 @@ async fn a_restart_loses_nothing_and_a_closed_store_takes_nothing() {
     let settings = settings(4 << 20, &[a.path(), b.path()]);
     let store = open(&settings).await;
     fill(&store, 400).await;
-    // Not waited for: closing writes out what is queued.
+    // These inserts are not waited for: the close writes queued chunks.
     for index in 400..450 {
         let k = key(index, index);
         store.insert(k, content(&k, CHUNK), Admit::Disk);
@@ -264,7 +265,7 @@ async fn what_was_written_survives_a_stop_without_closing() {
     let store = open(&settings).await;
     fill(&store, 300).await;
     drop(store);
-    // A writer that the disk holds up keeps the folder until it is through.
+    // A writer that the disk delays keeps the folder until it is done.
     let mut store = None;
     eventually("nobody has the folder", || {
         store = match Tiers::open(&settings, &mut Registry::default()) {
@@ -294,7 +295,7 @@ async fn chunks_of_another_size_are_left_aside() {
     assert!(before.iter().all(|file| file.exists()));
 }
 
-/// Flips a bit every so often in every file, under the open store.
+/// Flips a bit at intervals in every file, under the open store.
 #[tokio::test]
 async fn damaged_files_never_give_wrong_bytes() {
     let dir = TempDir::new().expect("a directory");

@@ -1,7 +1,8 @@
-//! kill -9 while a disk is written: what was written is found again, and no byte is wrong.
+//! kill -9 during writes to a disk: written chunks are found again, and no byte is wrong.
 //!
-//! The child is this very program, told by its environment to write until it is killed. It is killed
-//! when it has said so often that its queue is empty; by then it is at work on the next chunks.
+//! The child is this very program, told by its environment to write until it is killed. It is
+//! killed after it has reported several times that its queue is empty; by then it works on the next
+//! chunks.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,12 +16,12 @@ use tidegate_plan::{Geometry, VersionId};
 
 const CHUNK: usize = 16 << 10;
 
-/// Chunks that the child puts in at a time.
+/// Number of chunks that the child inserts at a time.
 const STEP: u32 = 16;
 
 const ROUNDS: u32 = 10;
 
-/// Where the child writes, and from which number on.
+/// Environment variables with the child's directory and its first number.
 const DIRECTORY: &str = "STORE_KILL_DIRECTORY";
 const FROM: &str = "STORE_KILL_FROM";
 
@@ -79,7 +80,7 @@ async fn writes_until_it_is_killed() {
     }
 }
 
-/// Runs the child until it has said `steps` times what it has written; says what that was.
+/// Runs the child until it has reported `steps` times; returns the number that it reported last.
 fn run_and_kill(directory: &Path, from: u32, steps: usize) -> u32 {
     let program = std::env::current_exe().expect("known");
     let mut child = Command::new(program)
@@ -118,7 +119,7 @@ async fn what_was_written_before_a_kill_is_there_and_right() {
             }
         }
         assert_eq!(lost, 0, "round {round}, of {from} to {written}");
-        // What the child was at when it was killed may be there, and is not written again.
+        // Chunks that the child was writing at the kill may exist, and are not written again.
         from = written + 4 * STEP;
     }
 }

@@ -1,4 +1,4 @@
-//! What every metadata store must do, and what only one with a database can: survive restarts,
+//! The duties of every metadata store, and those of a store with a database: it survives restarts,
 //! damage and unclean stops.
 
 #[path = "store_meta/changes.rs"]

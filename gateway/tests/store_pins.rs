@@ -1,4 +1,4 @@
-//! Pins outlive the process however it ends, and purges let go of what they kept.
+//! Pins outlive the process however it ends; purges release the pinned bytes.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is written through the engine is in the bucket, whole or not at all, and is read at once.
+//! Writes through the engine are in the bucket, whole or not at all, and are read at once.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn a_small_object_is_one_request_and_is_read_at_once() {
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
 }
 
-/// As ImageMagick writes a picture: it creates the file, closes it, and opens it again to fill it.
+/// A file as ImageMagick writes it: created, closed, and opened again to be filled.
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_created_before_it_is_filled_is_one_request() {
     let desk = Desk::plain();
@@ -57,7 +57,7 @@ async fn a_file_that_is_created_before_it_is_filled_is_one_request() {
     until(|| desk.writers.pending().is_empty()).await;
     assert_eq!(desk.bucket().writes(), ["put"]);
     assert_eq!(desk.object(KEY), Some("picture".into()));
-    // One that is not filled is there in the end.
+    // A file that is not filled is in the bucket in the end.
     drop(desk.create("empty").await);
     until(|| desk.object("empty").is_some()).await;
     assert_eq!(desk.bucket().writes(), ["put", "put"]);
@@ -98,7 +98,7 @@ async fn what_is_written_again_is_sent_again() {
     assert_eq!(desk.bucket().count("part"), 12);
 }
 
-/// A bucket that puts parts together wrongly is found out, and what was written is not given up.
+/// A bucket that joins parts wrongly is detected, and the draft is kept.
 #[tokio::test]
 async fn what_is_completed_must_have_the_length_that_was_written() {
     let desk = Desk::plain();
@@ -140,7 +140,7 @@ async fn a_changed_object_copies_what_is_untouched() {
         version.header(&"x-amz-meta-mood".try_into().expect("a name")),
         Some("calm")
     );
-    // The handle goes on from what it has published.
+    // The handle goes on from its published object.
     put(&writer, 0, &"again".into()).await;
     writer.commit(Commit::Close).await.expect("committed");
     same(
@@ -260,7 +260,7 @@ async fn a_full_spool_lets_go_of_what_was_sent() {
     until(|| desk.writers.spooled().0 == 0).await;
 }
 
-/// The smallest spool that can be set takes an object that is larger, in parts as they are.
+/// The smallest spool that can be set takes a larger object, with parts of the usual size.
 #[tokio::test]
 async fn a_spool_that_is_small_takes_an_object_that_is_not() {
     let (desk, size) = (Desk::plain(), 64 << 20);
@@ -282,7 +282,7 @@ async fn a_spool_that_is_small_takes_an_object_that_is_not() {
     assert!(desk.object(KEY).expect("there") == bytes);
 }
 
-/// Commits what was written: the object is there, and nothing else of it anywhere.
+/// Commits a draft: the object is there, and nothing else of it anywhere.
 async fn ends_with_nothing_left(desk: &Desk, writer: Writer, truth: &Bytes) {
     writer.commit(Commit::Close).await.expect("committed");
     same(&desk.object(KEY).expect("there"), truth);
@@ -320,8 +320,7 @@ async fn who_goes_back_and_forth_gets_back_what_is_gone() {
     assert_eq!(desk.bucket().kept(), 1, "old versions of hidden objects");
 }
 
-/// What is no block as it is and goes on where the last write ended waits for nothing, unless there is
-/// something to wait for.
+/// A write that continues the last one, and does not begin with a whole block, waits only if a wait is needed.
 #[tokio::test(start_paused = true)]
 async fn what_goes_on_is_written_at_once() {
     const MIB: u64 = 1 << 20;
@@ -340,7 +339,7 @@ async fn what_goes_on_is_written_at_once() {
     let mut at = 8192;
     while at < bytes.len() as u64 {
         let end = (at + MIB).min(bytes.len() as u64);
-        // The disk may be slow, and the first block finds out how it takes them.
+        // The disk may be slow, and the first block measures how it takes them.
         if !writer.write_now(at, &piece(at, end)) {
             put(&writer, at, &piece(at, end)).await;
         }
@@ -361,14 +360,14 @@ async fn what_goes_on_is_written_at_once() {
     ends_with_nothing_left(&desk, writer, &bytes).await;
 }
 
-/// Who creates a file and opens it again to fill it has nothing of it published half way through.
+/// If a program creates a file and opens it again to fill it, no half of it is published.
 #[tokio::test(start_paused = true)]
 async fn a_handle_that_leaves_has_nothing_published_twice() {
     let desk = Desk::plain();
     let writer = desk.create(KEY).await;
     desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
     writer.publish_behind();
-    // For so long it would be waited for that it is filled.
+    // The publication would wait that long for the file to be filled.
     tokio::time::sleep(Duration::from_millis(700)).await;
     settle().await;
     drop(writer);
@@ -382,7 +381,7 @@ async fn a_handle_that_leaves_has_nothing_published_twice() {
     assert_eq!(desk.object(KEY), Some("half and half".into()));
 }
 
-/// Also who has written in order, where that is asked for.
+/// The option applies to a draft that was written in order, too.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_in_order_is_read_back_too_if_so_set() {
     let desk = Desk::new(Terms {

@@ -1,9 +1,9 @@
 //! kill -9 during background commits: nothing that was promised is lost, and nothing is half there.
 //!
 //! The child is this very program, told by its environment to write objects into a real S3 (the
-//! embedded one, which lives here and survives it) until it is killed. After each close that has
-//! returned it says so. What it has said is in the bucket, whole, once the next process has gone on
-//! with what it found in the spool.
+//! embedded one, which lives here and survives it) until it is killed. It reports each close that
+//! has returned. Every reported object is in the bucket, whole, once the next process has published
+//! the spool.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn key(number: u64) -> ObjectKey {
     ObjectKey::new(&format!("folder/{number}")).expect("a key")
 }
 
-/// Most are small; every eighth has several parts.
+/// Returns the content of an object. Most are small; every eighth has several parts.
 fn content(number: u64) -> Bytes {
     let length = if number % 8 == 7 {
         PART + 12_345
@@ -75,7 +75,7 @@ async fn writes_until_it_is_killed() {
     loop {
         let key = key(number);
         let open = |how| writers.open(&source, &key, how, Vec::new());
-        // What must be new is published under a condition, which its own object does not fulfil.
+        // A new object is published under a condition, which its own object would violate.
         let writer = match open(How::CreateNew).await {
             Err(WriteError::Exists) => open(How::Create).await.expect("opened"),
             writer => writer.expect("opened"),
@@ -94,7 +94,7 @@ async fn writes_until_it_is_killed() {
     }
 }
 
-/// Runs the child until it has closed so many objects; says up to which number.
+/// Runs the child until it has closed `count` objects; returns the last number.
 fn run_and_kill(spool: &Path, endpoint: &str, secrets: &str, from: u64, count: usize) -> u64 {
     let program = std::env::current_exe().expect("known");
     let mut child = Command::new(program)
@@ -135,7 +135,7 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
         });
         let last = ran.await.expect("no panic");
         closed.extend(from..=last);
-        // What it was at when it was killed may be there, and is not written again.
+        // An object under way at the kill may be there, and is not written again.
         from = last + 2;
     }
     let settings = settings(&endpoint, &secrets);
@@ -158,8 +158,8 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
             at += piece.len();
         }
     }
-    // Between the origin's word that an upload is begun and the journal's there is a moment in which
-    // nobody knows of it: that is left to the bucket's lifecycle rules. It is at most one a kill.
+    // An upload that has begun is unknown until the journal records it. A kill at that moment
+    // leaves it to the bucket's lifecycle rules. There is at most one a kill.
     let mut left = usize::MAX;
     while left > ROUNDS {
         left = 0;

@@ -1,5 +1,5 @@
-//! Answers, uploads and parts that are lost: what was written is in the bucket in the end, once, and whoever
-//! wrote it is not told that somebody else did.
+//! Answers, uploads and parts that are lost: the draft is in the bucket in the end, once, and its writer gets no report
+//! of another writer.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
         desk.lose_the_answer(&writer).await;
         same(&desk.object(KEY).expect("there"), &truth);
         if more {
-            // It is not told the second time either: that is asked.
+            // The second try is not answered either, so the bucket is asked.
             desk.bucket().fail_next([]);
             desk.bucket().set_faults([down()]);
             let unknown = writer.commit(Commit::Close).await;
@@ -75,7 +75,7 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
     }
 }
 
-/// The tag alone would tell nothing: it is another one's who wrote the same.
+/// The tag alone would prove nothing: another writer wrote the same bytes.
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_made_first_is_refused() {
     let desk = Desk::plain();
@@ -86,7 +86,7 @@ async fn what_somebody_else_made_first_is_refused() {
     assert_eq!(refused, Err(WriteError::Changed));
 }
 
-/// A draft that is held open, and all of it in the bucket, does not keep its object there.
+/// A draft that is held open, and is completely in the bucket, does not preserve its object there.
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_deleted_can_be_made_anew() {
     let desk = Desk::plain();
@@ -129,7 +129,7 @@ async fn an_object_with_copied_parts_is_completed_once() {
 async fn headers_that_were_set_are_not_refused() {
     let desk = Desk::plain();
     let bytes = sample(1, 5 * PART);
-    // As S3 has it, a copy has another tag than an object that was made of parts.
+    // As in S3, a copy has another tag than an object that was made of parts.
     desk.write(KEY, &bytes).await;
     let writer = desk.change(KEY).await;
     let name = http::HeaderName::from_static("x-amz-meta-mtime");
@@ -143,7 +143,7 @@ async fn headers_that_were_set_are_not_refused() {
     assert_eq!(version.header(&name), Some("7"));
 }
 
-/// The process ends before it hears of it, or before it can note it.
+/// The process ends before it gets the answer, or before it can record it.
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_process_wrote_is_not_refused() {
     for length in [PART / 2, 5 * PART] {
@@ -169,7 +169,7 @@ async fn what_an_earlier_process_wrote_is_not_refused() {
     }
 }
 
-/// What was promised first is not what was completed, and does not come back over it.
+/// The earlier promise is not the completed object, and does not come back over it.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_after_a_sync_and_completed_stays() {
     let desk = Desk::plain();
@@ -200,7 +200,7 @@ async fn what_was_deleted_does_not_come_back_when_it_is_synced() {
     assert_eq!(again.object(KEY), None);
 }
 
-/// Headers that were set after parts had gone up are the object's also after a restart.
+/// Headers that were set after parts were uploaded are the object's after a restart, too.
 #[tokio::test(start_paused = true)]
 async fn headers_outlive_a_restart() {
     let desk = Desk::new(Terms::background());
@@ -237,7 +237,7 @@ async fn an_upload_that_somebody_gave_up_is_begun_anew() {
     same(&desk.object(KEY).expect("there"), &bytes);
 }
 
-/// Where its bytes were nowhere else, who writes on is told, and not only who closes.
+/// If the bytes were nowhere else, writes and syncs fail, and not only the close.
 #[tokio::test(start_paused = true)]
 async fn an_upload_that_is_gone_with_its_bytes_fails_writes_and_syncs() {
     let desk = Desk::new(Terms {
@@ -263,7 +263,7 @@ async fn an_upload_that_is_gone_with_its_bytes_fails_writes_and_syncs() {
     assert_eq!(writer.commit(Commit::Close).await, Err(WriteError::Lost));
 }
 
-/// R2: what was copied as one is copied part by part then.
+/// R2: a range that was copied as one is then copied part by part.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_wants_equal_parts_gets_them() {
     let desk = Desk::plain();
@@ -279,7 +279,7 @@ async fn a_store_that_wants_equal_parts_gets_them() {
     until(|| desk.bucket().uploads_under_way().is_empty()).await;
 }
 
-/// A handle goes on under the new key, where the old key's version has no meaning.
+/// A handle goes on under the new key, for which the old key's version has no meaning.
 #[tokio::test(start_paused = true)]
 async fn a_renamed_object_of_a_bucket_that_keeps_versions_can_be_changed() {
     let desk = Desk::plain();
@@ -297,13 +297,13 @@ async fn a_renamed_object_of_a_bucket_that_keeps_versions_can_be_changed() {
     same(&desk.object("folder/other").expect("there"), &truth);
 }
 
-/// What somebody writes under the old key, while it is renamed, is not deleted with it.
+/// An object written under the old key during the rename is not deleted with it.
 #[tokio::test(start_paused = true)]
 async fn what_is_written_while_it_is_renamed_stays() {
     let desk = Desk::plain();
     desk.bucket().put(KEY, "old");
     let (from, to) = (valid(KEY), valid("folder/other"));
-    // Looked at, copied; and then the answer about the copy comes late.
+    // The source is looked at and copied; then the answer to the copy comes late.
     for faults in [vec![], vec![], vec![Fault::Latency(engine::secs(1))]] {
         desk.bucket().fail_next(faults);
     }
@@ -318,7 +318,7 @@ async fn what_is_written_while_it_is_renamed_stays() {
     assert_eq!(desk.object("folder/other"), Some("old".into()));
 }
 
-/// What the store does not know is refused for good, and with words that say what to do.
+/// A request that the store does not support is refused for good, with advice for the operator.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_does_not_know_is_not_tried_for_ever() {
     let desk = Desk::new(Terms::background());
@@ -332,7 +332,7 @@ async fn what_the_store_does_not_know_is_not_tried_for_ever() {
     assert_eq!(trouble, Some(WriteError::Unsupported));
 }
 
-/// A bucket without room says so at once, what was written stays, and goes there when there is some.
+/// A bucket without room is reported at once; the draft stays, and is uploaded once there is room.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_has_no_room_for_is_told_and_kept() {
     for length in [1000, 3 * PART] {
@@ -348,7 +348,7 @@ async fn what_the_store_has_no_room_for_is_told_and_kept() {
         drop(writer);
         until(|| desk.writers.pending()[0].stage == Stage::Waiting).await;
         settle().await;
-        // There may be room when the process is another one.
+        // There may be room when another process runs.
         let bucket = desk.bucket().clone();
         let again = desk.switched_off([], &Terms::default()).await;
         bucket.set_faults([]);
@@ -357,8 +357,7 @@ async fn what_the_store_has_no_room_for_is_told_and_kept() {
     }
 }
 
-/// Tags that tell nothing (KMS): what lay there before, as long and of as many parts, is not what was to be
-/// written.
+/// Tags without meaning (KMS): the earlier object, of the same length and number of parts, is not the draft.
 #[tokio::test(start_paused = true)]
 async fn what_was_there_before_is_not_taken_for_ours() {
     for carried_out in [false, true] {
@@ -370,7 +369,7 @@ async fn what_was_there_before_is_not_taken_for_ours() {
         put(&writer, 0, &bytes).await;
         until(|| desk.bucket().count("part") == 6).await;
         settle().await;
-        // The look at what is there, and the completion.
+        // The look at the present object, and the completion.
         desk.bucket().fail_next([]);
         desk.bucket().fail_next([match carried_out {
             true => Fault::LoseAnswer,
@@ -383,7 +382,7 @@ async fn what_was_there_before_is_not_taken_for_ours() {
     }
 }
 
-/// The same after a crash in the midst of that.
+/// The same after a crash in the middle of the commit.
 #[tokio::test(start_paused = true)]
 async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
     let terms = Terms::background();
@@ -397,13 +396,13 @@ async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
     until(|| desk.bucket().count("part") == 6).await;
     settle().await;
     writer.sync().await.expect("durable");
-    // The look at what is there, and then nothing but the completion's refusal.
+    // The look at the present object, and then only the refusal of the completion.
     desk.bucket().fail_next([]);
     desk.bucket().set_faults([down()]);
     let failed = writer.commit(Commit::Close).await;
     assert!(failed.expect_err("nobody answers").is_passing());
     let again = desk.switched_off([writer], &terms).await;
-    // Nor the next time.
+    // Nor at the next try.
     again.bucket().fail_next([down()]);
     again.bucket().set_faults([]);
     let settled = tokio::time::timeout(engine::secs(3600), again.writers.settled());
@@ -411,7 +410,7 @@ async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
     same(&again.object(KEY).expect("there"), &bytes);
 }
 
-/// Parts that are on their way when an upload is given up may arrive after that, and stay.
+/// Parts under way when an upload is aborted may arrive afterwards; they do not stay.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_after_an_upload_was_given_up_does_not_stay() {
     let desk = Desk::plain();
@@ -427,7 +426,7 @@ async fn what_arrives_after_an_upload_was_given_up_does_not_stay() {
     assert!(desk.bucket().uploads_under_way().is_empty());
 }
 
-/// A program that goes on writing to a file does not keep another from renaming it.
+/// A program that goes on writing to a file does not block its rename.
 #[tokio::test(start_paused = true)]
 async fn what_is_written_without_end_can_be_renamed() {
     let desk = Desk::plain();

@@ -1,4 +1,4 @@
-//! No key is changed in the bucket that was not marked before: each way to change one.
+//! Every way to change a key in the bucket marks it first.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -18,7 +18,7 @@ mod spool;
 use engine::{sample, valid};
 use spool::{Desk, PART, Terms, put, source, until};
 
-/// Longer than a part of what is received.
+/// A length of more than one part of a received body.
 const LARGE: u64 = 9 << 20;
 
 /// A way to change keys.
@@ -98,14 +98,14 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
     }
 }
 
-/// Whether the bucket was asked to change what can be seen in it.
+/// Returns whether the bucket got a request that changes its visible objects.
 fn was_asked(desk: &Desk) -> bool {
     let changes = ["put", "complete", "copy", "delete"];
     let writes = desk.bucket().writes();
     writes.iter().any(|write| changes.contains(write))
 }
 
-/// What can be seen in the bucket.
+/// Returns the visible objects of the bucket.
 fn seen(desk: &Desk) -> Vec<(String, Option<Bytes>)> {
     let keys = desk.bucket().keys();
     keys.into_iter()
@@ -113,7 +113,7 @@ fn seen(desk: &Desk) -> Vec<(String, Option<Bytes>)> {
         .collect()
 }
 
-/// The keys that were marked, in order; every change has ended.
+/// Returns the keys that were marked, in order; checks that every change has ended.
 fn marked(desk: &Desk) -> Vec<String> {
     let meta = desk.world.meta.lock();
     assert_eq!(meta.changing, 0, "a change has not ended");
@@ -152,7 +152,7 @@ async fn every_key_is_marked_before_the_bucket_is_asked() {
     }
 }
 
-/// What was promised waits in the spool until its key can be marked.
+/// A promised draft waits in the spool until its key can be marked.
 #[tokio::test(start_paused = true)]
 async fn a_commit_in_the_background_waits_for_its_mark() {
     let desk = desk();

@@ -1,4 +1,5 @@
-//! Writers over a real MinIO: anywhere, beyond the spool, and while it is out of reach.
+//! Writers over a real MinIO: writes at any offset, beyond the spool's size, and while it is
+//! unreachable.
 #![cfg(feature = "real-parts")]
 
 use std::sync::Arc;
@@ -83,7 +84,7 @@ fn sample(seed: u64, length: u64) -> Bytes {
     bytes.into()
 }
 
-/// Writes in pieces, and into the copy that it is compared with.
+/// Writes in pieces, and into the copy for comparison.
 async fn put(writer: &Writer, truth: &mut Vec<u8>, at: u64, bytes: Bytes) {
     let (start, end) = (at as usize, at as usize + bytes.len());
     truth.resize(truth.len().max(end), 0);
@@ -164,7 +165,7 @@ async fn an_object_larger_than_the_spool_is_written_in_order() {
     assert_eq!(uploads, Ok(vec![]));
 }
 
-/// Beyond what one request copies (5 GiB), an object is copied by parts.
+/// An object too large for one copy (5 GiB) is copied by parts.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "writes 11 GiB: `just long-mount`"]
 async fn an_object_too_large_for_one_copy_is_renamed() {
@@ -217,7 +218,7 @@ async fn an_object_too_large_for_one_copy_is_renamed() {
     }
 }
 
-/// How long 1 GiB takes, against the same bytes sent bare: as many parts of the same size at once.
+/// Measures 1 GiB against the same bytes sent bare: as many parts of the same size at once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement: run it alone, in release, with --nocapture"]
 async fn how_fast_it_is_beside_bare_parts() {

@@ -1,5 +1,5 @@
-//! Writers against a vector of bytes: whatever is written, cut, read, evicted, committed and lost on
-//! the way, a reader of the draft sees what was written, and the bucket has what was committed last.
+//! Writers against a vector of bytes, with random writes, cuts, reads, evictions, commits and lost answers: a reader of
+//! the draft sees the written bytes, and the bucket has the last commit.
 //!
 //! Everything is drawn from a seed; a failure names it.
 
@@ -30,10 +30,10 @@ struct Model {
     desk: Desk,
     draw: Draw,
     truth: Vec<u8>,
-    /// What the bucket has, or had when it was committed last.
+    /// The bucket's content, by the last commit.
     committed: Option<Vec<u8>>,
     faults: bool,
-    /// What has left the spool can be read back, whatever the order.
+    /// Whether bytes that have left the spool can be read back in any order.
     read_back: bool,
 }
 
@@ -140,7 +140,7 @@ fn terms(size: u64, commit: Commit) -> Terms {
 }
 
 async fn run(seed: u64, size: u64, faults: bool) {
-    // Every other one.
+    // Every other seed.
     let read_back = seed % 2 == 1;
     let mut model = Model {
         desk: Desk::new(Terms {
@@ -157,7 +157,7 @@ async fn run(seed: u64, size: u64, faults: bool) {
     for _ in 0..120 {
         model.step(&writer).await;
         if model.draw.below(30) == 0 {
-            // Another handle, while the first is there or after.
+            // Another handle, beside the first one or after it.
             model.commit(&writer).await;
             if model.committed.as_ref() == Some(&model.truth) {
                 writer = model.desk.change(KEY).await;
@@ -171,7 +171,7 @@ async fn run(seed: u64, size: u64, faults: bool) {
     model.check();
     drop(writer);
     if !faults {
-        // One whose beginning was never answered is nobody's to give up: see SEMANTICS.
+        // An upload whose beginning was never answered is not ours to abort: see SEMANTICS.
         until(|| model.desk.bucket().uploads_under_way().is_empty()).await;
         until(|| model.desk.bucket().keys() == [KEY]).await;
     }
@@ -202,8 +202,8 @@ async fn with_an_origin_that_fails() {
     }
 }
 
-/// Holds what came up to what was written since the last `fsync`, which may be there or not: each byte
-/// is what it was after some step, and where none touched it what was promised.
+/// Checks the recovered bytes against the states since the last `fsync`, each of which may be there or not. Each byte
+/// is as after some step, and an untouched one as promised.
 fn promised(found: &[u8], states: &[Vec<u8>]) {
     let lengths: Vec<_> = states.iter().map(Vec::len).collect();
     assert!(
@@ -217,7 +217,7 @@ fn promised(found: &[u8], states: &[Vec<u8>]) {
     }
 }
 
-/// The machine is switched off at any moment.
+/// Switches the machine off at any moment.
 async fn switched_off(seed: u64, size: u64) {
     let mut model = Model {
         desk: Desk::new(terms(size, Commit::Background)),
@@ -230,7 +230,7 @@ async fn switched_off(seed: u64, size: u64) {
     let writer = model.desk.open(KEY, How::Create).await.expect("opened");
     let mut states = vec![];
     for step in 0..40 {
-        // Every other one is a small object at first, which is in its journal alone once it is durable.
+        // Every other object is small at first; once durable, it is in its journal alone.
         let first = if step < 5 && seed.is_multiple_of(2) {
             6
         } else {
@@ -257,7 +257,7 @@ async fn switched_off(seed: u64, size: u64) {
     let again = model.desk.switched_off([writer], &terms).await;
     let mut truth = None;
     if seed.is_multiple_of(3) {
-        // Somebody goes on with it, and leaves a hole.
+        // A writer continues the object, and leaves a hole.
         let writer = again.change(KEY).await;
         if let Ok(found) = writer.read_at(ByteRange::new(0, writer.size())).await {
             let mut longer = found.to_vec();

@@ -1,4 +1,4 @@
-//! What was written stays near: reading it asks nothing of the bucket, whichever way it was published.
+//! Written objects stay in the cache: a read sends nothing to the bucket, however they were published.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -21,17 +21,16 @@ mod spool;
 use engine::{CHUNK, KEY, World, pass, same, sample, secs, valid};
 use spool::{Desk, Terms, patched, put, source, until};
 
-/// Parts of four chunks.
+/// Bytes of a part: four chunks.
 const PART: u64 = 4 * CHUNK;
 
-/// What was asked of the bucket: GETs, HEADs and pages of listings.
+/// Returns the requests to the bucket: GETs, HEADs and pages of listings.
 fn asked(world: &World) -> (u64, u64, u64) {
     let (gets, heads) = world.asked();
     (gets, heads, world.bucket.lists())
 }
 
-/// Reads an object over HTTP, whole and a range of it, and looks its name up as a mount does: all without
-/// the bucket.
+/// Reads an object over HTTP, whole and a range of it, and looks its name up as a mount does: all without the bucket.
 #[track_caller]
 fn reads_without_asking<'a>(
     world: &'a World,
@@ -65,7 +64,7 @@ fn desk(commit: Commit) -> Desk {
     })
 }
 
-/// An HTTP PUT, of which 70,000 bytes come at a time.
+/// Runs an HTTP PUT whose body arrives in pieces of 70,000 bytes.
 async fn receive(
     world: &World,
     key: &str,
@@ -99,7 +98,7 @@ async fn a_small_object_is_read_without_the_bucket() {
             assert_eq!(asked(&desk.world), (0, 0, 0));
             reads_without_asking(&desk.world, KEY, &bytes).await;
             assert_eq!(desk.bucket().writes(), ["put"]);
-            // An overwritten one is another version.
+            // An overwritten object is another version.
             let other = sample(size + 1, size + 1);
             desk.write(KEY, &other).await;
             desk.writers.settled().await;
@@ -139,7 +138,7 @@ async fn a_put_over_http_is_read_without_the_bucket() {
     }
 }
 
-/// The first confirmation learns the store's `Last-Modified`, and needs no second request for it.
+/// The first confirmation learns the store's `Last-Modified` without a second request.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_learns_the_time_with_one_request() {
     let desk = desk(Commit::Close);
@@ -162,7 +161,7 @@ async fn a_confirmation_learns_the_time_with_one_request() {
     assert!(stored.last_modified.is_some_and(|time| time > Timestamp(0)));
 }
 
-/// Headers that were mended in the bucket since keep the ETag, and move the time out of the write's.
+/// Headers mended later in the bucket keep the ETag, and move the time away from the write's.
 #[tokio::test(start_paused = true)]
 async fn headers_that_were_mended_elsewhere_are_asked_for() {
     let desk = desk(Commit::Close);
@@ -183,7 +182,7 @@ async fn headers_that_were_mended_elsewhere_are_asked_for() {
     assert_eq!(desk.bucket().bytes(), 0, "the bytes are the same");
 }
 
-/// What another process writes is read after the next confirmation, and nothing of ours with it.
+/// After the next confirmation the write of another process is read, with nothing of ours.
 #[tokio::test(start_paused = true)]
 async fn another_etag_at_the_next_confirmation_is_another_version() {
     let desk = desk(Commit::Close);
@@ -217,7 +216,7 @@ async fn what_may_not_be_kept_is_not_filed() {
     assert_eq!(desk.world.asked().0, 1);
 }
 
-/// Whatever came of a write of which nobody told: its bytes come from the bucket.
+/// If a write's answer is lost, its bytes come from the bucket, whatever its result.
 #[tokio::test(start_paused = true)]
 async fn a_write_in_doubt_files_nothing() {
     let desk = desk(Commit::Close);
@@ -243,13 +242,13 @@ async fn a_write_in_doubt_files_nothing() {
         Err(WriteError::Changed)
     );
     assert_eq!(desk.world.store.counts().inserts, inserts);
-    // It was known to be missing.
+    // The object was known to be missing.
     pass(secs(10)).await;
     let read = desk.world.read("other").await;
     assert_eq!(read, Ok("theirs".into()));
 }
 
-/// A store that has no memory to spare, or keeps nothing of such objects, costs a GET and nothing else.
+/// A store without memory to spare, or that does not cache such objects, costs one GET.
 #[tokio::test(start_paused = true)]
 async fn what_no_tier_takes_is_fetched() {
     let desk = desk(Commit::Close);
@@ -270,7 +269,7 @@ async fn write_at(writer: &Writer, mut offset: u64, bytes: &Bytes) {
     }
 }
 
-/// Of an object that went up in parts, the length is looked at with one HEAD, at the end of the commit.
+/// The length of an object that was uploaded in parts is checked with one HEAD, at the end of the commit.
 #[tokio::test(start_paused = true)]
 async fn an_object_of_several_parts_is_read_without_the_bucket() {
     for commit in [Commit::Close, Commit::Background] {
@@ -291,7 +290,7 @@ async fn an_object_of_several_parts_is_read_without_the_bucket() {
     }
 }
 
-/// A part that is sent again, because it was written to or because nobody answered, replaces what it had filed.
+/// A part that is sent again, after a write to it or a lost answer, replaces its cached chunks.
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_sent_again_replaces_what_was_held_of_it() {
     let desk = desk(Commit::Close);
@@ -317,7 +316,7 @@ async fn a_part_that_is_sent_again_replaces_what_was_held_of_it() {
     reads_without_asking(&desk.world, KEY, &truth).await;
 }
 
-/// An object that is changed has the chunks of its base where it is the same, and of what was written.
+/// A changed object has the unchanged chunks of its base, and those of the new bytes.
 #[tokio::test(start_paused = true)]
 async fn a_changed_object_takes_the_chunks_of_its_base() {
     let desk = desk(Commit::Close);
@@ -340,7 +339,7 @@ async fn a_changed_object_takes_the_chunks_of_its_base() {
         "also what filled up a part was cached"
     );
     reads_without_asking(&desk.world, KEY, &truth).await;
-    // Only headers: the store gives the copy another tag.
+    // Only headers change: the store gives the copy another tag.
     let (before, _) = desk.bucket().object(KEY).expect("there");
     let (name, value) = ("x-amz-meta-a".parse(), "b".parse());
     writer
@@ -350,7 +349,7 @@ async fn a_changed_object_takes_the_chunks_of_its_base() {
     let (after, _) = desk.bucket().object(KEY).expect("there");
     assert_ne!(before.etag, after.etag);
     reads_without_asking(&desk.world, KEY, &truth).await;
-    // What is not at hand is fetched when it is read.
+    // Chunks that are not at hand are fetched by the read.
     desk.world.store.forget_everything();
     write_at(&writer, 4 * PART, &"more".into()).await;
     writer.commit(Commit::Close).await.expect("committed");
@@ -397,7 +396,7 @@ async fn a_long_put_over_http_is_read_without_the_bucket() {
     assert_eq!(world.used(), 0);
 }
 
-/// The disk has it by the profile's rule, for the next process.
+/// The disk keeps it by the profile's rule, for the next process.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_is_on_disk_after_a_restart() {
     let desk = desk(Commit::Close);

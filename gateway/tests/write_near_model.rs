@@ -1,7 +1,6 @@
-//! Writers, renames, HTTP PUTs and writers elsewhere, against the bucket's own past: whatever is read
-//! afterwards is, byte for byte, what the bucket had within the time that the rules allow, and never
-//! older than what was written here last. Answers are lost, parts are sent again, tiers forget, and the
-//! process ends in between.
+//! Writers, renames, HTTP PUTs and foreign writers, against the bucket's own past: each later read returns, byte for
+//! byte, a content of the bucket from within the time that the rules allow. It is never older than the last write from
+//! here. Answers are lost, parts are sent again, tiers forget, and the process ends in between.
 //!
 //! Everything is drawn from a seed; a failure names it.
 
@@ -34,18 +33,18 @@ use engine::{KIB, Setup, pass, sample, secs, settle, valid};
 use spool::{Desk, Terms};
 
 const CHUNK: u64 = 4 * KIB;
-/// Every third seed has parts that are no multiple of a chunk.
+/// Part sizes by seed; every third seed has parts that are no multiple of a chunk.
 const PARTS: [u64; 3] = [16 * KIB, 4 * KIB, 10 * KIB];
 const TTL: Duration = Duration::from_secs(10);
 const KEYS: [&str; 3] = ["folder/a", "folder/b", "c"];
 
-/// What a key was, and until when.
+/// The content of a key, and its end.
 type Was = (Option<Bytes>, Option<Instant>);
 
 #[derive(Default)]
 struct Past {
     was: Vec<Was>,
-    /// When a write of ours was acknowledged: nothing older is read from then on.
+    /// The time of our last acknowledged write: nothing older is read from then on.
     ours: Option<Instant>,
 }
 
@@ -102,7 +101,7 @@ impl Model {
         sample(self.version, length)
     }
 
-    /// Notes what the bucket has by now.
+    /// Records the bucket's present contents.
     fn observe(&mut self) {
         for (key, past) in &mut self.pasts {
             let now = self.desk.object(key);
@@ -116,7 +115,7 @@ impl Model {
 
     async fn acknowledged(&mut self, key: &str) {
         self.observe();
-        // What was replaced just now is older, and what comes is younger.
+        // The replaced content is older, and the next one is younger.
         pass(Duration::from_millis(1)).await;
         let past = self.pasts.get_mut(key).expect("one of them");
         past.ours = Some(Instant::now());
@@ -172,7 +171,7 @@ impl Model {
             self.acknowledged(key).await;
         }
         drop(writer);
-        // What failed is tried again behind us.
+        // Failed uploads are tried again in the background.
         self.desk.writers.settled().await;
         self.observe();
     }
@@ -245,7 +244,7 @@ impl Model {
                 Err(error) => Err(error),
             };
             match found {
-                // A version that was replaced elsewhere, and of which not all is cached.
+                // A version that was replaced elsewhere and is not completely cached.
                 Err(Error::Changed) => continue,
                 // The breaker has not closed yet.
                 Err(_) if self.faults => {}
@@ -297,7 +296,7 @@ impl Model {
             _ => {}
         }
         self.observe();
-        // What is left of the faults is not for readers.
+        // The remaining faults are not for readers.
         self.desk.bucket().forgive();
         for key in KEYS {
             self.read(key).await;

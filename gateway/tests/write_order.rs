@@ -1,5 +1,5 @@
-//! What is closed and waits to be published, while its object is changed another way, and while that
-//! fails: what was acknowledged last counts, and what failed has changed nothing.
+//! Closed drafts that wait for publication while their object is changed another way, and while that change fails: the
+//! last acknowledged change counts, and a failed one has changed nothing.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use spool::{Desk, PART, Terms, down, put, source, until};
 
 const KEY: &str = "folder/object";
 
-/// An object that was closed, and cannot be published.
+/// Returns a desk with a closed object that cannot be published.
 async fn waiting(bytes: &Bytes) -> Desk {
     let desk = Desk::new(Terms::background());
     desk.bucket().put(KEY, "before");
@@ -57,7 +57,7 @@ async fn what_is_put_over_http_is_newer_than_what_waits() {
         received(&desk, &newer).await.expect_err("it is down");
         assert_eq!(desk.writers.pending().len(), 1, "it waits still");
         desk.bucket().set_faults([]);
-        // It is asked again after a pause only, whoever asks.
+        // The bucket is asked again only after a pause, for a PUT as well.
         while received(&desk, &newer).await.is_err() {
             engine::pass(engine::secs(1)).await;
         }
@@ -73,7 +73,7 @@ async fn what_is_put_over_http_is_newer_than_what_waits() {
 /// More objects than are published at a time.
 const MANY: usize = 40;
 
-/// What waits for its turn and is opened to be replaced is empty from then on, and nobody has closed that.
+/// A waiting draft that is opened to be replaced is empty from then on, and the empty one is not closed.
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_to_nothing_while_it_waits_for_its_turn_is_not_published() {
     let desk = Desk::new(Terms::background());
@@ -116,7 +116,7 @@ async fn what_is_deleted_over_http_does_not_come_back() {
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
 }
 
-/// Who has it open is another writer, and the last of two wins.
+/// An open handle is another writer, and the last of two wins.
 #[tokio::test(start_paused = true)]
 async fn who_has_it_open_goes_on() {
     let desk = Desk::new(Terms::background());
@@ -147,8 +147,8 @@ async fn a_deletion_that_fails_leaves_what_waits() {
     assert_eq!(desk.world.read(KEY).await, Err(Error::NotFound));
 }
 
-/// The origin hangs in the middle of a commit, and somebody who wants to begin anew, or to delete, gives
-/// up waiting for it.
+/// The origin hangs in the middle of a commit, and a caller that wants to begin anew, or to delete, stops waiting for
+/// it.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
     let desk = Desk::new(Terms::background());
@@ -170,8 +170,8 @@ async fn who_gives_up_waiting_for_a_commit_has_changed_nothing() {
     until(|| desk.writers.pending().is_empty()).await;
 }
 
-/// What was closed waits for the bucket, and somebody begins to write it anew: half of that is no object.
-/// Where it is only changed, what was closed is in it, and goes into the bucket in bounded time.
+/// A closed draft waits for the bucket, and a writer begins to replace it: half of that is not published. If the writer
+/// only changes it, it contains the closed bytes, and is published in bounded time.
 #[tokio::test(start_paused = true)]
 async fn what_is_half_written_waits_for_its_close() {
     for how in [How::Create, How::Change] {
@@ -196,7 +196,7 @@ async fn what_is_half_written_waits_for_its_close() {
             _ => "half and half",
         };
         assert_eq!(desk.object(KEY), Some(whole.into()));
-        // Who leaves without a close has written what there is.
+        // If a writer leaves without a close, its bytes are published.
         put(&writer, 0, &"H".into()).await;
         drop(writer);
         desk.writers.settled().await;
@@ -204,7 +204,7 @@ async fn what_is_half_written_waits_for_its_close() {
     }
 }
 
-/// Clients that send over HTTP, slowly, hold all the memory that there is for them.
+/// Slow HTTP clients that send bodies hold all the memory that there is for them.
 #[tokio::test(start_paused = true)]
 async fn a_small_file_waits_for_no_client_that_sends() {
     let setup = engine::Setup {

@@ -1,4 +1,4 @@
-//! The origin goes and comes back under writers: none hangs, and what was promised arrives.
+//! The origin goes and comes back under writers: none hangs, and every promised object arrives.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn behind(door: &Door, embedded: &Embedded) -> tidegate_origin::Settings {
     settings
 }
 
-/// Writes an object; the door is shut when it is half there.
+/// Writes an object; the door is shut after half of it.
 async fn write(writers: &Writers, source: &Arc<Source>, number: u64, door: &Door) {
     let writer = writers
         .open(source, &key(number), How::Create, Vec::new())

@@ -1,5 +1,5 @@
-//! The machine is switched off, or the process killed, and started again: what was promised is there, as it
-//! was promised, and nothing else.
+//! The machine is switched off, or the process killed, and started again: the promised objects are there as they were
+//! promised, and nothing else.
 
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
@@ -50,7 +50,7 @@ async fn a_small_object_is_there_after_a_restart_as_it_was_synced_last() {
             writer.sync().await.expect("durable");
         }
         if goes_on {
-            // Nobody is promised that.
+            // These bytes are not promised.
             put(&writer, truth.len() as u64, &"more".into()).await;
         }
         let again = desk.switched_off([writer], &Terms::background()).await;
@@ -101,8 +101,8 @@ async fn what_was_promised_goes_on_after_a_restart_from_the_parts_already_sent()
     until(|| again.writers.spooled().0 == 0).await;
 }
 
-/// What was closed waits for the bucket, and a writer opens it to be replaced: a crash finds what was closed,
-/// until that writer is promised its own.
+/// A closed draft waits for the bucket, and a writer opens it to be replaced: a crash finds the closed draft until the
+/// writer's own bytes are promised.
 #[tokio::test(start_paused = true)]
 async fn what_was_closed_is_there_until_what_replaces_it_is_promised() {
     for (length, step) in [100, 5 * PART + 100]
@@ -114,7 +114,7 @@ async fn what_was_closed_is_there_until_what_replaces_it_is_promised() {
         let (first, second) = (sample(1, length), sample(2, length + 300));
         let writer = desk.create(KEY).await;
         put(&writer, 0, &first).await;
-        // Parts of it are sent, and are given up in the end.
+        // Its parts are sent, and aborted in the end.
         until(|| desk.bucket().count("part") as u64 == length / PART).await;
         desk.bucket().set_faults([down()]);
         writer.commit(desk.commit).await.expect("promised");
@@ -141,7 +141,7 @@ async fn what_was_closed_is_there_until_what_replaces_it_is_promised() {
     }
 }
 
-/// The same without a crash: what replaces it is published once, and nothing of the one before is left.
+/// The same without a crash: the replacement is published once, and nothing of the earlier draft is left.
 #[tokio::test(start_paused = true)]
 async fn what_was_replaced_before_it_was_published_is_not() {
     for closes in [true, false] {
@@ -168,8 +168,8 @@ async fn what_was_replaced_before_it_was_published_is_not() {
     }
 }
 
-/// What one process wrote and did not sync is gone with it: what the next one syncs does not bring it back,
-/// as zeros, where the object has bytes.
+/// Unsynced bytes of one process are lost with it: a sync by the next process does not bring them back, as zeros, in
+/// place of the object's bytes.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_synced_stays_gone_over_two_restarts() {
     let base = sample(1, 10 * PART);
@@ -195,7 +195,7 @@ async fn what_was_not_synced_stays_gone_over_two_restarts() {
     same(&third.object(KEY).expect("there"), &truth.into());
 }
 
-/// The same of a small object, which is in its journal alone.
+/// The same for a small object, which is in its journal alone.
 #[tokio::test(start_paused = true)]
 async fn a_small_object_outlives_two_restarts() {
     let desk = Desk::new(Terms::background());
@@ -217,7 +217,7 @@ async fn a_small_object_outlives_two_restarts() {
 /// A log that is synced line by line, and stays open for weeks.
 #[tokio::test(start_paused = true)]
 async fn a_journal_does_not_grow_for_ever() {
-    // All that is sent is kept, or leaves the spool; it is new, or goes on from another.
+    // The spool keeps all sent bytes, or lets them go; the object is new, or extends an earlier one.
     for (size, before) in [(1 << 30, 0), (15 * PART, 0), (1 << 30, 7 * PART + 5)] {
         let terms = || Terms {
             size,
@@ -255,8 +255,8 @@ async fn a_journal_does_not_grow_for_ever() {
     }
 }
 
-/// A part whose bytes have left the spool is in the store alone. What replaces it there is durable here
-/// before: the store may have it when nobody knows of it.
+/// A part whose bytes have left the spool is in the store alone. Its replacement is durable here before it is sent: the
+/// store may have it although the answer is lost.
 #[tokio::test(start_paused = true)]
 async fn what_has_gone_is_replaced_by_nothing_that_a_crash_forgets() {
     let terms = || Terms {
@@ -272,7 +272,7 @@ async fn what_has_gone_is_replaced_by_nothing_that_a_crash_forgets() {
     let gone = ByteRange::new(10 * PART, 11 * PART);
     assert!(writer.read_at(gone).await.is_err(), "it left the spool");
     desk.bucket().set_faults([Fault::LoseAnswer]);
-    // More than the spool holds, so parts are sent that have been sent before.
+    // More than the spool holds, so parts are sent a second time.
     let anew = sample(2, PART);
     for part in 5..25 {
         let write = writer.write_at(part * PART, anew.clone());

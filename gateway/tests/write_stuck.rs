@@ -1,5 +1,4 @@
-//! What gets stuck, or panics, keeps nobody else from writing; and a key has one writer of this process at a
-//! time.
+//! A stuck or panicking write blocks no other writer, and a key has one writer of this process at a time.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -29,10 +28,10 @@ use spool::{Desk, PART, Terms, put, source, until};
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";
 
-/// Longer than anything takes that comes to its end.
+/// A time longer than anything that comes to its end.
 const LONG: Duration = secs(600);
 
-/// A PUT over HTTP, whose client announced no length.
+/// Runs an HTTP PUT whose client announced no length.
 fn received(
     desk: &Desk,
     key: &str,
@@ -49,10 +48,10 @@ fn received(
     async move { write_path.receive(&source, &key, incoming, body).await }
 }
 
-/// A panic anywhere on the way is a fault that passes: nothing is stranded, and the gate is free.
+/// A panic anywhere on the way is a passing fault: nothing is stranded, and the gate is free.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_send_or_a_commit_strands_nothing() {
-    // An object of one request; the beginning of an upload, a part, and its completion.
+    // An object of one request; then the beginning of an upload, a part, and the completion.
     for (length, before) in [(100, 0), (5 * PART, 0), (5 * PART, 2), (5 * PART, 6)] {
         for commit in [Commit::Close, Commit::Background] {
             let desk = Desk::new(Terms {
@@ -81,11 +80,11 @@ async fn a_panic_in_a_send_or_a_commit_strands_nothing() {
     }
 }
 
-/// Three objects whose commits hang, and whose clients' PUTs wait for them.
+/// Returns a desk with three objects whose commits hang, and whose clients' PUTs wait for them.
 async fn stuck() -> Desk {
     let setup = Setup {
         bucket: FakeOrigin::new().with_min_part(1),
-        // Half of which those have who send: as much as three take that announce no length.
+        // Senders get half of it, enough for three that announce no length.
         budget: 192 * MIB,
         ..Setup::default()
     };
@@ -137,12 +136,12 @@ async fn a_client_that_leaves_while_it_waits_gives_its_memory_back() {
     same(&desk.object("stuck/0").expect("there"), &sample(0, 100));
 }
 
-/// Whether the source is still what was copied is not known: it stays.
+/// If the source may have changed since the copy, the rename leaves it.
 #[tokio::test(start_paused = true)]
 async fn a_rename_deletes_nothing_on_doubt() {
     let desk = Desk::plain();
     desk.bucket().put(KEY, "bytes");
-    // Looked at, copied, looked at.
+    // The source is looked at, copied, and looked at again.
     for _ in 0..3 {
         desk.bucket().fail_next([]);
     }
@@ -155,8 +154,8 @@ async fn a_rename_deletes_nothing_on_doubt() {
     assert_eq!(desk.object(OTHER), Some("bytes".into()));
 }
 
-/// A PUT that comes between the last look at the source and its deletion is not deleted; nor is one to the
-/// new name replaced by what is copied there afterwards.
+/// A PUT between the last look at the source and its deletion is not deleted. A PUT to the new name is not replaced by
+/// the copy afterwards.
 #[tokio::test(start_paused = true)]
 async fn what_is_put_while_it_is_renamed_is_there_in_the_end() {
     for (key, steps) in [(KEY, 4), (OTHER, 1)] {
@@ -198,7 +197,7 @@ async fn what_is_deleted_while_it_is_renamed_waits_its_turn() {
     assert_eq!((desk.object(KEY), desk.object(OTHER)), (None, None));
 }
 
-/// A listing contradicts what is remembered, and in the midst of saying so another version is committed.
+/// A listing contradicts a cached version, and another one is committed while the doubt is recorded.
 #[tokio::test(start_paused = true)]
 async fn a_doubt_brings_no_old_version_back_over_a_committed_one() {
     let desk = Desk::plain();
@@ -216,12 +215,12 @@ async fn a_doubt_brings_no_old_version_back_over_a_committed_one() {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().build().expect("a runtime");
             let committed = runtime.block_on(writer.commit(Commit::Close));
-            // Whoever waits may have given up.
+            // The waiting hook may have given up.
             let _ = tell.send(());
             ended.send(committed).expect("it is waited for");
             runtime.block_on(async { drop(writer) });
         });
-        // Where it is kept from that, it goes on after this.
+        // If the commit is blocked until then, it goes on after this.
         let _ = told.recv_timeout(secs(1));
     });
     let listed = desk.world.engine.list(source(&desk), "folder/", None).await;

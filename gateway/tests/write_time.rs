@@ -1,5 +1,5 @@
-//! The time of a version that was written here never moves, whichever way it is asked for; `ctime` never
-//! goes back. The bucket's clock is decades from ours, and ours jumps.
+//! The time of a version that was written here never moves, however it is asked for; `ctime` never goes back. The
+//! bucket's clock is decades from ours, and ours jumps.
 //!
 //! Everything is drawn from a seed; a failure names it.
 
@@ -28,7 +28,7 @@ use draw::Draw;
 use engine::valid;
 use spool::{Desk, Terms, copy_of, down, put, source};
 
-/// What programs were told of a key last.
+/// The last answers to programs about a key.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     there: bool,
@@ -39,15 +39,15 @@ struct Told {
 struct Model {
     desk: Desk,
     draw: Draw,
-    /// What our clock is set to when the test begins.
+    /// The setting of our clock when the test begins.
     base: Arc<AtomicU64>,
     clock: Clock,
     told: BTreeMap<String, Told>,
-    /// So that no two versions have the same bytes.
+    /// A counter, so that no two versions have the same bytes.
     version: u64,
 }
 
-/// A clock that can be set.
+/// Returns a clock that can be set.
 fn clock(base: &Arc<AtomicU64>) -> Clock {
     let (base, start) = (base.clone(), Instant::now());
     Arc::new(move || Timestamp(base.load(Ordering::Relaxed)).plus(start.elapsed()))
@@ -72,7 +72,7 @@ impl Model {
         format!("folder/{}", self.draw.below(4))
     }
 
-    /// One of the keys that have an object.
+    /// Draws one of the keys with an object.
     fn there(&mut self) -> Option<String> {
         let there = self.told.iter().filter(|(_, told)| told.there);
         let keys: Vec<_> = there.map(|(key, _)| key.clone()).collect();
@@ -80,14 +80,14 @@ impl Model {
         keys.get(usize::try_from(at).expect("few")).cloned()
     }
 
-    /// What a name means, as a mount asks before it does anything.
+    /// Looks a name up, as a mount does before anything else.
     async fn look(&self, key: &str, headers: bool) -> Entry {
         let engine = &self.desk.world.engine;
         let found = engine.look_up(source(&self.desk), key, headers).await;
         found.expect("an answer").entry
     }
 
-    /// Holds what was found against what was told before.
+    /// Compares a result with the earlier answers.
     fn hold(&mut self, key: &str, way: &str, facts: &Facts) {
         let told = self.told.get_mut(key).expect("it is there");
         assert_eq!(facts.modified, told.modified, "{key}, {way}");
@@ -96,7 +96,7 @@ impl Model {
         told.changed = facts.changed;
     }
 
-    /// Another version of a key, written here.
+    /// Writes another version of a key through the desk.
     async fn write(&mut self, key: &str, how: How) {
         let _ = self.look(key, false).await;
         let writer = self.desk.open(key, how).await.expect("opened");
@@ -120,7 +120,7 @@ impl Model {
         self.hold_draft(key, &writer);
     }
 
-    /// A handle that writes shows what everybody else does.
+    /// Checks that an open handle shows the same time as every other way.
     fn hold_draft(&self, key: &str, writer: &Writer) {
         let (seen, told) = (writer.look(), self.told[key]);
         assert_eq!(Some(seen.modified), told.modified, "{key}, draft");
@@ -148,7 +148,7 @@ impl Model {
     }
 
     async fn remove(&mut self, key: &str) {
-        // The kernel does not remove what it has not looked up.
+        // The kernel removes only names that it has looked up.
         let _ = self.look(key, false).await;
         let (source, key_of) = (source(&self.desk), valid(key));
         let removed = self.desk.writers.remove(source, &key_of).await;
@@ -156,7 +156,7 @@ impl Model {
         self.told.get_mut(key).expect("it was there").there = false;
     }
 
-    /// Another version of a key, written past us: it has the bucket's time.
+    /// Writes another version of a key past us: it has the bucket's time.
     async fn write_elsewhere(&mut self, key: &str) {
         self.version += 1;
         let bucket = self.desk.bucket();
@@ -229,7 +229,7 @@ impl Model {
                 let key = self.key();
                 self.write_elsewhere(&key).await;
             }
-            // What was known of it is evicted.
+            // The cached knowledge of it is evicted.
             6 => {
                 if let Some(key) = self.there() {
                     self.desk.world.purge(&key).await;
@@ -254,7 +254,7 @@ impl Model {
     }
 }
 
-/// The process ends, and the next one begins with the spool that it left.
+/// Ends the process, and starts the next one with its spool.
 async fn restarted(desk: Desk, clock: &Clock) -> Desk {
     let copy = copy_of(&desk.spool);
     let mut world = desk.world.clone();
@@ -281,7 +281,7 @@ async fn the_time_of_a_version_never_moves() {
     }
 }
 
-/// `close` has returned, and the bucket is down: what `stat` shows then is what it shows ever after.
+/// `close` has returned, and the bucket is down: `stat` shows the same from then on.
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_the_bucket_keeps_its_time_over_a_restart() {
     let terms = Terms::background();
@@ -303,7 +303,7 @@ async fn what_waits_for_the_bucket_keeps_its_time_over_a_restart() {
     assert!(matches!(entry, Entry::File(facts) if facts.modified == Some(told)));
 }
 
-/// The same bytes, so the same ETag, put past the spool: that is another write.
+/// The same bytes, and so the same ETag, put past the spool are another write.
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_and_put_again_elsewhere_has_the_buckets_time() {
     let desk = Desk::plain();

@@ -1,5 +1,5 @@
-//! What is tried again after an answer that nobody heard, or a store that forgot: what is ours is known for
-//! ours, nothing is tried without end, and nothing is left behind.
+//! Retries after a lost answer, or a store that forgot: our own objects are recognised as ours, no retry is endless,
+//! and nothing is left behind.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use tidegate_origin::FakeOrigin;
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";
 
-/// A log that is written on and closed while the bucket cannot be reached.
+/// A log that is written on and closed while the bucket is unreachable.
 #[tokio::test(start_paused = true)]
 async fn each_try_is_remembered_and_not_only_the_last() {
     let desk = Desk::plain();
@@ -40,7 +40,7 @@ async fn each_try_is_remembered_and_not_only_the_last() {
     assert_eq!(desk.object(KEY), Some("one two three".into()));
 }
 
-/// Nobody has the bytes of the version any more that it was opened on; the one that replaced it has them.
+/// The bytes of the version that it was opened on are gone; the version that replaced it has them.
 #[tokio::test(start_paused = true)]
 async fn what_was_carried_out_is_what_is_changed_next() {
     let desk = Desk::plain();
@@ -62,7 +62,7 @@ async fn what_was_carried_out_is_what_is_changed_next() {
     same(&desk.object(KEY).expect("there"), &truth);
 }
 
-/// It is put, and the machine goes before that is noted; nobody has the bytes of what it replaced.
+/// The object is put, and the machine stops before that is recorded; the bytes of the replaced one are gone.
 #[tokio::test(start_paused = true)]
 async fn a_changed_object_that_an_earlier_process_put_is_not_refused() {
     let terms = Terms::background();
@@ -78,7 +78,7 @@ async fn a_changed_object_that_an_earlier_process_put_is_not_refused() {
     let writer = desk.change(KEY).await;
     put(&writer, 3, &"patch".into()).await;
     writer.sync().await.expect("durable");
-    // The base is read; then it is put.
+    // The base is read; then the object is put.
     desk.bucket().fail_next([]);
     desk.bucket().fail_next([Fault::LoseAnswer]);
     desk.bucket().set_faults([down()]);
@@ -105,7 +105,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     let name = http::HeaderName::from_static("x-amz-meta-mtime");
     let value = || "7".try_into().expect("text");
     writer.set_header(name.clone(), value()).await;
-    // It is completed, and looked at; then nobody answers.
+    // The upload is completed and looked at; then the bucket stops answering.
     for _ in 0..2 {
         desk.bucket().fail_next([]);
     }
@@ -118,7 +118,7 @@ async fn headers_that_could_not_be_set_leave_an_object_that_is_ours() {
     assert_eq!(version.header(&name), Some("7"));
 }
 
-/// The store says that there is no such upload, and nothing more: it is completed, or it is gone.
+/// The store reports only that there is no such upload: it is completed, or it is gone.
 #[tokio::test(start_paused = true)]
 async fn a_completion_of_which_nobody_can_tell_is_neither() {
     for size in [1 << 30, 15 * PART] {
@@ -132,7 +132,7 @@ async fn a_completion_of_which_nobody_can_tell_is_neither() {
         until(|| desk.bucket().count("part") == 40).await;
         desk.lose_the_answer(&writer).await;
         same(&desk.object(KEY).expect("there"), &bytes);
-        // The completion is answered, what is there is not.
+        // The completion is answered, the look at the object is not.
         settle().await;
         desk.bucket().fail_next([]);
         desk.fails(&writer).await;
@@ -174,7 +174,7 @@ async fn a_store_that_forgets_every_upload_is_not_asked_without_end() {
     same(&desk.object(KEY).expect("there"), &bytes);
 }
 
-/// A draft goes to a hidden key, and is then cut to nothing.
+/// A draft goes to a staging key, and is then cut to nothing.
 #[tokio::test]
 async fn what_is_empty_in_the_end_needs_no_hidden_key() {
     let desk = Desk::new(Terms {
@@ -191,7 +191,7 @@ async fn what_is_empty_in_the_end_needs_no_hidden_key() {
     until(|| desk.bucket().uploads_under_way().is_empty()).await;
 }
 
-/// Writes so that a hidden key is needed, and then read back from.
+/// Writes in an order that makes the draft use a staging key and read back from it.
 async fn back_and_forth(desk: &Desk, writer: &Writer) {
     put(writer, 0, &sample(1, 14 * PART)).await;
     until(|| desk.bucket().count("part") == 14).await;
@@ -201,7 +201,7 @@ async fn back_and_forth(desk: &Desk, writer: &Writer) {
     }
 }
 
-/// The process ends when it has completed what is under a hidden key, and nobody was promised anything.
+/// The process ends after it has completed the staging key, without a promise to its writer.
 #[tokio::test(start_paused = true)]
 async fn a_hidden_object_is_not_left_behind_by_a_process_that_ends() {
     let terms = || Terms {
@@ -226,7 +226,7 @@ async fn a_hidden_object_is_not_left_behind_by_a_process_that_ends() {
     until(|| again.bucket().keys().is_empty()).await;
 }
 
-/// Who has made the same first: then there is nothing to complete, and the upload goes.
+/// Another writer has made the same object first: nothing is left to complete, and the upload is aborted.
 #[tokio::test(start_paused = true)]
 async fn an_upload_that_was_refused_is_given_up() {
     let world = Setup::bucket(FakeOrigin::new().with_min_part(1)).build();
@@ -252,13 +252,13 @@ async fn an_upload_that_was_refused_is_given_up() {
     until(|| world.bucket.uploads_under_way().is_empty()).await;
 }
 
-/// What a rename that failed has done is undone, or can be seen; what is written goes on to where it was.
+/// The effects of a failed rename are undone, or visible; handles go on under the old name.
 #[tokio::test(start_paused = true)]
 async fn a_rename_that_fails_leaves_handles_where_they_were() {
     let desk = Desk::plain();
     desk.bucket().put(KEY, "old");
     let writer = desk.change(KEY).await;
-    // Looked at, copied, looked at again; but deleted it is not.
+    // The source is looked at, copied and looked at again, but its deletion fails.
     for _ in 0..3 {
         desk.bucket().fail_next([]);
     }
@@ -273,7 +273,7 @@ async fn a_rename_that_fails_leaves_handles_where_they_were() {
     assert_eq!(now, (Some("new".into()), Some("old".into())));
 }
 
-/// A journal that was begun by a write that failed has the old name in it.
+/// A journal that was begun by a failed write has the old name in it.
 #[tokio::test(start_paused = true)]
 async fn what_is_written_after_a_rename_comes_back_under_the_new_name() {
     let desk = Desk::plain();
@@ -295,7 +295,7 @@ async fn what_is_written_after_a_rename_comes_back_under_the_new_name() {
     assert_eq!(now, (None, Some("new".into())));
 }
 
-/// Bytes that were lost fail a close that would promise them; what is cut off is needed no more.
+/// Lost bytes fail a close that would promise them; bytes that are cut off are not needed any more.
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_is_promised_by_nobody() {
     let desk = Desk::new(Terms {
@@ -305,7 +305,7 @@ async fn what_is_lost_is_promised_by_nobody() {
     let writer = desk.create(KEY).await;
     put(&writer, 0, &sample(1, 40 * PART)).await;
     desk.bucket().forget_uploads();
-    // A write may be told as well, as soon as a part could not be sent.
+    // A write may fail as well, as soon as a part could not be sent.
     let mut told = Ok(());
     for n in 40..60 {
         let more = writer.write_at(n * PART, sample(2, PART)).await;
@@ -316,7 +316,7 @@ async fn what_is_lost_is_promised_by_nobody() {
         settle().await;
     }
     assert_eq!(told, Err(WriteError::Lost));
-    // A failure of another kind does not make it forgotten.
+    // A failure of another kind does not clear the loss.
     desk.bucket().set_faults([down()]);
     assert!(writer.commit(Commit::Close).await.is_err());
     desk.bucket().set_faults([]);

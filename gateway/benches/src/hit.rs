@@ -1,10 +1,10 @@
 //! `hit N`: answers N requests for an object in memory over one connection, for callgrind to count
 //! (`just callgrind`).
 //!
-//! It is the whole way of a hit within the process, from hyper's parser to the buffers handed to
-//! `writev`. The socket lives in memory, asks the next question when the answer to the last one is
-//! whole, and throws the bytes away: neither a kernel nor a client nor a second thread is counted,
-//! so that the figure is the same on every run.
+//! It covers all the work of a hit within the process, from hyper's parser to the buffers handed to
+//! `writev`. The socket lives in memory: it sends the next request when the last answer is whole,
+//! and discards the bytes. Neither a kernel nor a client nor a second thread is counted, so the
+//! figure is the same on every run.
 
 use std::io;
 use std::pin::Pin;
@@ -29,19 +29,19 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A client that asks the same thing again and again.
+/// A client that sends the same request again and again.
 #[derive(Debug)]
 struct Socket {
     request: String,
-    /// Questions that are not asked to their end yet, and how much of the next one is: hyper reads
-    /// the beginning of a connection in small pieces, to know its protocol.
+    /// Requests not sent to their end, including the one under way. `asked` counts the bytes sent
+    /// of that one: hyper reads the start of a connection in small pieces to detect its protocol.
     left: u32,
     asked: usize,
     answer: Answer,
     reader: Option<Waker>,
 }
 
-/// What of the answer is still to come.
+/// The part of the answer that is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     All,
@@ -50,7 +50,7 @@ enum Answer {
 
 impl Socket {
     fn new(hits: u32) -> Self {
-        // What a browser sends, in outline.
+        // The headers of a typical browser.
         let request = format!(
             "GET /{KEY} HTTP/1.1\r\nHost: media.example:8080\r\n\
              User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
@@ -84,7 +84,7 @@ impl Socket {
     }
 }
 
-/// Length of the head, which hyper hands over in one piece.
+/// Returns the length of the head, which hyper hands over in one piece.
 fn head(text: &[u8]) -> usize {
     assert!(text.starts_with(b"HTTP/1.1 200 OK\r\n"));
     assert!(text.ends_with(b"\r\n\r\n"));
@@ -101,7 +101,7 @@ impl AsyncRead for Socket {
             self.reader = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        // None left: the end of the stream.
+        // If no requests are left, the stream ends.
         if self.left > 0 {
             let rest = &self.request.as_bytes()[self.asked..];
             let len = rest.len().min(buf.remaining());

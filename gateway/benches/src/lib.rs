@@ -1,7 +1,7 @@
-//! One object, hot: what the benches have in common.
+//! A hot object, shared by the benches.
 //!
-//! The engine and its stores are the real ones, in memory; only the bucket behind them is a fake,
-//! and is asked once.
+//! The engine and its stores are the real ones, in memory. Only the bucket behind them is a fake,
+//! and it gets one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +20,16 @@ use tidegate_write::WritePath;
 /// Size of the object: a photograph on a web page.
 pub const SIZE: usize = 35 << 10;
 
-/// Its name, long enough to be somebody's.
+/// Name of the object, as long as a typical one.
 pub const KEY: &str = "2026/11/a-photograph-768x512.jpg";
 
-/// A chunk, as by default.
+/// Size of a chunk, as by default.
 const CHUNK: u64 = 256 << 10;
 
 /// An engine that holds the object in memory.
 #[derive(Debug)]
 pub struct Hot {
-    /// The bucket; it was asked once.
+    /// The bucket, which got one request.
     pub origin: FakeOrigin,
     /// The engine.
     pub engine: Engine,
@@ -40,11 +40,11 @@ pub struct Hot {
 }
 
 impl Hot {
-    /// Fetches the object, and waits until memory holds it. Its time stands still, so that what
-    /// is fresh stays so.
+    /// Fetches the object and waits until memory holds it. The clock stands still, so that a fresh
+    /// object stays fresh.
     ///
     /// # Panics
-    /// If anything fails: nothing here can but by a mistake.
+    /// If anything fails, which only a mistake can cause.
     pub async fn start() -> Self {
         let origin = FakeOrigin::new();
         let headers = [("content-type", "image/jpeg")];
@@ -79,7 +79,8 @@ impl Hot {
         hot.read().await.expect("the first read");
         let object = hot.open().await.expect("known by now");
         while object.locate(whole()) != Found::All(Tier::Memory) {
-            // Nothing that is counted: a loop that spins would be, for as long as others take.
+            // The wait sleeps: a busy loop would add to the counted instructions for as long as
+            // others take.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(hot.origin.gets(), 1);
@@ -106,7 +107,7 @@ impl Hot {
         self.open().await?.read_at(whole()).try_collect().await
     }
 
-    /// A frontend over the engine, with one route.
+    /// Returns a frontend over the engine, with one route.
     #[must_use]
     pub fn frontend(&self) -> Frontend {
         let route = Route {

@@ -1,4 +1,4 @@
-//! The pure parts of a hit, each by itself, and the engine's share of it: `just bench-pure`.
+//! The pure parts of a hit, each by itself, and the engine's share of a hit: `just bench-pure`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 criterion_group!(hit, request, version, readahead, memory, engine);
 criterion_main!(hit);
 
-/// What a request's head is put through before anything is looked up.
+/// Measures the work on a request's head before the look-up.
 fn request(c: &mut Criterion) {
     let path = KEY.replace('-', "%20");
     c.bench_function("key from path", |b| {
@@ -38,7 +38,7 @@ fn request(c: &mut Criterion) {
     ] {
         c.bench_function(name, |b| b.iter(|| Ranges::parse(black_box(value))));
     }
-    // Sixteen sites, and what belongs to none of them.
+    // Sixteen sites, and a path that belongs to none of them.
     let host = |n: u32| Rule {
         host: Some(format!("site-{n}.example")),
         path: "/wp-content/uploads/".to_owned(),
@@ -54,7 +54,7 @@ fn request(c: &mut Criterion) {
     });
 }
 
-/// What is decided about the version that was found.
+/// Measures the decisions about the version that was found.
 fn version(c: &mut Criterion) {
     let version = version_of(&[("cache-control", "public, max-age=600")]);
     let profile = Profile::web();
@@ -84,7 +84,7 @@ fn version(c: &mut Criterion) {
     }
 }
 
-/// A sequence at 64 KiB a read: one read, and what it makes of the window.
+/// Measures a sequence of 64 KiB reads: one read, and its effect on the window.
 fn readahead(c: &mut Criterion) {
     let limits = Limits {
         window: 128 * MIB,
@@ -105,7 +105,7 @@ fn readahead(c: &mut Criterion) {
     });
 }
 
-/// The memory tier by itself.
+/// Measures the memory tier by itself.
 fn memory(c: &mut Criterion) {
     let runtime = runtime();
     let _inside = runtime.enter();
@@ -129,7 +129,7 @@ fn memory(c: &mut Criterion) {
     });
 }
 
-/// Metadata, freshness and memory together.
+/// Measures metadata, freshness and memory together.
 fn engine(c: &mut Criterion) {
     let runtime = runtime();
     let hot = runtime.block_on(Hot::start());

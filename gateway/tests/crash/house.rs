@@ -12,13 +12,13 @@ use crate::gateway::{Got, send};
 use crate::mount;
 use crate::serving::{Serving, disk};
 
-/// What PUT and DELETE show.
+/// The token that PUT and DELETE show.
 const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-crashes";
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Bytes of an object, which say which one it is.
+/// Returns the bytes of an object, which repeat its key.
 pub(crate) fn body(key: &str, length: usize) -> Vec<u8> {
     let line = format!("{key}\n");
     line.bytes().cycle().take(length).collect()
@@ -33,7 +33,7 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// State and cache lie in these folders. Nothing runs yet.
+    /// Builds a house with its state and cache in these folders. Nothing runs yet.
     pub(crate) async fn build(state: &Path, cache: &Path) -> Self {
         let bucket = tempfile::tempdir().expect("a folder");
         let embedded = Embedded::start(bucket.path()).await.expect("it starts");
@@ -68,7 +68,7 @@ impl House {
         self.serving.get(&format!("/{key}")).await
     }
 
-    /// Reads an object, which must be as it was stored.
+    /// Reads an object and compares it with the stored bytes.
     pub(crate) async fn read(&self, key: &str, length: usize) {
         let got = self.get(key).await;
         assert_eq!(
@@ -81,12 +81,12 @@ impl House {
         assert!(got.body == body(key, length), "{key}");
     }
 
-    /// Changes an object through the gateway: another content, or none.
+    /// Changes an object through the gateway: replaces its content, or deletes it.
     pub(crate) async fn change(&self, key: &str, content: Option<&str>) -> u16 {
         change(self.serving.http, key, content).await
     }
 
-    /// Waits until so many rows were written since the start, and every chunk.
+    /// Waits until `rows` rows were written since the start, and every chunk.
     pub(crate) async fn written(&self, rows: u64) {
         self.until("everything is written", async |house: &Self| {
             let written = house.serving.metric(&["meta_writes_total"]).await;
@@ -96,7 +96,7 @@ impl House {
         .await;
     }
 
-    /// Waits until a key that is being changed is marked.
+    /// Waits until the marks show a key that is being changed.
     pub(crate) async fn marked(&self, key: &str) {
         let marks = self.state.join("meta-v1.marks");
         self.until("it is marked", async |_: &Self| {
@@ -117,7 +117,7 @@ impl House {
     }
 }
 
-/// The same for who does not wait for the answer.
+/// Does the same as a free function, for a test that does not wait for the answer.
 pub(crate) async fn change(http: std::net::SocketAddr, key: &str, content: Option<&str>) -> u16 {
     let bearer = format!("Bearer {WRITE_TOKEN}");
     let headers = [("authorization", bearer.as_str())];

@@ -1,4 +1,4 @@
-//! kill -9.
+//! Restarts after a kill -9.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::house::{House, body, change};
 
 const MIB: usize = 1 << 20;
 
-/// Objects of a mebibyte.
+/// Number of objects, each of 1 MiB.
 const OBJECTS: usize = 36;
 
 fn key(number: usize) -> String {
@@ -42,8 +42,8 @@ async fn what_was_read_a_moment_before_a_kill_is_found_again() {
     house.serving.end().await;
 }
 
-/// The bucket is down when the program is started again: what nothing was written to is served; an object
-/// that was replaced or deleted, or may have been, is not served as it was before.
+/// The bucket is down when the program starts again. Unchanged objects are served. An object that was replaced or
+/// deleted, or may have been, is not served as it was before.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_changed_before_a_kill_is_not_served_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -64,7 +64,7 @@ async fn what_was_changed_before_a_kill_is_not_served_as_it_was() {
     house.written(keys.len() as u64).await;
     assert_eq!(house.change("replaced", Some("new")).await, 204);
     assert_eq!(house.change("deleted", None).await, 204);
-    // The bucket does not answer these.
+    // The bucket does not answer these requests.
     house.door.stick();
     for (key, content) in [("being-replaced", Some("new")), ("being-deleted", None)] {
         tokio::spawn(change(house.serving.http, key, content));
@@ -89,7 +89,7 @@ async fn what_was_changed_before_a_kill_is_not_served_as_it_was() {
         .await;
     assert_eq!(house.get("replaced").await.text(), "new");
     assert_eq!(house.get("deleted").await.status, 404);
-    // Nobody knows whether they were carried out; these were not.
+    // The program cannot know whether these changes were carried out; they were not.
     for key in ["being-replaced", "being-deleted"] {
         assert!(house.get(key).await.body == body(key, 1000), "{key}");
     }

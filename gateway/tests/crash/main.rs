@@ -1,5 +1,5 @@
-//! The real program is killed, or the power is cut under it: what it cached is found again, also while
-//! the bucket is down, and no object is served as it was before it was changed through the program.
+//! The real program is killed, or loses its power. Its cached objects are found again, even while the bucket is down.
+//! No object is served as it was before a change through the program.
 
 #[cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 #[path = "../support/draw.rs"]

@@ -1,11 +1,10 @@
-//! The power is cut under cache and state, and the bucket is down when they are back. As root, with a
-//! /dev/fuse.
+//! A power cut under cache and state, with the bucket down when they are back. The test needs root and /dev/fuse.
 
 use crate::draw::Draw;
 use crate::house::House;
 use crate::sick_fs::SickFs;
 
-/// Objects of some chunks.
+/// Number of objects, each of a few chunks.
 const OBJECTS: usize = 20;
 const LENGTH: usize = 700_000;
 
@@ -29,7 +28,7 @@ async fn a_power_cut_together_with_an_outage_serves_what_nothing_was_written_to(
             house.read(&key(number), LENGTH).await;
         }
         house.read("changed", 1000).await;
-        // Each is written a second after the one before; the chunks above were synced by then.
+        // Each row is written a second after the one before; the chunks above were synced by then.
         let mut rows = OBJECTS as u64 + 1;
         house.written(rows).await;
         for later in ["later-1", "later-2", "later-3"] {

@@ -1,5 +1,5 @@
-//! Names against a model: what a mount is told was so in the bucket, no longer ago than the profile allows, and
-//! not before this process changed it.
+//! Names against a model: each answer to a mount was true in the bucket at most as long ago as the profile allows, and
+//! not before this process changed the name.
 
 use std::collections::BTreeMap;
 
@@ -57,13 +57,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was true of every name, from when on, and whether this process made it so.
+/// The history of every name: its state, since when, and whether this process made it so.
 struct Truth {
     now: Box<dyn Fn() -> Timestamp>,
     there: BTreeMap<&'static str, bool>,
-    /// In order: since when, whether it is there, whether it is our own doing.
+    /// The changes in order: the time, whether the name exists, and whether this process changed it.
     history: BTreeMap<&'static str, Vec<(Timestamp, bool, bool)>>,
-    /// What was told last: which of these at least, and when.
+    /// The last answer: the lowest possible index in the history, and its time.
     told: BTreeMap<&'static str, (usize, Timestamp)>,
 }
 
@@ -92,7 +92,7 @@ impl Truth {
             let below =
                 |(name, there): (&&str, &bool)| *there && name.starts_with(&format!("{folder}/"));
             let is = self.there.iter().any(below);
-            // That a folder has gone with its last file is for the bucket to say.
+            // The bucket decides whether a folder has gone with its last file.
             let own = own && there && name.starts_with(&format!("{folder}/"));
             let history = self.history.get_mut(folder).expect("known");
             if history.last().is_some_and(|(_, was, _)| *was != is) || own {
@@ -101,8 +101,7 @@ impl Truth {
         }
     }
 
-    /// Something is told of a name, for which `bound` says how long ago it may have been so. Nobody is told
-    /// twice of what was so before what he was told last.
+    /// Checks an answer about a name, which may be as old as `bound`. It may not be older than the answer before it.
     fn tell(&mut self, name: &'static str, there: bool, bound: Duration) {
         let (history, now) = (&self.history[name], (self.now)());
         let own = history.iter().rposition(|(_, _, own)| *own).unwrap_or(0);
@@ -185,7 +184,7 @@ async fn take(desk: &Desk, truth: &mut Truth, step: Step) {
     }
 }
 
-/// The steps that are told something.
+/// Takes the steps that return an answer, and checks it.
 async fn ask(world: &World, truth: &mut Truth, step: Step) {
     match step {
         Step::Look(n) => {
@@ -207,7 +206,7 @@ async fn ask(world: &World, truth: &mut Truth, step: Step) {
                 };
                 let count = names.iter().filter(|it| *it == name).count();
                 assert!(count <= 1, "{path} twice");
-                // That counts for the longer time in whole.
+                // The longer bound covers both answers.
                 truth.tell(path, count == 1, TTL);
             }
         }
@@ -231,7 +230,7 @@ async fn run(steps: Vec<Step>, bound: u32) {
     let desk = Desk::over(setup.build(), folder, &Terms::default());
     let mut truth = Truth::new();
     for step in steps {
-        // The clock counts milliseconds: what happens within one is not told apart.
+        // The clock counts milliseconds, so events within one cannot be told apart.
         pass(Duration::from_millis(1)).await;
         take(&desk, &mut truth, step).await;
     }

@@ -1,4 +1,4 @@
-//! A polite client, and how long it waits.
+//! A polite client, and its latencies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::target::LONG;
 
-/// Between two requests.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Parts that the samples are cut into. The median of their percentiles counts, so that one pause of the
+/// Number of parts that the samples are cut into. The median of their percentiles counts, so that one pause of the
 /// machine does not.
 const PARTS: usize = 5;
 
-/// Asks again and again for a cached object, and for `/healthz`, until it is told to stop.
+/// A client that requests a cached object and `/healthz` again and again until it is told to stop.
 pub(crate) struct Bystander {
     stop: Arc<AtomicBool>,
     task: JoinHandle<Latencies>,
 }
 
-/// How long each request took, from its first byte to the last of its answer.
+/// The time of each request, from its first byte to the last of its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     pub(crate) reads: Vec<Duration>,
@@ -43,7 +43,7 @@ impl Bystander {
         Self { stop, task }
     }
 
-    /// Stops after at least `samples` requests; panics if one was not answered as it should be.
+    /// Stops after at least `samples` requests; panics if one of them failed.
     pub(crate) async fn stop(self) -> Latencies {
         self.stop.store(true, Ordering::Relaxed);
         self.task.await.expect("every request was answered")
@@ -73,7 +73,7 @@ async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-/// One request that must be answered with 200, and how long that takes.
+/// Sends one request that must be answered with 200, and returns the time it took.
 pub(crate) async fn ask(
     to: &mut SendRequest<Empty<Bytes>>,
     host: SocketAddr,
@@ -93,7 +93,7 @@ pub(crate) async fn ask(
     begun.elapsed()
 }
 
-/// The 99th percentile of the samples: the median of those of their parts.
+/// Returns the 99th percentile of the samples: the median of the percentiles of their parts.
 pub(crate) fn p99(samples: &[Duration]) -> Duration {
     let size = samples.len().div_ceil(PARTS).max(1);
     let mut parts: Vec<Duration> = samples

@@ -1,4 +1,5 @@
-//! Text for clients that accept `br`: every answer could have had an encoder of its own.
+//! Text for clients that accept `br`: without a limit, every answer would have an encoder of its
+//! own.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::target::{DEADLINE, LONG, Target};
 
 const BR: (&str, &str) = ("accept-encoding", "br");
 
-/// 1,200 streams, as many as one connection takes on each.
+/// 1,200 streams, with as many on each connection as it allows.
 const CONNECTIONS: usize = 12;
 const STREAMS: usize = 100;
 
@@ -32,7 +33,7 @@ async fn streams_that_each_want_one_script_compressed() {
     target.quiet(4 * DEADLINE).await;
 }
 
-/// Text of 300 KiB that gets smaller by half, so that answers fill their windows.
+/// Returns 300 KiB of text that compresses by half, so that answers fill their windows.
 fn script() -> String {
     let line = |at: u64| {
         format!(
@@ -45,7 +46,8 @@ fn script() -> String {
     text
 }
 
-/// Opens all streams before it reads any; says how many answers were encoded.
+/// Opens all streams before it reads any; returns the connections and the number of encoded
+/// answers.
 async fn streams(target: &Target) -> (Vec<Multiplexed>, usize) {
     let (mut connections, mut answers) = (Vec::new(), Vec::new());
     for _ in 0..CONNECTIONS {
@@ -77,7 +79,7 @@ async fn a_large_text_that_no_one_reads() {
     drop(connections);
 }
 
-/// Connections that ask for the text, see that an answer comes, and read no more of it.
+/// Opens connections that request the text, see the start of an answer, and read no more of it.
 async fn unread(target: &Target) -> Vec<TcpStream> {
     let mut connections = Vec::new();
     for _ in 0..100 {
@@ -92,7 +94,7 @@ async fn unread(target: &Target) -> Vec<TcpStream> {
         };
         connections.push(timeout(LONG, asked).await.expect("in time"));
     }
-    // As long as an encoder would have filled what lies between it and the client.
+    // Enough time for an encoder to fill the buffers between it and the client.
     tokio::time::sleep(Duration::from_secs(1)).await;
     connections
 }

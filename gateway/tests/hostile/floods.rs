@@ -1,4 +1,4 @@
-//! Frames and heads in masses.
+//! Floods of frames and heads.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::wire::{
     get, rest, send,
 };
 
-/// How long a flood lasts, if the program does not close the connection before.
+/// Duration of a flood, if the program does not close the connection before.
 const FLOOD: Duration = Duration::from_millis(1500);
 
 const CONNECTIONS: usize = 8;
 
-/// Sends what `next` yields on some connections side by side until they are closed; says how many were.
+/// Sends the output of `next` on several connections side by side; returns how many were closed.
 async fn flood(target: &Target, next: impl Fn(u32) -> Vec<u8>) -> usize {
     let one = async || {
         let mut stream = connect(target).await;
@@ -34,7 +34,7 @@ async fn flood(target: &Target, next: impl Fn(u32) -> Vec<u8>) -> usize {
             }
             false
         };
-        // Read, or the flood would stop at the program's answers.
+        // The answers are read, or the flood would stop at them.
         let mut sink = tokio::io::sink();
         let read = tokio::io::copy(&mut reader, &mut sink);
         tokio::select! {
@@ -47,7 +47,7 @@ async fn flood(target: &Target, next: impl Fn(u32) -> Vec<u8>) -> usize {
     all.into_iter().filter(|closed| *closed).count()
 }
 
-/// The number of the stream that the request of this number opens.
+/// Returns the number of the stream that the request `number` opens.
 fn stream(number: u32) -> u32 {
     2 * number + 1
 }
@@ -92,7 +92,7 @@ async fn empty_frames_without_end() {
     target.quiet(4 * DEADLINE).await;
 }
 
-/// Heads as large as they may be, and larger, on many connections at once.
+/// Heads of the allowed size and beyond it, on many connections at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn heads_that_are_bombs() {
     let target = Target::start().await;
@@ -137,14 +137,14 @@ async fn heads_that_are_bombs() {
     }
 }
 
-/// A few bytes that HPACK makes large: one field, remembered, and named again and again.
+/// A few bytes that HPACK expands: one remembered field, named again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn hpack_bombs() {
     let target = Target::start().await;
     let attack = flood(&target, |number| {
         let mut block = get("/small");
         if number == 0 {
-            // Literal, and remembered as number 62 (RFC 7541, 6.2.1).
+            // A literal field, remembered as number 62 (RFC 7541, 6.2.1).
             block.extend([0x40, 1, b'x', 0x7f, 0x81, 0x1e]);
             block.extend([b'y'; 127 + 3841]);
         }

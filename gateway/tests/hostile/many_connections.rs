@@ -1,4 +1,4 @@
-//! Very many connections that say nothing, and many that read nothing.
+//! Very many connections that send nothing, and many that read nothing.
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -10,7 +10,7 @@ use crate::wire::{connect, send};
 
 const CONNECTIONS: usize = 10_000;
 
-/// Lets this process, and the program that it starts, open as many sockets as the attack needs.
+/// Lets this process, and the program that it starts, open enough sockets for the attack.
 fn raise_the_limit_of_files() {
     let needed = CONNECTIONS as u64 + 2000;
     let limit = getrlimit(Resource::Nofile);
@@ -26,7 +26,7 @@ fn raise_the_limit_of_files() {
     });
 }
 
-/// Connects and sends `request`, some at a time; those without a place wait in the kernel's queue.
+/// Connects and sends `request`, some at a time; connections without a place wait in the kernel's queue.
 async fn attack(target: &Target, count: usize, request: &[u8]) -> Vec<TcpStream> {
     let one = async |_| {
         let mut stream = connect(target).await;
@@ -50,7 +50,7 @@ async fn ten_thousand_connections() {
     drop(held);
 }
 
-/// Each asks for a chunk again and again, and takes nothing. The kernel holds up to some MiB of each.
+/// Each connection requests a chunk again and again, and reads nothing. The kernel holds up to some MiB of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_read_nothing() {
     let target = Target::start().await;

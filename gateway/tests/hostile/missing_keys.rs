@@ -1,5 +1,5 @@
-//! Keys that are not there, more of them than the origin has places for: each is a request to the store, and
-//! none is ever cached. A reader of cold objects at another address asks the same origin.
+//! Missing keys, more of them than the origin has places for: each is a request to the store, and none is ever cached.
+//! A reader of cold objects at another address uses the same origin.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const STREAMS: usize = 128;
 /// The time in which the store answers.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// Cold objects that the reader takes one after another.
+/// Number of cold objects that the reader takes one after another.
 const COLD: usize = 10;
 
-/// Rounds that it waits for one of them. In turn these are two, and one each for what it asks of an object.
+/// Rounds that the reader may wait for one object: two for its turn, and one for each request.
 const ROUNDS: u32 = 10;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +46,7 @@ async fn keys_that_are_not_there() {
     target.quiet(4 * DEADLINE).await;
 }
 
-/// Floods the origin until the reader has all that it wants; the number of refusals, and the reader's waits.
+/// Floods the origin until the reader is done; returns the number of refusals and the reader's waits.
 async fn attack(target: &Target) -> (usize, Vec<Duration>) {
     let enough = Arc::new(AtomicBool::new(false));
     let mut floods = Vec::new();
@@ -54,7 +54,7 @@ async fn attack(target: &Target) -> (usize, Vec<Duration>) {
         let attacker = Multiplexed::connect(target, 65_535).await;
         floods.push(tokio::spawn(flood(connection, attacker, enough.clone())));
     }
-    // More than the memory and the places suffice for.
+    // More requests than memory and places suffice for.
     let in_flight = ["tidegate_http_requests_in_flight "];
     let since = Instant::now();
     while target.metric(&in_flight).await < 1000 {
@@ -70,7 +70,7 @@ async fn attack(target: &Target) -> (usize, Vec<Duration>) {
     (refused, waits)
 }
 
-/// Asks for keys that are not there, as many as one connection carries at a time, again and again.
+/// Requests missing keys again and again, as many at a time as one connection carries.
 async fn flood(connection: usize, mut attacker: Multiplexed, enough: Arc<AtomicBool>) -> usize {
     let (mut refused, mut turn) = (0, 0);
     while !enough.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ async fn flood(connection: usize, mut attacker: Multiplexed, enough: Arc<AtomicB
             answers.extend(attacker.ask(&path, &[]).await);
         }
         if answers.is_empty() {
-            // The connection is over.
+            // The connection has ended.
             break;
         }
         for answer in answers {

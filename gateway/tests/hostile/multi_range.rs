@@ -6,7 +6,7 @@ use crate::target::{DEADLINE, Target};
 #[tokio::test(flavor = "multi_thread")]
 async fn multi_range_storms() {
     let target = Target::start().await;
-    // As many as are answered one by one, each in another place; and far more than that.
+    // As many ranges as are answered one by one, each in another place; and far more than that.
     let some: Vec<_> = (0..32).map(|n| format!("{0}-{0}", n * 8000)).collect();
     let many: Vec<_> = (0..1500).map(|n| format!("{0}-{0}", n * 2)).collect();
     let attack = async {

@@ -13,7 +13,7 @@ use crate::target::{LONG, Target};
 /// An HTTP/2 connection whose task answers PING and SETTINGS, as an attacker's does.
 pub(crate) struct Multiplexed {
     pub(crate) send: SendRequest<Bytes>,
-    /// Answers that are not taken, and not given up: dropped, their streams would be reset.
+    /// Answers that are neither read nor dropped; a drop would reset their streams.
     pub(crate) answers: Vec<Response<RecvStream>>,
     task: JoinHandle<Result<(), h2::Error>>,
 }
@@ -25,7 +25,7 @@ impl Drop for Multiplexed {
 }
 
 impl Multiplexed {
-    /// Connects; each stream's window is `window` bytes.
+    /// Connects with a window of `window` bytes for each stream.
     pub(crate) async fn connect(target: &Target, window: u32) -> Self {
         let stream = timeout(LONG, TcpStream::connect(target.http)).await;
         let stream = stream.expect("in time").expect("it listens");
@@ -43,7 +43,7 @@ impl Multiplexed {
         }
     }
 
-    /// Asks for `path`; `None` where the connection or the stream is refused.
+    /// Requests `path`; returns `None` if the connection or the stream is refused.
     pub(crate) async fn ask(
         &mut self,
         path: &str,

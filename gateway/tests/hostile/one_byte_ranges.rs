@@ -1,5 +1,5 @@
-//! Ranges of one byte over connections whose window is closed: each answer would keep another chunk alive,
-//! and is never taken.
+//! Ranges of one byte over connections with a closed window: each answer would keep another chunk alive, and is never
+//! read.
 
 use crate::multiplexed::Multiplexed;
 use crate::target::{DEADLINE, Target};
@@ -17,7 +17,7 @@ async fn ranges_of_one_byte_that_no_one_takes() {
     let held = target.besiege("9,216 one-byte ranges", ranges).await.bore();
     let pinned = target.metric(&["tidegate_memory_pinned_bytes"]).await;
     assert!(pinned < 16 << 20, "{pinned} bytes are kept alive");
-    // Answers to PING and SETTINGS are no progress.
+    // Answers to PING and SETTINGS do not count as progress.
     let took = target.quiet(6 * DEADLINE).await;
     println!("every connection was ended after {took:.1?}");
     assert_eq!(target.metric(&["tidegate_memory_pinned_bytes"]).await, 0);
@@ -25,7 +25,7 @@ async fn ranges_of_one_byte_that_no_one_takes() {
     drop(held);
 }
 
-/// One byte of window lets hyper hand all of an answer to h2, and forget it.
+/// A window of one byte lets hyper hand the whole answer to h2 and forget it.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_which_one_byte_is_taken() {
     let target = Target::start().await;
@@ -43,7 +43,7 @@ async fn answers_of_which_one_byte_is_taken() {
     drop(held);
 }
 
-/// Streams of many connections, each for a range of another object.
+/// Opens streams on many connections, each for a range of another object.
 async fn attack(target: &Target, connections: usize, window: u32, range: &str) -> Vec<Multiplexed> {
     let mut attackers = Vec::new();
     for connection in 0..connections {
@@ -53,7 +53,7 @@ async fn attack(target: &Target, connections: usize, window: u32, range: &str) -
             let path = format!("/copy/{}", connection * STREAMS + stream);
             answers.extend(attacker.ask(&path, &[("range", range)]).await);
         }
-        // Heads are not held back by windows. What is kept of them keeps the streams open.
+        // Windows do not hold back heads. The kept responses keep the streams open.
         for answer in answers {
             attacker.answers.extend(answer.await.ok());
         }

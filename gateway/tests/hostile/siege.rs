@@ -7,20 +7,19 @@ use tokio::time::sleep;
 use crate::bystander::{Bystander, Latencies, p99};
 use crate::target::{PROMISE, Target};
 
-/// How much longer a request may take beside an attack.
+/// The factor by which a request may take longer beside an attack.
 const FACTOR: u32 = 3;
 
-/// A wait that says nothing on a machine of two cores that attacker, program and polite client share:
-/// below it the factor does not count.
+/// The wait below which the factor does not count: attacker, program and polite client share a machine of two cores.
 const FLOOR: Duration = Duration::from_millis(250);
 
-/// How long the polite client is measured before the attack.
+/// Duration of the polite client's measurement before the attack.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// What an attack did.
+/// The result of an attack.
 pub(crate) struct Siege<T> {
     name: &'static str,
-    /// What the attack returned; often connections that it keeps open.
+    /// The attack's return value; often connections that it keeps open.
     pub(crate) held: T,
     before: Latencies,
     beside: Latencies,
@@ -65,8 +64,8 @@ impl<T> Siege<T> {
         );
     }
 
-    /// Memory stayed within the promise, and the polite client was served as before; returns what the
-    /// attack held.
+    /// Asserts that memory stayed within the promise and the polite client was served as before. Returns the attack's
+    /// result.
     pub(crate) fn bore(self) -> T {
         let name = self.name;
         assert!(

@@ -1,4 +1,4 @@
-//! Clients that send a byte now and then, so that their connections never end.
+//! Clients that send a byte now and then, so that their connections do not end.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use crate::wire::{DATA, END_HEADERS, HEADERS, PREFACE, connect, frame, get, send
 
 const CONNECTIONS: usize = 60;
 
-/// How long each goes on.
+/// Duration of each attack.
 const DRIP: Duration = Duration::from_secs(8);
 
-/// Between two drops of a connection.
+/// Pause between two drops of a connection.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A name, how a connection begins, and what drips.
+/// A name, the beginning of a connection, and the bytes of each drop.
 type Row<'a> = (&'static str, &'a [u8], fn(u32) -> Vec<u8>);
 
-/// Sends `begin`, then `drop` again and again, on many connections, until the program has closed them all;
-/// returns how long that took.
+/// Sends `begin`, then `drop` again and again, on many connections, until the program has closed them all. Returns how
+/// long that took.
 async fn drip(target: &Target, begin: &[u8], drop: impl Fn(u32) -> Vec<u8>) -> Option<Duration> {
     let mut streams: Vec<TcpStream> = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -82,7 +82,7 @@ async fn heads_and_bodies_that_drip() {
     }
 }
 
-/// PING and SETTINGS keep no connection open that asks for nothing.
+/// PING and SETTINGS keep no idle connection open.
 #[tokio::test(flavor = "multi_thread")]
 async fn pings_are_no_requests() {
     let target = Target::start().await;
@@ -95,7 +95,7 @@ async fn pings_are_no_requests() {
     let ended = target.besiege("PING and SETTINGS", ping).await.bore();
     println!("PING and SETTINGS: every connection was ended after {ended:.1?}");
     assert!(ended.is_some(), "still open after {DRIP:?}");
-    // Written to and closed by the program, not by us.
+    // The program closed the connections because they had expired.
     sleep(DEADLINE).await;
     assert!(
         target

@@ -1,10 +1,10 @@
-//! Requests that two programs in a row might cut in different places. Each is refused, or cut where RFC 9112
-//! says, and never yields a second answer out of the body of the first.
+//! Requests that two programs in a row might cut in different places. Each is refused or cut as RFC 9112 demands, and
+//! the body of the first never yields a second answer.
 
 use crate::target::Target;
 use crate::wire::{connect, rest, send};
 
-/// What must come of a request: answers by their statuses, in order, until the connection closes.
+/// A name, a request, and its answers: statuses in order, until the connection closes.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -82,7 +82,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// Chunks that are none. The body means nothing to GET; it must not become a request.
+/// Invalid chunks. The body has no meaning for GET, and must not become a request.
 const CHUNKS: &[&str] = &[
     "zz\r\n",
     "-1\r\n\r\n",
@@ -122,7 +122,7 @@ async fn no_request_hides_in_another() {
         println!("{chunk:?}: {found:?}");
         assert!(found.len() <= 1, "{chunk:?}: {found:?}");
     }
-    // A bare LF ends a line, for us as for what stands before us (RFC 9112, 2.2): the body is cut by its length.
+    // A bare LF ends a line, for us and for a proxy before us (RFC 9112, 2.2). The length cuts the body.
     let request = "GET /small HTTP/1.1\nHost: h\nContent-Length: 4\nConnection: close\n\nabcd";
     assert_eq!(answers(&target, request).await, ["200"]);
 }

@@ -20,23 +20,23 @@ const MIB: u64 = 1 << 20;
 /// process itself.
 pub(crate) const PROMISE: u64 = 192 * MIB;
 
-/// Each deadline of the configuration. A deadline is noticed late by at most its own length, twice for
-/// an HTTP/2 stream; see `docs/HTTP.md`.
+/// Each deadline of the configuration. The program notices a passed deadline late by at most its own length, twice that
+/// for an HTTP/2 stream; see `docs/HTTP.md`.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What a test waits for before it gives up; only a failure waits so long.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// Chunks that fill the memory tier, and some more.
+/// Number of chunks that fill the memory tier, and some more.
 pub(crate) const FILLERS: usize = 280;
 
 /// Bytes of a chunk.
 const CHUNK: usize = 256 << 10;
 
-/// One attack at a time.
+/// The lock that keeps attacks one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A running program and its store. It is killed when this is dropped.
+/// A running program and its store. The drop of this value kills it.
 pub(crate) struct Target {
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -53,8 +53,8 @@ impl Target {
         Self::with("", "").await
     }
 
-    /// The same, with more keys of `[http]` and more sections. The store has `small` (35 KB), `text.js`
-    /// (300 KiB) and `fill/0`, `fill/1` … (a chunk each).
+    /// Does the same, with more keys of `[http]` and more sections. The store has `small` (35 KB), `text.js` (300 KiB)
+    /// and `fill/0`, `fill/1` … (a chunk each).
     pub(crate) async fn with(http_keys: &str, sections: &str) -> Self {
         let turn = TURN.lock().await;
         let s3 = FakeS3::start().await;
@@ -114,27 +114,27 @@ impl Target {
         self.s3.bucket.put_with(key, text, &kind);
     }
 
-    /// Everything that the program has logged.
+    /// Returns everything that the program has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }
 
-    /// A GET on the public listener, on a connection of its own.
+    /// Sends a GET to the public listener, on a connection of its own.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
         ask(self.http, Method::GET, path, headers).await
     }
 
-    /// A GET on the admin listener.
+    /// Sends a GET to the admin listener.
     pub(crate) async fn look(&self, path: &str) -> Got {
         ask(self.admin, Method::GET, path, &[]).await
     }
 
-    /// The sum of the samples whose name and labels contain each of `words`.
+    /// Returns the sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
         self.look("/metrics").await.metric(words)
     }
 
-    /// The most memory that the process has held so far, in bytes (proc(5), `VmHWM`).
+    /// Returns the peak memory of the process so far, in bytes (proc(5), `VmHWM`).
     pub(crate) fn peak(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).expect("it runs");
@@ -145,8 +145,8 @@ impl Target {
             * 1024
     }
 
-    /// Waits until the program has no public connection left, though the attacker closes none; panics if
-    /// that takes longer than `limit`.
+    /// Waits until the program has no public connection left, though the attacker closes none. Returns the time that
+    /// took; panics if it exceeds `limit`.
     pub(crate) async fn quiet(&self, limit: Duration) -> Duration {
         let begun = Instant::now();
         loop {

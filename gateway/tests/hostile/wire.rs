@@ -11,7 +11,7 @@ use crate::target::{LONG, Target};
 /// The beginning of an HTTP/2 connection: the preface and empty SETTINGS (RFC 9113, 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A frame of HTTP/2 (RFC 9113, 4.1).
+/// Returns an HTTP/2 frame (RFC 9113, 4.1).
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
     let mut frame = length[1..].to_vec();
@@ -28,7 +28,7 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// A field that HPACK takes literally and does not remember (RFC 7541, 6.2.2).
+/// Returns a field that HPACK takes literally and does not remember (RFC 7541, 6.2.2).
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     let mut block = vec![0];
     for text in [name, value] {
@@ -39,7 +39,7 @@ pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     block
 }
 
-/// The head of a request for `path`.
+/// Returns the head of a request for `path`.
 pub(crate) fn get(path: &str) -> Vec<u8> {
     let fields = [
         (":method", "GET"),
@@ -56,17 +56,17 @@ pub(crate) async fn connect(target: &Target) -> TcpStream {
     stream.expect("in time").expect("it listens")
 }
 
-/// Sends `bytes`; an error where the program has closed, which it may.
+/// Sends `bytes`; returns an error if the program has closed the connection, which it may.
 pub(crate) async fn send(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     timeout(LONG, stream.write_all(bytes))
         .await
         .expect("in time")
 }
 
-/// Everything that the program says until it closes.
+/// Reads everything that the program sends until it closes.
 pub(crate) async fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A reset is an end as well.
+    // A reset counts as an end as well.
     let ended = timeout(LONG, stream.read_to_end(&mut bytes)).await;
     let _ = ended.expect("it closes");
     bytes

@@ -65,7 +65,7 @@ async fn keys_are_paths_decoded_once() {
         let got = gateway.get(path, &[]).await;
         assert_eq!(status(&got), 200, "{path}");
         assert_eq!(got.bytes(), key.as_bytes(), "{path}");
-        // Neither part of the key nor sent on.
+        // The query is neither part of the key nor sent on.
         let before = gateway.origin.gets();
         let got = gateway.get(&format!("{path}?ver=6.4"), &[]).await;
         assert_eq!(status(&got), 200, "{path}");

@@ -28,7 +28,7 @@ async fn an_answer_begun_is_cut_off_and_never_mixed() {
     gateway.origin.put("k", vec![1; 20_000_000]);
     gateway.get("/k", &[("range", "bytes=0-99999")]).await;
     gateway.origin.put("k", vec![2; 20_000_000]);
-    // Begins with what is cached of the old version, and cannot end with it.
+    // The answer begins with cached bytes of the old version, and cannot end with them.
     let got = gateway.get("/k", &[]).await;
     assert_eq!(got.header("content-length"), "20000000");
     assert!(got.body.is_err(), "the client sees that it is broken");

@@ -1,5 +1,5 @@
-//! What was closed and is not in the bucket yet is served all the same: as it was closed, without a
-//! validator, and not to be kept.
+//! A closed draft that is not in the bucket yet is served as it was closed, without a validator and
+//! marked as not to be stored.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -17,7 +17,7 @@ use crate::gateway::{Gateway, LONG, sample, status};
 
 const DOWN: Fault = Fault::Refuse(OriginError::Unavailable("down"));
 
-/// A gateway that also writes, as a mount does.
+/// Starts a gateway that also writes, as a mount does.
 async fn writing() -> (Gateway, Writers, TempDir) {
     let gateway = Gateway::start().await;
     let spool = tempfile::tempdir().expect("a folder");
@@ -27,7 +27,7 @@ async fn writing() -> (Gateway, Writers, TempDir) {
     (gateway, writers, spool)
 }
 
-/// Writes an object over what there was, and leaves it open.
+/// Writes an object over the previous one, and leaves it open.
 async fn written(gateway: &Gateway, writers: &Writers, bytes: Bytes) -> Writer {
     let key = ObjectKey::new("k.jpg").expect("a key");
     let kind = http::HeaderValue::from_static("image/jpeg");
@@ -45,7 +45,7 @@ async fn close_behind(writer: Writer) {
 #[tokio::test]
 async fn what_was_closed_is_served_before_it_is_in_the_bucket() {
     let (gateway, writers, _spool) = writing().await;
-    // It is remembered that there is none.
+    // The gateway remembers that the object is missing.
     assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
     gateway.origin.set_faults([DOWN]);
     let bytes = Bytes::from(sample(700_001));
@@ -76,7 +76,7 @@ async fn what_was_closed_is_served_before_it_is_in_the_bucket() {
     );
     let matched = gateway.get("/k.jpg", &[("if-match", "\"a\"")]).await;
     assert_eq!(status(&matched), 412);
-    // Published, it is an object as any other.
+    // After its publication it is an object like any other.
     gateway.origin.set_faults([]);
     let published = async || !gateway.get("/k.jpg", &[]).await.header("etag").is_empty();
     while !published().await {
@@ -98,11 +98,11 @@ async fn what_replaces_an_object_is_seen_at_once() {
     gateway.origin.set_faults([DOWN]);
     let new = Bytes::from(sample(300_000)).slice(7..);
     let writer = written(&gateway, &writers, new.clone()).await;
-    // Half of the next is no answer: what the bucket has still is.
+    // Half of the next version is no answer; the bucket's version still is.
     assert!(*gateway.get("/k.jpg", &[]).await.bytes() == old);
     close_behind(writer).await;
     assert!(*gateway.get("/k.jpg", &[]).await.bytes() == new);
-    // Deleted before it is published, it is not seen.
+    // If it is deleted before its publication, readers do not see it.
     gateway.origin.set_faults([]);
     let key = ObjectKey::new("k.jpg").expect("a key");
     writers
@@ -113,7 +113,7 @@ async fn what_replaces_an_object_is_seen_at_once() {
     gateway.end().await;
 }
 
-/// Bytes of two closes never meet in one answer.
+/// Bytes of two closed drafts never meet in one answer.
 #[tokio::test]
 async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     let (gateway, writers, _spool) = writing().await;
@@ -145,7 +145,7 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
     gateway.end().await;
 }
 
-/// Half of what replaces it is no answer, and there may be nothing in the bucket.
+/// A half-written replacement is no answer, and the bucket may have no object.
 #[tokio::test]
 async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
     let (gateway, writers, _spool) = writing().await;
@@ -165,7 +165,7 @@ async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
         assert_eq!((status(&got), got.header("etag").as_str()), (200, ""));
         assert!(*got.bytes() == old);
         assert_eq!(got.header("content-type"), "image/jpeg");
-        // Cut to nothing once more: the edition that was closed is the same.
+        // Truncated again: the closed edition stays the same.
         writer.truncate(0).await.expect("cut");
         writer.write_at(0, new.clone()).await.expect("room");
     }
@@ -179,7 +179,7 @@ async fn what_was_closed_is_served_until_what_replaces_it_is_closed() {
     gateway.end().await;
 }
 
-/// A PUT or a DELETE over HTTP is newer than the draft that was closed before it.
+/// A PUT or DELETE over HTTP is newer than a draft that was closed before it.
 #[tokio::test]
 async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted() {
     let (gateway, writers, _spool) = writing().await;

@@ -15,7 +15,7 @@ use crate::gateway::{Gateway, Got, LONG, sample, status};
 const BR: (&str, &str) = ("accept-encoding", "br");
 const RUNS: &str = "encoder_runs_total{coding=\"br\",result=\"kept\"} ";
 
-/// Text of 300 KiB that does not repeat itself.
+/// Returns 300 KiB of text that does not repeat itself.
 fn script() -> String {
     let numbers = sample(80_000);
     let lines = numbers
@@ -34,7 +34,7 @@ fn decoded(bytes: &[u8]) -> String {
     text
 }
 
-/// What one stream was sent: status, coding, announced length, and bytes.
+/// Returns one stream's status, coding, announced length and bytes.
 async fn take(answer: h2::client::ResponseFuture) -> (u16, String, u64, Bytes) {
     let (head, mut body) = answer.await.expect("an answer").into_parts();
     let text = |name: &str| head.headers[name].to_str().expect("text").to_owned();
@@ -84,7 +84,7 @@ async fn twelve_hundred_streams_cost_one_run_of_an_encoder() {
     gateway.end().await;
 }
 
-/// Headers that a HEAD and a 304 must have in common with the GET.
+/// Compares the headers that a HEAD and a 304 must have in common with the GET.
 fn agree(get: &Got, other: &Got, names: &[&str]) {
     for name in names {
         assert_eq!(get.header(name), other.header(name), "{name}");
@@ -121,7 +121,7 @@ async fn head_and_conditions_agree_with_get_before_and_after_a_variant_is_made()
     let both = ("accept-encoding", "gzip, br");
     let gzip = tag.replace("-br", "-gzip");
     let (tag, gzip) = (tag.as_str(), gzip.as_str());
-    // What a client has, what it accepts, and the tag of its 304; none: it is sent the object.
+    // The client's tag, the coding it accepts, and the tag of its 304; `None`: it gets the object.
     let rows = [
         (tag, Some(BR), Some(tag)),
         (tag, Some(both), Some(tag)),
@@ -129,7 +129,7 @@ async fn head_and_conditions_agree_with_get_before_and_after_a_variant_is_made()
         (gzip, Some(BR), None),
         (own, Some(BR), Some(own)),
         ("*", Some(BR), Some(tag)),
-        // A variant is nothing to a client that could not read it.
+        // A variant does not count for a client that cannot decode it.
         (tag, None, None),
         (own, None, Some(own)),
     ];
@@ -146,7 +146,7 @@ async fn head_and_conditions_agree_with_get_before_and_after_a_variant_is_made()
             }
         }
     }
-    // A variant has no ranges, and its tag names no bytes of identity.
+    // A variant has no ranges, and its tag does not name the bytes of identity.
     let part = [BR, ("range", "bytes=0-9"), ("if-range", tag)];
     let whole = gateway.get("/s.css", &part).await;
     assert_eq!((status(&whole), whole.bytes()), (200, get.bytes()));
@@ -240,7 +240,7 @@ async fn siblings_are_sent_where_a_route_says_so() {
         ("br".into(), &b"as brotli"[..])
     );
 
-    // Ranges are of identity, and so is what is sent to clients that accept nothing else.
+    // Ranges are of identity, and clients that accept no coding get identity.
     let part = gateway.get("/a.js", &[any, ("range", "bytes=0-4")]).await;
     assert_eq!((status(&part), part.bytes().as_ref()), (206, &b"let a"[..]));
     let plain = gateway.get("/a.js", &[]).await;
@@ -248,7 +248,7 @@ async fn siblings_are_sent_where_a_route_says_so() {
         (plain.bytes().as_ref(), plain.header("vary")),
         (script.as_bytes(), "Accept-Encoding".into())
     );
-    // A coding that has no sibling is made; a type that is no text has none.
+    // A coding without a sibling is made; a type that is not text gets none.
     let gzip = gateway.get("/a.js", &[("accept-encoding", "gzip")]).await;
     assert_eq!(gzip.header("content-encoding"), "gzip");
     let asked = gateway.origin.gets();
@@ -271,7 +271,7 @@ async fn a_sibling_that_is_older_than_its_original_is_not_sent() {
     let got = gateway.get("/a.js", &[BR]).await;
     assert_eq!(got.bytes(), "of the first");
 
-    // The bucket's clock goes on by a second with each write.
+    // Each write advances the bucket's clock by a second.
     let new = gateway
         .origin
         .put_with("a.js", "let a = 2;\n".repeat(200), &js);

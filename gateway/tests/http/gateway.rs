@@ -1,5 +1,5 @@
-//! The HTTP frontend over the real engine, an origin in memory, and a client that speaks to it over
-//! a socket of its own for each request.
+//! The HTTP frontend over the real engine, an origin in memory, and a client that uses a new socket
+//! for each request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// 4 KiB, so that small objects have many chunks.
@@ -45,55 +45,56 @@ pub(crate) struct Gateway {
     task: JoinHandle<()>,
 }
 
-/// What a client got.
+/// A client's answer.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// `Err`: the answer was cut off.
+    /// `Err` if the answer was cut off.
     pub(crate) body: Result<Bytes, hyper::Error>,
 }
 
 impl Got {
-    /// A header as text, empty where there is none; several values joined.
+    /// Returns a header as text: empty if it is missing, several values joined.
     pub(crate) fn header(&self, name: &str) -> String {
         let values = self.headers.get_all(name).iter();
         let texts: Vec<_> = values.map(|value| value.to_str().expect("text")).collect();
         texts.join(", ")
     }
 
-    /// The body, which must be whole.
+    /// Returns the body, which must be whole.
     pub(crate) fn bytes(&self) -> &Bytes {
         self.body.as_ref().expect("a whole body")
     }
 }
 
 impl Gateway {
-    /// One route, `/`.
+    /// Starts a gateway with one route, `/`.
     pub(crate) async fn start() -> Self {
         Self::with(vec![RouteSettings::default()], Settings::default()).await
     }
 
-    /// These routes, all of them to the same bucket and with the profile `web`.
+    /// Starts a gateway with these routes, all of them to the same bucket and with the profile
+    /// `web`.
     pub(crate) async fn with(routes: Vec<RouteSettings>, settings: Settings) -> Self {
         let fake = FakeOrigin::new();
         Self::over(Arc::new(fake.clone()), fake, routes, settings).await
     }
 
-    /// The same, to any bucket; `fake` is what a test looks at.
+    /// Does the same over any bucket; tests inspect `fake`.
     pub(crate) async fn over(
         bucket: Arc<dyn Origin>,
         fake: FakeOrigin,
         routes: Vec<RouteSettings>,
         settings: Settings,
     ) -> Self {
-        // Some time after 1970, so that a version can be older than now.
+        // A time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
         let geometry = Geometry::new(CHUNK).expect("a power of two");
         let stores = tidegate_cache::Settings {
             geometry,
-            ..store::Settings::default()
+            ..tidegate_cache::Settings::default()
         };
         let opened = tidegate_cache::open(&stores, &mut Registry::default());
         let Stores { chunks, meta, .. } = opened.expect("stores in memory");
@@ -147,13 +148,13 @@ impl Gateway {
         }
     }
 
-    /// Lets time pass for the freshness of what is cached.
+    /// Advances the clock that decides on freshness.
     pub(crate) fn later(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).expect("a short time");
         self.now.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// The value of the engine's sample that begins so, labels included.
+    /// Returns the value of the engine's sample with this beginning, labels included.
     pub(crate) fn counted(&self, sample: &str) -> u64 {
         let mut text = String::new();
         encode(&mut text, &self.counted).expect("text");
@@ -161,18 +162,18 @@ impl Gateway {
         value.map_or(0, |value| value.trim().parse().expect("a number"))
     }
 
-    /// A GET with these headers.
+    /// Sends a GET with these headers.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
         self.ask(Method::GET, path, headers).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a connection of its own.
     pub(crate) async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Got {
         self.send_to(method, path, headers, Empty::<Bytes>::new())
             .await
     }
 
-    /// The same with a body.
+    /// Does the same with a body.
     pub(crate) async fn send_to<B>(
         &self,
         method: Method,
@@ -213,12 +214,12 @@ impl Gateway {
         }
     }
 
-    /// A connection, for what no client of this kind would send.
+    /// Opens a connection, for requests that no ordinary client sends.
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("listening")
     }
 
-    /// An HTTP/2 connection, for one that leaves in the middle.
+    /// Opens an HTTP/2 connection, for a client that leaves in the middle.
     pub(crate) async fn connect_h2(&self) -> h2::client::SendRequest<Bytes> {
         let handshake = h2::client::handshake(self.connect().await);
         let (sender, connection) = handshake.await.expect("a connection");
@@ -226,7 +227,7 @@ impl Gateway {
         sender.ready().await.expect("a stream")
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Stops the gateway and waits for its end.
     pub(crate) async fn end(self) {
         self.stop.cancel();
         let ended = timeout(LONG, self.task).await;
@@ -234,12 +235,12 @@ impl Gateway {
     }
 }
 
-/// Bytes that differ from their neighbours.
+/// Returns bytes that differ from their neighbours.
 pub(crate) fn sample(size: usize) -> Vec<u8> {
     (0..size).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-/// Lets everything go on until something holds.
+/// Yields to the other tasks until `condition` holds.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let holds = async {
         while !condition() {

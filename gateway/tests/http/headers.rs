@@ -1,4 +1,4 @@
-//! What stands in the head of a PUT or DELETE: what is kept, and what is refused.
+//! The headers of a PUT or DELETE: those that are kept, and those that are refused.
 
 use bytes::Bytes;
 use http::Method;
@@ -10,7 +10,7 @@ use tidegate_origin::fake::FakeOrigin;
 use crate::gateway::{Gateway, status};
 use crate::write::{TOKEN, put, with_token, writable};
 
-/// A gateway over the embedded S3, with the SDK in between.
+/// Starts a gateway over the embedded S3, with the SDK in between.
 async fn over_s3(embedded: &Embedded) -> Gateway {
     let settings = embedded.settings("embedded");
     let bucket = tidegate_origin::connect(&settings, &Metrics::default()).await;
@@ -43,7 +43,8 @@ async fn what_was_sent_is_what_is_answered() {
     }
 }
 
-/// Each means something else than the whole object as it is; S3 would not replace or delete it.
+/// Each of these requests means something other than the whole object; S3 would not replace or
+/// delete it.
 #[tokio::test]
 async fn what_means_something_else_changes_nothing() {
     let gateway = writable().await;

@@ -1,4 +1,4 @@
-//! How a PUT ends: with the object, or with a reason and nothing left.
+//! The end of a PUT: with the object, or with a reason and nothing left.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::write::{put, writable};
 
 const LARGE: usize = 20_000_000;
 
-/// An object of [`LARGE`] bytes is begun, sent in three parts, and completed: this goes wrong.
+/// Makes the completion of an object of [`LARGE`] bytes fail, after its start and its three parts.
 fn fail_completion(origin: &FakeOrigin, fault: Fault) {
     for _ in 0..4 {
         origin.fail_next([]);
@@ -36,7 +36,7 @@ async fn the_same_bytes_do_not_excuse_a_condition_that_does_not_hold() {
     gateway.end().await;
 }
 
-/// The same bytes have the same tag, whoever wrote them.
+/// The same bytes have the same tag, whichever writer wrote them.
 #[tokio::test]
 async fn what_is_there_already_counts_only_with_the_same_headers() {
     let gateway = writable().await;
@@ -76,7 +76,7 @@ async fn an_object_that_lost_bytes_is_told() {
     gateway.end().await;
 }
 
-/// However late the look-up is that tells them apart.
+/// The distinction holds even if the look-up behind it is late.
 #[tokio::test]
 async fn a_new_object_is_told_from_another_version() {
     let gateway = writable().await;
@@ -102,7 +102,7 @@ async fn no_part_waits_for_the_look_up() {
     gateway.end().await;
 }
 
-/// The stores are closed in order, whatever hangs.
+/// The stores are closed in order, even if an origin hangs.
 #[tokio::test(start_paused = true)]
 async fn an_origin_that_hangs_holds_no_end_up() {
     for abort in [vec![], vec![Fault::Latency(secs(3600))]] {

@@ -1,12 +1,12 @@
 //! Random ranges over objects of many sizes, compared with the slice of the bytes.
 //!
-//! `TIDEGATE_RANGES` sets how many are tried (2,000 by default), `TIDEGATE_SEED` which.
+//! `TIDEGATE_RANGES` sets the number of ranges (2,000 by default), `TIDEGATE_SEED` the choice.
 
 use std::ops::Range;
 
 use crate::gateway::{CHUNK, Gateway, Got};
 
-/// A generator of numbers that are random enough (xorshift64*, Vigna 2014).
+/// A generator of sufficiently random numbers (xorshift64*, Vigna 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ fn number(name: &str, default: u64) -> u64 {
     set.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// One range as a header has it, and the bytes that it names of `size`.
+/// Returns one range as in a header, and the bytes that it names in an object of `size` bytes.
 fn spec(dice: &mut Dice, size: u64) -> (String, Range<u64>) {
     let (a, b) = (dice.below(size + 3), dice.below(size + 3));
     match dice.below(3) {
@@ -39,7 +39,7 @@ fn spec(dice: &mut Dice, size: u64) -> (String, Range<u64>) {
     }
 }
 
-/// The pieces of an answer: where each begins, and its bytes.
+/// Returns the pieces of an answer: the offset of each, and its bytes.
 fn pieces(got: &Got, size: u64) -> Vec<(u64, Vec<u8>)> {
     let start = |line: &str| {
         let (range, total) = line.split_once('/').expect("a size");
@@ -127,7 +127,7 @@ async fn random_ranges_are_the_slice() {
                 piece == bytes[place.clone()],
                 "{told}: wrong bytes at {first}"
             );
-            // Each byte is sent once, and only if it was asked for.
+            // Each byte is sent once, and only if the client asked for it.
             for at in &mut wanted[place] {
                 assert!(std::mem::take(at), "{told}");
             }

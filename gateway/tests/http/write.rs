@@ -20,7 +20,7 @@ use crate::gateway::{Gateway, Got, LONG, sample, status, until};
 
 pub(crate) const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
 
-/// A route that whoever shows [`TOKEN`] writes to.
+/// Returns a route that accepts writes from clients with [`TOKEN`].
 pub(crate) fn with_token() -> (Vec<RouteSettings>, Settings) {
     let settings = RouteSettings {
         write_token: Token::new("s3cret"),
@@ -75,7 +75,7 @@ async fn only_who_shows_the_token_writes_and_only_where_it_is_allowed() {
     gateway.end().await;
 }
 
-/// Answers to wrong tokens wait, longer each time and not more than a few at once; the right one never does.
+/// Answers to wrong tokens wait, longer each time and only a few at once; answers to the right one never wait.
 #[tokio::test]
 async fn guesses_of_the_token_are_slowed_and_who_knows_it_is_not() {
     let gateway = writable().await;
@@ -95,7 +95,7 @@ async fn guesses_of_the_token_are_slowed_and_who_knows_it_is_not() {
         "{waited:?}"
     );
 
-    // Eight wait, the others are turned away at once; meanwhile the right token is served.
+    // Eight wait, the others are refused at once; meanwhile the right token is served.
     let many = futures_util::future::join_all((0..20).map(guess));
     let right = async {
         let since = std::time::Instant::now();
@@ -203,7 +203,7 @@ async fn a_body_that_is_not_what_was_announced_is_no_object() {
     gateway.end().await;
 }
 
-/// Of unknown length, in pieces that fit no part.
+/// A body of unknown length, in pieces that do not fit the parts.
 #[tokio::test]
 async fn a_large_object_goes_up_as_it_arrives() {
     let gateway = writable().await;
@@ -217,7 +217,7 @@ async fn a_large_object_goes_up_as_it_arrives() {
     assert_eq!(status(&got), 201);
     assert_eq!(gateway.origin.count("part"), 4);
     assert!(gateway.get("/large", &[]).await.bytes()[..] == bytes);
-    // One that fills its parts exactly, and one that is exactly one part.
+    // A body that fills its parts exactly, and a body of exactly one part.
     for length in [16 << 20, 8 << 20] {
         let got = put(&gateway, "/exact", &[], sample(length)).await;
         assert!(got.status.is_success());
@@ -246,7 +246,7 @@ async fn a_client_that_leaves_leaves_nothing() {
     gateway.end().await;
 }
 
-/// The head of a PUT of unknown length, over HTTP/2.
+/// Returns the head of a PUT of unknown length, over HTTP/2.
 fn put_head(path: &str) -> Request<()> {
     let uri = format!("http://media.example{path}");
     let request = Request::put(uri).header(TOKEN.0, TOKEN.1);
@@ -256,7 +256,7 @@ fn put_head(path: &str) -> Request<()> {
         .expect("a request")
 }
 
-/// A reset that says that all is well is no end of a body: proxies send it when their client leaves.
+/// A reset with NO_ERROR does not end a body: proxies send it when their client leaves.
 #[tokio::test]
 async fn a_stream_that_is_reset_is_no_whole_body() {
     let gateway = writable().await;
@@ -264,7 +264,7 @@ async fn a_stream_that_is_reset_is_no_whole_body() {
         let mut client = gateway.connect_h2().await;
         let (answer, mut body) = client.send_request(put_head("/k"), false).expect("sent");
         body.send_data(sample(size).into(), false).expect("sent");
-        // What the window does not take yet goes out before the reset is asked for.
+        // Bytes that the window does not take yet leave before the reset.
         if size > 4 {
             until(|| gateway.origin.count("part") == 2).await;
         }
@@ -273,7 +273,7 @@ async fn a_stream_that_is_reset_is_no_whole_body() {
         answer.expect_err("a stream that was reset has no answer");
         until(|| gateway.origin.uploads_under_way().is_empty()).await;
     }
-    // Both ways of ending it.
+    // Both ways to end the body.
     for (path, trailers) in [("/data", false), ("/trailers", true)] {
         let mut client = gateway.connect_h2().await;
         let (answer, mut body) = client.send_request(put_head(path), false).expect("sent");

@@ -1,4 +1,4 @@
-//! The examples of SEMANTICS.md, as they stand there, and what two mounts show of one another.
+//! The examples of SEMANTICS.md, run as they are, and the view of two mounts on one another.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::desk::{Desk, sample, until};
 use crate::minio::Minio;
 use crate::mount::{Folder, Mounted, blocking};
 
-/// The shell's lines between "**Examples**" and the next heading.
+/// Returns the shell's lines between "**Examples**" and the next heading.
 fn examples() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/SEMANTICS.md");
     let text = std::fs::read_to_string(path).expect("the document");
@@ -18,7 +18,8 @@ fn examples() -> Vec<String> {
     blocks.collect()
 }
 
-/// A line of it that begins with `!` must fail, which `set -e` lets pass.
+/// Returns the script of an example. A line with `!` before it must fail, which `set -e` would let
+/// pass.
 fn script(example: &str, http: &str) -> String {
     let lines = example.lines().map(|line| match line.strip_prefix("! ") {
         Some(refused) => format!("if {refused}; then exit 1; fi\n"),
@@ -51,7 +52,7 @@ async fn what_one_mount_changes_another_shows() {
     bucket.put("gone", "x").await;
     bucket.put("old", "moved").await;
     let (other, spool) = (Folder::new(), tempfile::tempdir().expect("a folder"));
-    // Whatever the kernels know holds for an hour.
+    // The kernels may keep their knowledge for an hour.
     let lines = format!(
         "writable = true\n[[mount]]\npath = \"{}\"\n[spool]\npath = \"{}\"\n\
          [[route]]\norigin = \"o\"\nprofile = \"p\"\n[profile.p]\nextends = \"web\"\nttl = \"1h\"\n",

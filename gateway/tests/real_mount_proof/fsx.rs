@@ -1,14 +1,13 @@
-//! The file system exerciser: random writes, cuts, mappings, closes and reads of one file, each read
-//! compared with what was written. From `$TIDEGATE_FSX`, or `fsx` in the path (`cargo install fsx`).
+//! The file system exerciser: random writes, cuts, mappings, closes and reads of one file, each read compared with the
+//! written bytes. It is `$TIDEGATE_FSX`, or `fsx` in the path (`cargo install fsx`).
 //!
-//! `TIDEGATE_FSX_OPS`: how many operations; `TIDEGATE_FSX_SEED`: which ones.
+//! `TIDEGATE_FSX_OPS` sets the number of operations, `TIDEGATE_FSX_SEED` the choice.
 
 use crate::count;
 use crate::desk::Desk;
 use crate::mount::run_in;
 
-/// All that there is but `punch_hole`, which a mount answers with EOPNOTSUPP: what lies in a bucket
-/// has no holes.
+/// All operations but `punch_hole`, which a mount answers with EOPNOTSUPP: an object in a bucket has no holes.
 const WEIGHTS: &str = "
 [weights]
 close_open = 1
@@ -27,7 +26,7 @@ posix_fadvise = 1
 copy_file_range = 1
 ";
 
-/// Runs it, and compares what is there in the end with what the bucket has.
+/// Runs fsx, and compares the file at the end with the object in the bucket.
 async fn exercise(head: &str, operations: u64) {
     let program = std::env::var("TIDEGATE_FSX").unwrap_or_else(|_| "fsx".to_owned());
     let desk = Desk::start("").await;
@@ -62,8 +61,7 @@ async fn fsx_finds_nothing_in_a_small_file() {
     exercise("", count("TIDEGATE_FSX_OPS", 2000)).await;
 }
 
-/// Up to three parts, each operation up to 1 MiB, and what is mapped written back whenever the kernel
-/// likes.
+/// Up to three parts, each operation up to 1 MiB, and mapped pages written back whenever the kernel chooses.
 #[tokio::test(flavor = "multi_thread")]
 async fn fsx_finds_nothing_in_a_file_of_several_parts() {
     let head = "flen = 41943040\nnomsyncafterwrite = true\n[opsize]\nmax = 1048576\n";

@@ -1,10 +1,9 @@
-//! kill -9 during background commits: what a close has returned for is in the bucket in the end,
-//! whole.
+//! kill -9 during background commits: a file whose close has returned is in the bucket in the end, whole.
 //!
-//! A `tidegate serve` of its own is killed at a moment drawn from a seed, while two writers make and
-//! overwrite files through its mount, and started again over what it left.
+//! A `tidegate serve` of its own is killed at a moment drawn from a seed, while two writers make and overwrite files
+//! through its mount. Then it starts again over its spool.
 //!
-//! `TIDEGATE_KILLS`: how often; `TIDEGATE_SEED`: when.
+//! `TIDEGATE_KILLS` sets the number of kills, `TIDEGATE_SEED` their moments.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,14 +24,14 @@ use crate::mount::{Folder, blocking, origin};
 use crate::ports::free_addr;
 use crate::{close, count};
 
-/// How many names there are: most files overwrite one that was there.
+/// Number of names, so small that most files overwrite an earlier one.
 const NAMES: u64 = 60;
 
 fn name(number: u64) -> String {
     format!("f/{}", number * 7 % NAMES)
 }
 
-/// What a file is, by its number. Most are small; every twentieth has several parts.
+/// Returns the content of a file by its number. Most are small; every twentieth has several parts.
 fn content(number: u64) -> Vec<u8> {
     let length = match number % 20 {
         19 => PART as u64 + 12_345,
@@ -44,7 +43,7 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a writer did.
+/// A step of a writer.
 enum Step {
     /// It is about to write this file.
     Begins(u64),
@@ -54,12 +53,11 @@ enum Step {
     Closed(u64),
 }
 
-/// Writes files until a call fails, as it does when nobody answers any more.
+/// Writes files until a call fails, as it does once the process is dead.
 fn write_on(folder: &Path, mut number: u64, stride: u64, told: &Sender<Step>) {
     let write = |number: u64| -> std::io::Result<()> {
         let path = folder.join(name(number));
-        // As `cp` does: what must be new is published under a condition, which its own object does not
-        // fulfil.
+        // As `cp` does: a file that must be new is published under a condition, which its own object would violate.
         let mut file = match File::create_new(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => File::create(&path)?,
             file => file?,
@@ -80,7 +78,7 @@ fn write_on(folder: &Path, mut number: u64, stride: u64, told: &Sender<Step>) {
     }
 }
 
-/// What may be in the bucket under a name: what was closed last, or one that was begun after it.
+/// The possible objects under a name: the one closed last, or one begun after it.
 #[derive(Default)]
 struct May {
     closed: Option<u64>,
@@ -114,7 +112,7 @@ impl May {
     }
 }
 
-/// A gateway's configuration and what it leaves behind.
+/// A gateway's configuration, and the state that outlives a kill.
 struct House {
     config: PathBuf,
     folder: Folder,
@@ -145,7 +143,7 @@ impl House {
         }
     }
 
-    /// Starts it, and waits until it is mounted.
+    /// Starts the gateway and waits until it is mounted.
     async fn open(&self) -> Child {
         let log = self.home.path().join("log");
         let log = File::options().append(true).create(true).open(log);
@@ -154,12 +152,12 @@ impl House {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.stderr(log.expect("a log")).spawn();
         let path = self.folder.path();
-        // The one that was killed is in the table until the next has cleared it away.
+        // The mount of the killed process is in the table until the next one has cleared it away.
         until("it is mounted", async || {
             let path = path.clone();
             let there = blocking(move || rustix::fs::statvfs(&path).is_ok()).await;
-            // Read after that: before it, the dead one may be in the table, and the folder below it
-            // be what answers.
+            // The table is read after that: before it, the dead mount may be in the table while the folder below it
+            // answers.
             let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
             there && table.contains(self.folder.path().to_str().expect("text"))
         })
@@ -173,7 +171,7 @@ impl House {
     }
 }
 
-/// Lets writers write, and kills it after so many of their calls.
+/// Lets writers write, and kills the gateway after `calls` of their calls.
 fn kill_amid(mut child: Child, folder: &Path, from: u64, calls: u64, truth: &mut Truth) -> u64 {
     let (tell, told): (_, Receiver<Step>) = channel();
     let mut last = from;

@@ -1,12 +1,11 @@
-//! The mount against a model: files are created, changed, cut, renamed, removed and read on it, some
-//! held open all the while, and objects are put and deleted behind its back. What may be read is what
-//! SEMANTICS allows, and no more.
+//! The mount against a model: files are created, changed, cut, renamed, removed and read on it, some held open
+//! meanwhile, and objects are put and deleted behind its back. Reads return only states that SEMANTICS allows.
 //!
-//! The model knows of each key which states a reader may see: the bucket's of now, and what was it
-//! since the mount last had to look. An answer is one of them, whole. What was written here is the
-//! only one from then on.
+//! The model keeps the states of each key that a reader may see: the bucket's current one, and the earlier ones since
+//! the mount last had to ask. An answer is one of them, whole. After a write through the mount only the written state
+//! remains.
 //!
-//! `TIDEGATE_MODEL_SEEDS`: how many sequences; `TIDEGATE_SEED`: the first.
+//! `TIDEGATE_MODEL_SEEDS` sets the number of sequences, `TIDEGATE_SEED` the first.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -23,17 +22,17 @@ use crate::{close, count};
 const KEYS: [&str; 4] = ["a", "b", "d/one", "d/two"];
 const STEPS: u64 = 100;
 
-/// What a key is: bytes, or nothing.
+/// The state of a key: bytes, or nothing.
 type Is = Option<Vec<u8>>;
 
 /// A file that is held open to be read.
 struct Held {
     file: File,
-    /// Its name now; `None`: it has none any more.
+    /// Its present name; `None` once it has none.
     key: Option<usize>,
-    /// What it may turn out to be on.
+    /// The versions that it may turn out to be on.
     may: Vec<Vec<u8>>,
-    /// It was written here while this was open: it reads what was written.
+    /// A write through the mount came while this was open, so it reads the written bytes.
     follows: bool,
     /// The object was changed elsewhere: bytes that are not cached are gone.
     lost: bool,
@@ -42,9 +41,9 @@ struct Held {
 struct Model {
     desk: Desk,
     draw: Draw,
-    /// Whether names and versions are remembered; else each open asks.
+    /// Whether names and versions are remembered; otherwise each open asks the bucket.
     remembers: bool,
-    /// What may be seen of each key; the last is what the bucket has.
+    /// The states that a reader may see of each key; the last one is the bucket's.
     may: [Vec<Is>; KEYS.len()],
     held: Vec<Held>,
     log: Vec<String>,
@@ -73,7 +72,7 @@ impl Model {
         self.log.push(what);
     }
 
-    /// Bytes that were never there before.
+    /// Returns bytes that were never there before.
     fn bytes(&mut self) -> Vec<u8> {
         let longest = match self.draw.below(12) {
             0 => PART as u64 + 300_000,
@@ -95,12 +94,12 @@ impl Model {
         self.may[key].last().expect("never empty")
     }
 
-    /// More than one thing may be seen.
+    /// Returns whether a reader may see more than one state.
     fn unsure(&self, key: usize) -> bool {
         self.may[key].len() > 1
     }
 
-    /// This was seen of a key: what was before it is not seen again.
+    /// Records that a reader saw this state of a key; earlier states may not be seen again.
     fn seen(&mut self, key: usize, found: Is, how: &str) {
         let at = self.may[key].iter().position(|it| *it == found);
         let Some(at) = at else {
@@ -108,7 +107,7 @@ impl Model {
             let (log, found) = (self.log.join("\n"), size(&found));
             panic!("{log}\n{how} of {}: {found}, none of {sizes:?}", KEYS[key]);
         };
-        // Who opens a file for writing that was written here, and is held, goes on from that.
+        // An open for writing joins the held draft of a file that was written here, and goes on from it.
         if !self.held.iter().any(|it| it.key == Some(key) && it.follows) {
             self.may[key].drain(..at);
         }
@@ -118,8 +117,7 @@ impl Model {
         assert!(holds, "{}\n{what}", self.log.join("\n"));
     }
 
-    /// Waits until nothing that was written waits for anything. What is held open is listed as well,
-    /// as `open`.
+    /// Waits until no write is pending. Files that are held open are listed as well, as `open`.
     async fn settle(&self) {
         let begun = Instant::now();
         loop {
@@ -139,7 +137,7 @@ impl Model {
         }
     }
 
-    /// It was written here.
+    /// Records a write through the mount.
     async fn wrote(&mut self, key: usize, bytes: Is) {
         let stored = self.desk.stored(KEYS[key]).await;
         self.right(
@@ -148,7 +146,7 @@ impl Model {
         );
         if let Some(bytes) = &bytes {
             for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
-                // Who is on a version that is nowhere any more may have stayed on it; he sees one of both.
+                // A handle on a version that is gone may have stayed on it: it sees one of both.
                 if !held.lost {
                     held.may.clear();
                 }
@@ -159,7 +157,7 @@ impl Model {
         self.may[key] = vec![bytes];
     }
 
-    /// It was changed elsewhere.
+    /// Records a change elsewhere.
     fn changed(&mut self, key: usize, to: Is) {
         let mut followed = false;
         for held in self.held.iter_mut().filter(|it| it.key == Some(key)) {
@@ -184,7 +182,7 @@ impl Model {
         let empty = bytes.is_empty();
         close(file).unwrap_or_else(|error| panic!("{}\n{error}", self.log.join("\n")));
         if empty {
-            // Its close waits for nothing: see SEMANTICS.
+            // The close of an empty file waits for nothing: see SEMANTICS.
             until("the empty file is there", async || {
                 self.desk.stored(KEYS[key]).await == Some(Vec::new())
             })
@@ -194,7 +192,7 @@ impl Model {
         self.wrote(key, Some(bytes)).await;
     }
 
-    /// Opens what is there, reads it, changes it, reads it again, closes it.
+    /// Opens a file, reads it, changes it, reads it again, closes it.
     async fn change(&mut self, key: usize) {
         self.note(format!("change {}", KEYS[key]));
         let open = OpenOptions::new()
@@ -237,7 +235,7 @@ impl Model {
                 self.settle().await;
                 self.wrote(key, Some(bytes)).await;
             }
-            // Needed nothing of the version that is not there any more, or it was not changed.
+            // The change needed nothing of the lost version, or the object was not changed.
             Ok(()) => {
                 self.settle().await;
                 let stored = self.desk.stored(KEYS[key]).await;
@@ -249,7 +247,7 @@ impl Model {
             Err(error) => {
                 self.note(format!("refused: {error}"));
                 self.right(stale, "refused without a reason");
-                // As long as anybody has it open, what was refused stays.
+                // A refused draft stays as long as a program has it open.
                 self.held.retain(|it| it.key != Some(key));
                 self.settle().await;
                 let stored = self.desk.stored(KEYS[key]).await;
@@ -258,7 +256,7 @@ impl Model {
         }
     }
 
-    /// Something that needs the file failed.
+    /// Checks that a call on the file was allowed to fail.
     fn failed(&mut self, key: usize, error: &std::io::Error) {
         self.note(format!("  {error}"));
         match error.kind() {
@@ -272,7 +270,7 @@ impl Model {
         if let Err(error) = std::fs::rename(self.path(from), self.path(to)) {
             let mut held = self.held.iter();
             if held.any(|it| it.key == Some(from) && it.follows && it.lost) {
-                // Whoever holds it is on what was written here, which it is not any more.
+                // An open handle is on the bytes written here, and the object has others by now.
                 return self.note(format!("  {error}"));
             }
             return self.failed(from, &error);
@@ -365,7 +363,7 @@ impl Model {
         }
     }
 
-    /// Reads a piece of a file that is held: of one version, always the same.
+    /// Reads a piece of a held file, which must always be of the same version.
     fn look(&mut self) {
         if self.held.is_empty() {
             return;
@@ -427,7 +425,7 @@ impl Model {
         }
     }
 
-    /// After a purge and with nothing open, all that is there is seen.
+    /// Purges, and checks with no open files that readers see the present state of every key.
     async fn end(mut self) {
         self.held.clear();
         self.settle().await;
@@ -457,7 +455,7 @@ fn all(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads until the piece is full, or the file ends.
+/// Reads until the piece is full or the file ends.
 fn full(file: &File, piece: &mut [u8], at: u64) -> std::io::Result<usize> {
     let mut length = 0;
     loop {

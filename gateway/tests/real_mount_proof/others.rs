@@ -1,4 +1,4 @@
-//! What others do to a file: elsewhere, over HTTP, or through another handle.
+//! Changes to a file by others: elsewhere, over HTTP, or through another handle.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -33,7 +33,7 @@ async fn what_comes_in_over_http_is_seen_at_once() {
     desk.stop().await;
 }
 
-/// The kernel seeks by the size that it believes, and an open tells it none.
+/// The kernel seeks by the size that it believes, and an open does not tell it one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_is_where_the_bucket_has_it() {
     let desk = Desk::start("").await;
@@ -53,7 +53,8 @@ async fn the_end_is_where_the_bucket_has_it() {
     desk.stop().await;
 }
 
-/// What is set by name while somebody writes waits for that close, and is in the object then.
+/// Attributes set by name while a writer has the file open wait for its close, and are in the
+/// object then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_written_is_complete_when_its_writer_says_so() {
     let desk = Desk::start("mtime = \"metadata\"\n").await;
@@ -83,7 +84,7 @@ async fn a_file_that_is_written_is_complete_when_its_writer_says_so() {
     desk.stop().await;
 }
 
-/// Names of a listing are told long after they were listed.
+/// The mount tells the kernel the names of a listing long after it was made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_reader_of_a_folder_brings_nothing_old_back() {
     let desk = Desk::start("").await;
@@ -128,7 +129,7 @@ async fn what_was_deleted_elsewhere_is_made_anew() {
     desk.stop().await;
 }
 
-/// What the kernel copies of a file (`sendfile`): through the pages, whatever the handle is told.
+/// Has the kernel copy a file (`sendfile`): through the page cache, whatever the handle says.
 fn copied(from: &File) -> Vec<u8> {
     let mut to = tempfile::tempfile().expect("a file");
     let mut at = 0;
@@ -139,7 +140,7 @@ fn copied(from: &File) -> Vec<u8> {
     bytes
 }
 
-/// Who opens a file while it is filled goes past the pages, with who fills it.
+/// A reader that opens a file while it is filled bypasses the page cache, as its writer does.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_kernel_copies_for_who_joined_a_filler_is_of_one_version() {
     const SIZE: usize = 300_000;
@@ -152,7 +153,7 @@ async fn what_the_kernel_copies_for_who_joined_a_filler_is_of_one_version() {
         let mut filler = File::create(&there).expect("it opens");
         filler.write_all(&[b'1'; SIZE]).expect("written");
         let joined = File::open(&there).expect("it opens");
-        // What is not cached of a version may be nowhere any more.
+        // Uncached bytes of a version may be gone.
         assert!(std::fs::read(&there).expect("read") == [b'1'; SIZE]);
         drop(filler);
         joined

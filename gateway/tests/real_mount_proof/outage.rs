@@ -1,4 +1,4 @@
-//! The origin goes away under 32 readers and writers, and comes back.
+//! An origin that becomes unreachable under 32 readers and writers, and returns.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,15 +13,15 @@ use crate::close;
 use crate::desk::{LONG, MIB, behind_a_door, sample, stored, until};
 use crate::mount::{Mounted, blocking, run_in};
 
-/// Half of them read, half of them write.
+/// Number of readers, and of writers.
 const EACH: usize = 16;
 
-/// What the mount is given.
+/// The `deadline` of the mount.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// In which nothing waits any more: looking up, opening and reading or closing have a deadline each,
-/// and the kernel asks again for what its read-ahead did not get. Wide, for slow machines; sixteen
-/// that wait for one another take longer.
+/// The time in which every wait ends: look-up, open and read or close have a deadline each, and the kernel asks again
+/// for the bytes that its read-ahead did not get. Wide, for slow machines; sixteen processes that wait for one another
+/// take longer.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Starts a shell loop, in a process group of its own, that ends with its first failure.
@@ -33,7 +33,7 @@ fn on_and_on(folder: &Path, line: &str) -> Child {
     shell.process_group(0).spawn().expect("sh")
 }
 
-/// Threads of these process groups that are in uninterruptible sleep (proc_pid_stat(5)).
+/// Returns the threads of these process groups in uninterruptible sleep (proc_pid_stat(5)).
 fn asleep(groups: &[u32]) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").expect("proc").flatten() {
@@ -55,7 +55,7 @@ fn asleep(groups: &[u32]) -> Vec<String> {
     found
 }
 
-/// Waits until all have failed, and says how long that took.
+/// Waits until all have failed, and returns how long that took.
 async fn all_fail(children: Vec<Child>) -> Duration {
     let begun = Instant::now();
     let groups: Vec<u32> = children.iter().map(Child::id).collect();
@@ -86,7 +86,7 @@ async fn goes_and_comes_back(hangs: bool) {
         let local = home.path().join(n.to_string());
         std::fs::write(local, sample(100 + n, MIB + n)).expect("written");
     }
-    // Each open has the version confirmed, so that readers notice.
+    // Each open confirms the version, so that readers notice the outage.
     let lines = format!(
         "writable = true\ndeadline = \"{}s\"\n[spool]\npath = \"{}\"\n\
          [[route]]\norigin = \"o\"\nprofile = \"strict\"\n\
@@ -118,7 +118,7 @@ async fn goes_and_comes_back(hangs: bool) {
     println!("hangs: {hangs}; all had failed after {took:?}");
     door.open();
     mounted.gateway.ready().await;
-    // What was asked before may still fail, and then nobody asks for a moment.
+    // Earlier requests may still fail, and then none are sent for a moment.
     until("it is noticed", async || {
         let line = ["sh", "-c", &reads(0)];
         run_in(&folder, &line).await.status.success()
@@ -159,7 +159,7 @@ async fn an_origin_that_hangs_and_answers_again() {
     goes_and_comes_back(true).await;
 }
 
-/// Whoever stops the service waits for no close, and no close says that something arrived that did not.
+/// An operator who stops the service waits for no close, and no close reports a false success.
 #[tokio::test(flavor = "multi_thread")]
 async fn unmounting_while_a_close_waits() {
     let (_minio, _bucket, door, settings) = behind_a_door().await;

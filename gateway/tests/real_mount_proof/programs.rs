@@ -1,4 +1,4 @@
-//! Programs that write in ways of their own.
+//! Programs that write in unusual ways.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ async fn qemu_img_converts_onto_the_mount() {
     must(local.path(), &["qemu-img", "check", "-q", image]).await;
     let compare = ["qemu-img", "compare", "raw"];
     must(local.path(), &[&compare[..], &[image]].concat()).await;
-    // And what the bucket has is that image.
+    // The object in the bucket is that image.
     let stored = desk.stored("image.qcow2").await.expect("in the bucket");
     std::fs::write(local.path().join("stored.qcow2"), &stored).expect("written");
     must(local.path(), &["qemu-img", "check", "-q", "stored.qcow2"]).await;
@@ -68,14 +68,15 @@ async fn fio_verifies_what_it_wrote() {
         let line = job(name, more);
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         desk.mounted.says(&line).await;
-        // Once more from the bucket's bytes, without writing.
+        // Checks the object's bytes once more, without writing.
         let stored = desk.stored(name).await.expect("in the bucket");
         desk.is(name, &stored).await;
     }
     desk.stop().await;
 }
 
-/// What read-only mounts show to these programs is in `real_mount`; here of what was written here.
+/// `real_mount` tests these programs on read-only mounts; here they read files written through the
+/// mount.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_read_a_tree_that_was_written_here() {
     let desk = Desk::start("").await;

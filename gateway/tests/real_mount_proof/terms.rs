@@ -1,8 +1,8 @@
-//! What the configuration of a mount says of it holds: whose the files are, and who may look.
+//! The configuration of a mount takes effect: the owner of its files, and access by other users.
 
 use crate::desk::Desk;
 
-/// A user who is neither root nor the owner.
+/// The start of a command line that runs as a user other than root and the owner.
 const NOBODY: [&str; 4] = [
     "setpriv",
     "--reuid=65534",
@@ -10,7 +10,7 @@ const NOBODY: [&str; 4] = [
     "--clear-groups",
 ];
 
-/// What somebody else gets of a file.
+/// Reads a file as another user: returns its text or the error.
 async fn nobody_reads(desk: &Desk) -> Result<String, String> {
     let read = desk
         .mounted
@@ -37,7 +37,7 @@ async fn owners_permissions_and_space_are_as_configured() {
         shown,
         "1234 4321 750 directory\n1234 4321 640 regular file\n"
     );
-    // A pebibyte, of which nothing is ever taken, in blocks of 4 KiB.
+    // A pebibyte, always all of it free, in blocks of 4 KiB.
     let space = desk
         .mounted
         .says(&["stat", "-f", "-c", "%S %b %f %a %l", "."])

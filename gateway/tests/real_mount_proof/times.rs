@@ -1,4 +1,4 @@
-//! Programs that look at times: a file that nobody writes has the one that it had.
+//! Programs that look at times: a file without writers keeps its time.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::desk::Desk;
 use crate::minio::Minio;
 use crate::mount::{Mounted, run_in};
 
-/// Nothing is believed for longer than a request: each look asks the bucket.
+/// Nothing is fresh for longer than a request: each look asks the bucket.
 const STRICT: &str = "[[route]]\norigin = \"o\"\nprofile = \"strict\"\n[profile.strict]\n\
                       extends = \"documents\"\nttl = \"0s\"\nstale_while_revalidate = \"0s\"\n";
 
@@ -19,7 +19,7 @@ const FILES: usize = 150;
 /// Every file's name, `mtime` and `ctime`, by its own `stat`.
 const STAT: &str = "for n in d/*; do stat -c '%n %.9Y %.9Z' \"$n\"; done";
 
-/// The same after a listing, whose times the kernel has then.
+/// The same after a listing, which has given the kernel its times.
 const LISTED: &str = "ls -l d > /dev/null; for n in d/*; do stat -c '%n %.9Y %.9Z' \"$n\"; done";
 
 async fn shell(mounted: &Mounted, script: &str) -> String {
@@ -65,8 +65,8 @@ async fn a_file_keeps_the_time_that_stat_showed_at_its_close() {
     }
 }
 
-/// Vim looks at the time of what it wrote, before it writes again: if it has moved, it asks, and driven by a
-/// script saves nothing and ends with 0.
+/// Vim checks the time of the file that it wrote before it writes again. If the time has moved, it asks; in a script it
+/// then saves nothing and exits with 0.
 #[tokio::test(flavor = "multi_thread")]
 async fn vim_saves_twice() {
     for profile in ["", STRICT] {
@@ -96,7 +96,7 @@ async fn saved_twice(desk: &Desk) {
     assert_eq!(names, "one\nthree\ntwo\n", "nothing is left behind");
 }
 
-/// Make lists the folder. A source that is changed in the second in which the target was built is newer.
+/// Make lists the folder. A source changed within the second in which its target was built counts as newer.
 #[tokio::test(flavor = "multi_thread")]
 async fn make_builds_again_what_has_changed() {
     let script = "printf 'out: in\\n\\tcp in out\\n' > Makefile\n\
@@ -113,7 +113,7 @@ async fn make_builds_again_what_has_changed() {
     }
 }
 
-/// What is copied from the mount is as old as it is there, now and after a listing.
+/// Copies from the mount have the same times as the files there, now and after a listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn rsync_copies_from_the_mount_once() {
     let desk = Desk::with("", STRICT).await;
@@ -131,7 +131,7 @@ async fn rsync_copies_from_the_mount_once() {
     desk.stop().await;
 }
 
-/// Files that rsync has to do something about.
+/// Returns the number of files that rsync acted on.
 fn count(said: &str) -> usize {
     let lines = said.lines();
     lines

@@ -1,4 +1,4 @@
-//! Folders of a mount that is written to: made, filled, removed and renamed.
+//! Folders of a writable mount: made, filled, removed and renamed.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -41,7 +41,7 @@ async fn folders_and_names() {
     blocking(move || drop(open)).await;
     desk.is("a/b/new", b"12345").await;
 
-    // Renamed: the number stays, the bytes go along, what was there is gone.
+    // A rename keeps the number and the bytes; the replaced file is gone.
     let number = |name: &str| std::fs::metadata(root.join(name)).expect("there").ino();
     let before = number("old/file");
     desk.mounted.says(&["mv", "old/file", "a/moved"]).await;
@@ -65,7 +65,7 @@ async fn folders_and_names() {
     );
     assert_eq!(kept, Err(rustix::io::Errno::EXIST));
 
-    // A folder that may not be renamed is copied, file by file.
+    // A folder that may not be renamed is copied file by file.
     let (from, to) = (desk.path("a"), desk.path("z"));
     let refused = blocking(move || std::fs::rename(from, to)).await;
     let refused = refused.expect_err("a bucket has no folders");
@@ -77,8 +77,8 @@ async fn folders_and_names() {
     desk.stop().await;
 }
 
-/// Two uploads make the folder of a month at once: one of each two makes it, and it is there for the other, to
-/// create files in.
+/// Two uploads make the folder of a month at once: one of them makes it, and the other finds it and can create files in
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_programs_that_make_a_folder_one_finds_it_made() {
     let desk = Desk::start("").await;
@@ -114,7 +114,7 @@ async fn of_two_programs_that_make_a_folder_one_finds_it_made() {
     desk.stop().await;
 }
 
-/// Programs that copy nothing by themselves rename a folder, and go on with its files.
+/// Programs that do not copy files themselves rename a folder, and go on with its files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_is_renamed_with_its_files() {
     let desk = Desk::start("rename_limit = 60\n").await;
@@ -157,7 +157,7 @@ async fn a_folder_is_renamed_with_its_files() {
         desk.mounted.gateway.get("/old/deep/7", &[]).await.status,
         404
     );
-    // Into another folder, over an empty one, by `mv`.
+    // `mv` into another folder, over an empty one.
     desk.mounted.says(&["mkdir", "-p", "box/new"]).await;
     desk.mounted.says(&["mv", "-T", "new", "box/new"]).await;
     let files = desk
@@ -166,7 +166,7 @@ async fn a_folder_is_renamed_with_its_files() {
         .await;
     assert_eq!(files.trim(), "51");
     blocking(move || assert_eq!(read_all(&mut reader), b"7\n")).await;
-    // Too large a folder is copied by `mv`, as between disks.
+    // `mv` copies a folder that is too large, as between disks.
     let more = "for n in $(seq 20); do echo $n > box/$n; done; mv box large && cat large/new/deep/8 large/20";
     assert_eq!(desk.mounted.says(&["sh", "-c", more]).await, "eight\n20\n");
     assert!(!root.join("box").exists());

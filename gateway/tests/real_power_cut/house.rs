@@ -16,13 +16,13 @@ use crate::serving::{Serving, disk};
 use crate::sick_fs::SickFs;
 use crate::work::{Heard, Worker, ask};
 
-/// What PUT and DELETE show.
+/// The token that PUT and DELETE show.
 pub(crate) const WRITE_TOKEN: &str = "the-token-of-a-writer-in-a-test-of-power-cuts";
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Where the workers work.
+/// The environment of the workers.
 pub(crate) struct Scene {
     pub(crate) http: std::net::SocketAddr,
     pub(crate) admin: std::net::SocketAddr,
@@ -40,7 +40,7 @@ impl Scene {
         self.calls.send_modify(|calls| *calls += 1);
     }
 
-    /// Waits until so many were made.
+    /// Waits until so many calls were made.
     pub(crate) async fn made(&self, calls: u64) {
         let mut made = self.calls.subscribe();
         let waited = tokio::time::timeout(LONG, made.wait_for(|made| *made >= calls)).await;
@@ -51,7 +51,7 @@ impl Scene {
         self.dead.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// An object as the bucket has it.
+    /// Returns an object as the bucket has it.
     pub(crate) async fn stored(&self, key: &str) -> Option<Vec<u8>> {
         let Bucket::S3 { client, name } = &self.bucket else {
             panic!("a real one");
@@ -113,7 +113,7 @@ impl House {
         }
     }
 
-    /// Starts it, and waits until it is mounted.
+    /// Starts the program and waits until it is mounted.
     pub(crate) async fn start(&mut self, commits_on_close: bool) {
         let commit = match commits_on_close {
             true => "close",
@@ -127,13 +127,12 @@ impl House {
         self.scene.dead.store(false, order);
     }
 
-    /// Cuts the power. A process alone that is killed can outlive that: its thread that has the kernel forget
-    /// a name waits for the folder, which a program holds that waits for the process. Where the power goes,
-    /// the mount goes with it.
+    /// Cuts the power, and forces the mount away. A killed process alone can live on: its thread that makes the kernel
+    /// forget a name waits for the folder, which is held by a program that waits for the process.
     pub(crate) fn cut(&mut self, draw: &mut Draw) {
         let scene = &self.scene;
         self.serving.kill_with(|| {
-            // Before the mount goes: what is read from then on is the folder below.
+            // This is set before the unmount: later reads see the folder below.
             scene.dead.store(true, std::sync::atomic::Ordering::SeqCst);
             let _ = rustix::mount::unmount(scene.folder.as_path(), UnmountFlags::FORCE);
         });
@@ -148,9 +147,9 @@ impl House {
         self.serving.end().await;
     }
 
-    /// Compares everything with what was promised; how many objects that were.
+    /// Compares every object with the promises to its writer; returns the number of objects.
     pub(crate) async fn check(&self, workers: &mut [Worker], cut: u64) -> u64 {
-        // Before what was left is in the bucket: whole, and of some edition that there was.
+        // Before the spool's remains are in the bucket: each object is whole, and of an edition that existed.
         for (key, known) in workers.iter().flat_map(|worker| &worker.keys) {
             let found = self.served(key).await;
             let found = found.unwrap_or_else(|wrong| self.wrong(cut, key, "at once", &wrong));
@@ -179,7 +178,7 @@ impl House {
         workers.iter().map(|worker| worker.keys.len() as u64).sum()
     }
 
-    /// What was being moved is at one of both names.
+    /// Checks that a file in the middle of a move is at one of both names.
     fn moved(&self, worker: &mut Worker, cut: u64) {
         let Some((from, to, number)) = worker.moving.take() else {
             return;
@@ -196,7 +195,7 @@ impl House {
         panic!("cut {cut}: {key}, {when}: {wrong}\n{}", self.serving.log());
     }
 
-    /// The edition that is served.
+    /// Returns the edition that is served over HTTP.
     async fn served(&self, key: &str) -> Result<Edition, String> {
         match ask(self.scene.http, "GET", &format!("/{key}"), Vec::new()).await {
             Heard::Said(200, body) => edition_of(&body).map(Some),
@@ -205,7 +204,7 @@ impl House {
         }
     }
 
-    /// The edition in the bucket, over HTTP and on the mount, which must be one.
+    /// Returns the edition in the bucket, over HTTP and on the mount, which must agree.
     async fn one(&self, key: &str, cut: u64) -> Edition {
         let fail = |when: &str| {
             let when = when.to_owned();
@@ -231,7 +230,7 @@ impl House {
         stored
     }
 
-    /// Waits until everything that was left in the spool is in the bucket.
+    /// Waits until the spool's remains are in the bucket.
     async fn settled(&self, cut: u64) {
         let begun = Instant::now();
         loop {

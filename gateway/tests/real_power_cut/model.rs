@@ -1,15 +1,15 @@
-//! What may be found of an object, by what its writer was told.
+//! The allowed states of an object, by the answers to its writer.
 
-/// The content of an object, by its number; `None`: there is none.
+/// The content of an object, by its number; `None`: it does not exist.
 pub(crate) type Edition = Option<u64>;
 
-/// Deeds that are remembered of an object.
+/// Number of actions that are remembered of an object.
 const MAX_STORY: usize = 12;
 
-/// Bytes of what goes up in more than one part.
+/// Length of an object that is uploaded in more than one part.
 const LARGE: usize = (16 << 20) + 70_001;
 
-/// The bytes of an edition, which say which one they are from beginning to end.
+/// Returns the bytes of an edition, which identify it from beginning to end.
 pub(crate) fn content(number: u64) -> Vec<u8> {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let length = match mixed % 60 {
@@ -23,7 +23,7 @@ pub(crate) fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Which edition these bytes are; `Err` where they are none: torn, mixed, or cut off.
+/// Returns the edition of these bytes; `Err` if they are torn, mixed or cut off.
 pub(crate) fn edition_of(bytes: &[u8]) -> Result<u64, String> {
     let head = bytes
         .get(..12)
@@ -47,32 +47,32 @@ pub(crate) fn edition_of(bytes: &[u8]) -> Result<u64, String> {
 /// An object as its writer knows it.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Known {
-    /// The last that was promised, or found after a cut.
+    /// The edition that was promised last, or found after a cut.
     pub(crate) promised: Edition,
-    /// What was begun after it and not answered.
+    /// The editions begun after it and not answered.
     pub(crate) may: Vec<Edition>,
-    /// It was changed behind the gateway, and the purge was not answered.
+    /// Whether it was changed behind the gateway, and the purge was not answered.
     pub(crate) unpurged: bool,
-    /// Everything that it ever was or may have been.
+    /// Every edition that it ever had or may have had.
     pub(crate) ever: Vec<Edition>,
-    /// The last things that were done to it, and what came of them.
+    /// The last actions on it, and their results.
     pub(crate) story: Vec<String>,
 }
 
 impl Known {
-    /// Something is about to be done that makes it this.
+    /// Records the start of a change to this edition.
     pub(crate) fn begin(&mut self, edition: Edition) {
         self.may.push(edition);
         self.ever.push(edition);
     }
 
-    /// It was promised to be this.
+    /// Records the promise of this edition.
     pub(crate) fn promise(&mut self, edition: Edition) {
         self.promised = edition;
         self.may.clear();
     }
 
-    /// Notes what was done, for the one who reads of a failure.
+    /// Records an action, for the reader of a failure.
     pub(crate) fn note(&mut self, done: String) {
         self.story.push(done);
         if self.story.len() > MAX_STORY {
@@ -84,7 +84,7 @@ impl Known {
         self.promised == edition || self.may.contains(&edition)
     }
 
-    /// Its content, where that is certain.
+    /// Returns its content if that is certain.
     pub(crate) fn certain(&self) -> Option<Edition> {
         self.may.is_empty().then_some(self.promised)
     }

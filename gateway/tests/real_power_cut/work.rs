@@ -1,4 +1,4 @@
-//! Who writes, reads, purges and deletes until the power is cut.
+//! Workers that write, read, purge and delete until the power is cut.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +20,21 @@ use crate::house::{Scene, WRITE_TOKEN};
 use crate::model::{Known, content, edition_of};
 use crate::mount::{TOKEN, blocking};
 
-/// Keys of one worker: few, so that most of what is written was there before.
+/// Number of keys of a worker; it is small, so that most writes overwrite an object.
 const KEYS: u64 = 8;
 
 /// Bytes that a program writes at a time.
 const PIECE: usize = 128 << 10;
 
-/// Longer than a request takes here; only a failure waits for it.
+/// Timeout of a request; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(30);
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// This status, with this body.
     Said(u16, Bytes),
-    /// Nothing, or not all of it.
+    /// No answer, or not all of it.
     Nothing,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Heard {
     }
 }
 
-/// One request, which may find nobody.
+/// Sends one request, which may find no server.
 pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, body: Vec<u8>) -> Heard {
     let token = if method == "POST" { TOKEN } else { WRITE_TOKEN };
     let request = Request::builder()
@@ -76,18 +76,18 @@ pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, body: Vec
     answered.unwrap_or(Heard::Nothing)
 }
 
-/// A writer of some keys, and what it was told of them.
+/// A writer of some keys, and its knowledge of them.
 pub(crate) struct Worker {
     draw: Draw,
     next: u64,
     pub(crate) keys: BTreeMap<String, Known>,
-    /// From where to where what is being moved.
+    /// The old name, the new name and the edition of the move under way.
     pub(crate) moving: Option<(String, String, u64)>,
     /// Changes that were acknowledged.
     pub(crate) acknowledged: u64,
 }
 
-/// Whether the gateway was there.
+/// Whether the gateway was alive.
 type Alive = bool;
 
 impl Worker {
@@ -138,8 +138,8 @@ impl Worker {
         self.keys.get_mut(key).expect("one of its own")
     }
 
-    /// Something is about to be done that makes a key this. What was moved to or from it before may be gone
-    /// then.
+    /// Records the start of a change of a key. It ends the record of an earlier move to or from it, whose edition may
+    /// be gone then.
     fn begin(&mut self, key: &str, edition: Option<u64>) {
         let meets = |(from, to, _): &(String, String, u64)| from == key || to == key;
         self.moving.take_if(|moving| meets(moving));
@@ -176,7 +176,7 @@ impl Worker {
         true
     }
 
-    /// Writes a file whole. Its `fsync` promises it, and so does its `close`.
+    /// Writes a whole file. Its `fsync` is a promise, and so is its `close`.
     async fn write(&mut self, scene: &Scene, key: &str) -> Alive {
         let (number, path) = (self.number(), scene.folder.join(key));
         let syncs = self.draw.below(2) == 0;
@@ -247,7 +247,7 @@ impl Worker {
         }
     }
 
-    /// Changes an object behind the gateway, and purges it. Only where no write of ours is on its way.
+    /// Changes an object behind the gateway, and purges it; only if no write of ours is pending.
     async fn change_behind(&mut self, scene: &Scene, key: &str) -> Alive {
         if !scene.closes_commit() || self.known(key).certain().is_none() {
             return true;
@@ -283,7 +283,7 @@ impl Worker {
         };
         let closes_commit = scene.closes_commit();
         let known = self.known(key);
-        // What is promised in the spool only is on the mount, and not in the bucket.
+        // A file whose promise is in the spool only is on the mount, and not in the bucket.
         let allowed = match closes_commit && !known.unpurged {
             true => known.allows(found),
             false => found.is_none() || known.ever.contains(&found),
@@ -292,7 +292,7 @@ impl Worker {
         true
     }
 
-    /// Tells of what no writer ever wrote.
+    /// Panics because of bytes that no writer ever wrote.
     async fn wrong(&self, scene: &Scene, key: &str, wrong: &str) -> ! {
         let stored = scene.stored(key).await;
         let stored = stored.map(|bytes| edition_of(&bytes));
@@ -306,7 +306,7 @@ impl Worker {
     async fn read_mount(&mut self, scene: &Scene, key: &str) -> Alive {
         let path = scene.folder.join(key);
         let read = blocking(move || std::fs::read(path)).await;
-        // What is read at the moment of the kill may end early, or be the folder below.
+        // A read at the moment of the kill may end early, or see the folder below.
         if scene.is_gone().await {
             return false;
         }
@@ -332,7 +332,7 @@ impl Scene {
         self.commits_on_close.load(order)
     }
 
-    /// Whether the gateway is gone, as a call that failed may mean.
+    /// Returns whether the gateway is gone, which can explain a failed call.
     async fn is_gone(&self) -> bool {
         self.is_dead() || TcpStream::connect(self.http).await.is_err()
     }

@@ -1,4 +1,4 @@
-//! Lives of an object that is written, and what is left of one is taken up.
+//! Lives of an object that is written, and the recovery of their remains.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,21 +15,21 @@ use super::spool::{FILES, down, patched, until};
 
 pub(crate) const KEY: &str = "folder/object";
 
-/// What lies there before.
+/// The object's content before.
 const BEFORE: &str = "before";
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Longer than anything takes that comes to an end.
+/// A time longer than anything that comes to an end.
 const LONG: Duration = secs(600);
 
-/// What a program that writes an object was told.
+/// The promises to a program that writes an object.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
-    /// What it was promised last.
+    /// The content that was promised last.
     promised: Option<Bytes>,
-    /// What it asked for since.
+    /// The contents that the program asked for since.
     asked: Vec<Bytes>,
     /// Calls that failed.
     failed: usize,
@@ -62,7 +62,7 @@ impl Told {
     }
 }
 
-/// Whether the object may be this, by what was told of it.
+/// Returns whether the object may have this content, by the promises and requests.
 pub(crate) fn is_allowed(found: &Option<Bytes>, told: &Told) -> bool {
     let promised = told.promised.clone().unwrap_or(BEFORE.into());
     found
@@ -70,7 +70,7 @@ pub(crate) fn is_allowed(found: &Option<Bytes>, told: &Told) -> bool {
         .is_some_and(|found| *found == promised || told.asked.contains(found))
 }
 
-/// Of what was found, for people.
+/// Describes a found content for a failure message.
 pub(crate) fn size(found: &Option<Bytes>) -> String {
     match found {
         Some(bytes) if bytes.len() < 10 => format!("{bytes:?}"),
@@ -89,29 +89,29 @@ pub(crate) fn bucket() -> FakeOrigin {
     bucket
 }
 
-/// How an object is written.
+/// The way in which an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Small, synced again and again, here and there, then cut off and made large.
+    /// Small, synced repeatedly, at various offsets, then cut off and made large.
     Small,
     /// Larger than the spool, in order.
     Large,
-    /// Here and there, never synced, published at the close.
+    /// Scattered writes, never synced, published at the close.
     Scattered,
     /// Small and then large, closed while the bucket is down, and replaced before it is back.
     Replaced,
 }
 
-/// How a program leaves what it wrote.
+/// The way in which a program leaves its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Closes,
     Syncs,
-    /// Without a word, as a process does that is ended.
+    /// Without a call, as a process that is killed does.
     Leaves,
 }
 
-/// What came of a life.
+/// The result of a life.
 pub(crate) struct Lived {
     pub(crate) is_published: bool,
 }
@@ -144,7 +144,7 @@ impl Life {
             parts: PartSizes::new(part),
             kept: 2 * part,
             patience: secs(20),
-            // So short that it is written anew all the time.
+            // The limit is so short that the journal is rewritten all the time.
             journal: 500,
             ..Settings::new(spool.to_owned())
         }
@@ -161,7 +161,7 @@ impl Life {
         Some((world, writers.ok()?))
     }
 
-    /// From the start of the process until the object is published, or cannot be.
+    /// Runs from the start of the process until the object is published or cannot be.
     pub(crate) async fn live(
         self,
         spool: &Path,
@@ -208,14 +208,14 @@ impl Life {
     }
 }
 
-/// Opens the object to be replaced, or made.
+/// Opens the object to be replaced or created.
 async fn opened(world: &World, writers: &Writers) -> Writer {
     let key = valid(KEY);
     let opened = writers.open(&world.source, &key, How::Create, Vec::new());
     opened.await.expect("no disk is needed for that")
 }
 
-/// Starts over a spool, has what is in it published, and says what the object is then.
+/// Starts over a spool, has its contents published, and returns the object.
 pub(crate) async fn taken_up(life: Life, spool: &Path, bucket: FakeOrigin) -> Option<Bytes> {
     if let Some((world, writers)) = life.start(spool, bucket.clone()) {
         let settled = tokio::time::timeout(LONG, writers.settled()).await;
@@ -230,9 +230,9 @@ struct Hand<'a> {
     writer: Writer,
     truth: Bytes,
     told: &'a Arc<Mutex<Told>>,
-    /// What leaves the spool does so with a sync.
+    /// Whether bytes that leave the spool cause a sync.
     syncs_itself: bool,
-    /// No more can be written.
+    /// Whether writing is impossible from now on.
     is_over: bool,
 }
 
@@ -241,7 +241,7 @@ impl Hand<'_> {
         self.told.lock().expect("sound")
     }
 
-    /// Writes; once more where that fails.
+    /// Writes; tries once more after a failure.
     async fn write(&mut self, at: u64, bytes: &Bytes) {
         if self.is_over {
             return;
@@ -253,7 +253,7 @@ impl Hand<'_> {
             let piece = rest.split_to(rest.len().min(128 << 10));
             let length = piece.len() as u64;
             if self.syncs_itself {
-                // What was promised is published as it was then, or later.
+                // Promised content is published as it was at that time, or later.
                 self.told().ask(&whole.slice(..offset as usize));
             }
             for _ in 0..2 {
@@ -264,7 +264,7 @@ impl Hand<'_> {
                     }
                     Err(_) => {
                         self.told().failed += 1;
-                        // A spool that cannot be told what leaves it is full for good.
+                        // A spool that cannot record the bytes that leave it stays full.
                         self.is_over = true;
                     }
                 }
@@ -286,7 +286,7 @@ impl Hand<'_> {
         self.write(self.truth.len() as u64, bytes).await;
     }
 
-    /// Syncs; once more where that fails.
+    /// Syncs; tries once more after a failure.
     async fn sync(&mut self) {
         self.told().ask(&self.truth);
         for _ in 0..2 {
@@ -299,7 +299,7 @@ impl Hand<'_> {
 
     async fn cut(&mut self, size: u64) {
         let truth = self.truth.slice(..size as usize);
-        // What was promised is cut as well, whenever that is noted.
+        // Promised content is cut as well, whenever the cut is recorded.
         let cut: Vec<Bytes> = {
             let told = self.told();
             let all = told.asked.iter().chain(&told.promised);
@@ -316,7 +316,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Closes; once more where that fails.
+    /// Closes; tries once more after a failure.
     async fn close(&mut self, commit: Commit) {
         self.told().ask(&self.truth);
         for _ in 0..2 {
@@ -330,7 +330,7 @@ impl Hand<'_> {
     async fn small(&mut self) {
         self.write(0, &sample(1, 700)).await;
         self.sync().await;
-        // Its bytes leave the journal for a file of their own.
+        // Its bytes move from the journal into a file of their own.
         self.write(5000, &sample(2, 700)).await;
         self.sync().await;
         for round in 0..5 {

@@ -1,4 +1,4 @@
-//! The table of every call of the spool, and what comes of it.
+//! The table of every call of the spool, and its outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use fuser::Errno;
 
 use crate::sick_fs::{Call, Fate, Moment};
 
-/// A call, in words.
+/// A call in words.
 pub(crate) type Row = &'static str;
 
 const BEGIN: &str = "<!-- table: written by tests/real_spool_faults with UPDATE=1 -->\n";
 const END: &str = "<!-- end of table -->\n";
 
-/// What a cut may do.
+/// The allowed outcome of a cut.
 const KEPT: &str = "as promised";
 
-/// A call in words.
+/// Returns a call in words.
 pub(crate) fn label(call: &Call) -> Row {
     let kind = call.name.rsplit('.').next().unwrap_or_default();
     let blank = call.zeros && call.at == 0;
@@ -52,14 +52,14 @@ pub(crate) fn label(call: &Call) -> Row {
     }
 }
 
-/// What a disk does wrong.
+/// A fault of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// `EIO`.
     Fails,
-    /// `ENOSPC`; some of what is written may be there.
+    /// `ENOSPC`; some of the bytes may have been written.
     IsFull,
-    /// What was written is lost between the file cache and the disk, and the next sync says so.
+    /// Written bytes are lost between the file cache and the disk, and the next sync reports it.
     Loses,
 }
 
@@ -74,7 +74,7 @@ impl Fault {
         }
     }
 
-    /// Whether a call can meet it on a real disk.
+    /// Returns whether a call can meet it on a real disk.
     pub(crate) fn can_meet(self, call: &Call) -> bool {
         match self {
             Self::Fails => true,
@@ -89,13 +89,13 @@ impl Fault {
 
 #[derive(Default)]
 struct Cells {
-    /// A cut before it, and after it.
+    /// A cut before the call, and after it.
     cuts: [bool; 2],
-    /// What came of it where it met a [`Fault`].
+    /// Its outcomes by [`Fault`].
     faults: [BTreeSet<String>; 3],
 }
 
-/// See the module's head.
+/// The table that the module's head describes.
 pub(crate) struct Table {
     known: BTreeMap<String, Cells>,
     seen: BTreeMap<Row, Cells>,
@@ -116,7 +116,7 @@ fn between(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl Table {
-    /// As the documentation has it.
+    /// Reads the table from the documentation.
     pub(crate) fn read() -> Self {
         let text = std::fs::read_to_string(path()).expect("docs/SPOOL.md");
         let (_, table, _) = between(&text).expect("it has a table");
@@ -153,7 +153,7 @@ impl Table {
         faults[fault as usize].insert(outcome.to_owned());
     }
 
-    /// Every call that was cut is in the table, and every one that it says is.
+    /// Checks that the calls that were cut and the calls of the table are the same.
     pub(crate) fn agree_on_cuts(self) {
         if is_update() {
             return self.update();
@@ -167,7 +167,7 @@ impl Table {
         assert_eq!(BTreeMap::from_iter(seen), known);
     }
 
-    /// What came of each call is what the table says.
+    /// Checks that the outcome of each call is the table's.
     pub(crate) fn agree_on_faults(self) {
         if is_update() {
             return self.update();
@@ -186,7 +186,7 @@ impl Table {
         }
     }
 
-    /// Puts what was seen beside what other tests have seen.
+    /// Merges the outcomes seen here with those of other tests.
     fn update(self) {
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock().expect("sound");

@@ -1,4 +1,5 @@
-//! Recipe 3 as it is shipped: WordPress on one of two servers, and what visitors of the other see.
+//! Recipe 3 as it is shipped: WordPress on one of two servers, and the view of visitors of the
+//! other.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,10 @@ use crate::world::{Store, World};
 
 const RECIPE: &str = "wordpress-servers.toml";
 
-/// Every body that visitors of a server were given, by path.
+/// Every body that visitors of a server got, by path.
 type Seen = HashMap<String, Vec<Vec<u8>>>;
 
-/// A time that the recipe says, with a tenth of it: a visitor that comes later sees the change.
+/// Returns a time from the recipe plus a tenth of it: later visitors see the change.
 fn bound(key: &str) -> Result<Duration> {
     let text = recipe::read(RECIPE)?;
     let mut lines = text.lines();
@@ -44,7 +45,7 @@ fn look(server: &Server, paths: &[String], stop: &AtomicBool) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Does something on the one server while visitors of the other look; gives what they saw.
+/// Runs `act` on the one server while visitors of the other look; returns their bodies, too.
 fn meanwhile<T>(
     other: &Server,
     paths: &[String],
@@ -80,7 +81,7 @@ async fn what_is_done_on_one_server_is_seen_whole_on_the_other_within_the_recipe
     let coming: Vec<_> = coming.collect();
     let photo = world.photo("second.jpg", 2);
 
-    // A page with images that are not there yet, and then are.
+    // A page with images that do not exist yet, and then do.
     let (second, seen) = meanwhile(&other, &coming, || {
         let second = editor.upload(&photo)?;
         thread::sleep(bound("negative_ttl")?);

@@ -1,4 +1,4 @@
-//! Recipe 1 when things are down: the bucket, the gateway.
+//! Recipe 1 while the bucket or the gateway is down.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::world::{LONG, World, until};
 
-/// Sizes that WordPress makes of a photo, with the original.
+/// Number of sizes that WordPress makes of a photo, with the original.
 const SIZES: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,14 +19,14 @@ async fn an_upload_outlives_a_bucket_that_is_down() -> Result<()> {
     world.door.shut();
     let media = editor.upload(&photo)?;
     assert!(media.paths.len() >= SIZES, "{:?}", media.paths);
-    // Seen before it is anywhere but in the spool.
+    // Visitors see it while it is in the spool alone.
     world.shows(&media.paths)?;
     let seen = world.visit(&media.paths[0]);
     assert_eq!(
         (seen.header("etag"), seen.header("cache-control")),
         (None, Some("no-cache"))
     );
-    // Also by the next process, and it arrives.
+    // The next process serves it as well, and it arrives.
     world.gateway.kill()?;
     world.gateway.restart()?;
     assert_eq!(world.visit(&media.paths[0]).body, seen.body);
@@ -49,7 +49,7 @@ async fn with_close_an_upload_fails_in_time_and_leaves_nothing() -> Result<()> {
     world.is_well(&media, SIZES).await?;
     let photo = world.photo("second.jpg", 2);
     world.door.shut();
-    // What the bucket said last stands for so long.
+    // The bucket's last answers count for that long.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let since = Instant::now();
     let answer = editor.try_upload(&photo)?;
@@ -60,10 +60,10 @@ async fn with_close_an_upload_fails_in_time_and_leaves_nothing() -> Result<()> {
         "{said}"
     );
     assert!(took < LONG, "{took:?}");
-    // What was there is served on.
+    // Earlier files are still served.
     world.shows(&media.paths)?;
     world.door.open();
-    // Nothing of it is seen, and the next try is a plain one, as soon as the bucket is asked again.
+    // Visitors see nothing of it; a plain retry succeeds as soon as the bucket is asked again.
     let mut again = None;
     until(async || {
         again = editor.upload(&photo).ok();
@@ -89,7 +89,7 @@ async fn without_its_gateway_nothing_is_written_and_pages_go_on() -> Result<()> 
     for killed in [true, false] {
         match killed {
             true => world.gateway.kill()?,
-            // Unmounted in order: programs see the folder below.
+            // An orderly unmount: programs see the folder below.
             false => world.gateway.stop(),
         }
         let said = editor.try_upload(&photo)?.text();

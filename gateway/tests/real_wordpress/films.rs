@@ -1,4 +1,4 @@
-//! Recipe 1: a film that is larger than the gateway's memory, by way of PHP and the spool.
+//! Recipe 1: a film larger than the gateway's memory, through PHP and the spool.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use loadtest::wordpress::{Curl, photos};
 
 use crate::world::{World, until};
 
-/// Megabytes of the film, where `TIDEGATE_FILM` says no other figure; `just long-wordpress` has 1,024.
+/// Megabytes of the film, unless `TIDEGATE_FILM` says otherwise; `just long-wordpress` has 1,024.
 const FILM: u64 = 160;
-/// The most memory that the gateway may add during the upload: its cache and its budget as they are here, and some
+/// The most memory that the gateway may add during the upload: its cache and its budget as configured here, and some
 /// more.
 const MOST_MEMORY: u64 = 80 << 20;
 
-/// The spool's use, in bytes.
+/// Returns the spool's use, in bytes.
 fn spooled(admin: SocketAddr) -> Result<u64> {
     let text = Curl::new(admin, None).get("/metrics")?.text();
     let mut lines = text.lines();
@@ -25,7 +25,7 @@ fn spooled(admin: SocketAddr) -> Result<u64> {
     Ok(value.context("no such metric")?.parse()?)
 }
 
-/// A figure of `/proc/PID/status` in bytes (proc_pid_status(5)).
+/// Returns a figure of `/proc/PID/status` in bytes (proc_pid_status(5)).
 fn memory(pid: u32, name: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let mut lines = text.lines();
@@ -68,7 +68,7 @@ async fn a_film_takes_neither_memory_nor_room_for_long() -> Result<()> {
     })?;
     world.shows(&media.paths)?;
     world.arrives(&media.paths).await?;
-    // It went up in parts: MinIO's ETag says how many.
+    // It was uploaded in parts: MinIO's ETag has their number.
     let head = world.site.curl().run(&media.paths[0], &["-I"])?;
     let etag = head.header("etag").context("no ETag")?;
     ensure!(etag.contains('-'), "one single PUT: {etag}");

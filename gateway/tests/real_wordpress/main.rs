@@ -1,5 +1,5 @@
 //! A real WordPress on the recipes of `config/`: each test reads the recipe's own file and changes
-//! names, ports and passwords alone. As root, with a /dev/fuse; `.ci/run` installs the rest.
+//! only names, ports and passwords. The tests need root and /dev/fuse; `.ci/run` installs the rest.
 #![cfg(all(feature = "real-parts", feature = "fuse", target_os = "linux"))]
 
 #[path = "../support/door.rs"]

@@ -1,4 +1,4 @@
-//! Recipe 1: what the day of an editor brings.
+//! Recipe 1: the daily work of an editor.
 
 use anyhow::{Context as _, Result};
 use loadtest::wordpress::photos::{self, LARGE};
@@ -6,7 +6,7 @@ use loadtest::wordpress::{Edit, as_php_user, must, recipe};
 
 use crate::world::World;
 
-/// Sizes that WordPress makes of a photo, with the original.
+/// Number of sizes that WordPress makes of a photo, with the original.
 const SIZES: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,18 +18,18 @@ async fn pictures_and_documents_are_uploaded_and_seen() -> Result<()> {
     world
         .is_well(&editor.upload_rest(&photo, "image/jpeg")?, SIZES)
         .await?;
-    // Larger than WordPress shows: a scaled one beside the original.
+    // Larger than WordPress shows: it makes a scaled one beside the original.
     let large = world.source("large.jpg");
     photos::photo(&large, LARGE, 2)?;
     world.is_well(&editor.upload(&large)?, SIZES + 1).await?;
-    // Its preview is a picture in several sizes.
+    // The document's preview is a picture in several sizes.
     let document = world.source("document.pdf");
     photos::document(&document)?;
     world.is_well(&editor.upload(&document)?, 3).await?;
     Ok(())
 }
 
-/// Runs the command of the shipped unit that makes the folders of months ahead.
+/// Runs the command of the shipped unit that makes the folders of future months.
 fn make_the_months(world: &World) -> Result<()> {
     let unit = recipe::read("systemd/wordpress/wordpress-month.service")?;
     let says = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key));
@@ -45,7 +45,7 @@ fn make_the_months(world: &World) -> Result<()> {
 async fn ten_uploads_at_once() -> Result<()> {
     let world = World::start().await;
     let editor = world.site.log_in()?;
-    // WordPress gives up where two make the folder of a month at the same moment, on any file system.
+    // WordPress fails if two uploads make the folder of a month at the same moment, on any file system.
     make_the_months(&world)?;
     let photos: Vec<_> = (0..10)
         .map(|n| world.photo(&format!("photo-{n}.jpg"), n))
@@ -83,7 +83,7 @@ async fn what_is_edited_and_deleted_is_seen_at_once() -> Result<()> {
         assert_eq!(world.visit(path).status, 404, "{path}");
         assert!(!world.file(path).exists(), "{path}");
     }
-    // The name is free again, and what was said of it before is forgotten at once.
+    // The name is free again, and earlier answers about it are forgotten at once.
     let again = world.photo("photo.jpg", 7);
     let media = editor.upload(&again)?;
     assert!(media.paths[0].contains("photo"), "{:?}", media.paths);

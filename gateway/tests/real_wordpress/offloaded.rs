@@ -10,15 +10,15 @@ use loadtest::wordpress::{Places, Web};
 
 use crate::world::{PROGRAM, Store};
 
-/// Where a plugin puts a photo, and what it writes into pages for it.
+/// The key of a plugin's photo, and the address that it writes into pages.
 struct Layout {
     key: &'static str,
     host: &'static str,
     path: &'static str,
 }
 
-/// With each plugin's own defaults; the first as of WP Offload Media Lite 3.2, whose object version is the
-/// day and the time of day; the second and third as of S3-Uploads 3, the last as of Media Cloud 4.
+/// The layouts with each plugin's own defaults. The first is that of WP Offload Media Lite 3.2, whose object version is
+/// the day and the time of day; the second and third of S3-Uploads 3, the last of Media Cloud 4.
 const LAYOUTS: [Layout; 5] = [
     Layout {
         key: "wp-content/uploads/2026/11/25093012/photo-300x225.jpg",
@@ -75,7 +75,7 @@ async fn each_plugins_keys_are_found_under_its_addresses() -> Result<()> {
         assert_eq!((answer.status, answer.text().as_str()), (200, layout.key));
         let kept = answer.header("cache-control").unwrap_or_default();
         assert!(kept.contains("max-age="), "{}: {kept}", layout.path);
-        // Another host has no such objects: that goes to PHP, of which there is none here.
+        // Another host has no such objects: its requests go to PHP, which does not run here.
         let other = web.curl().run(layout.path, &["-H", "Host: example.net"])?;
         assert!(other.status >= 400, "{}: {}", layout.path, other.status);
     }

@@ -1,4 +1,4 @@
-//! Recipe 1: what plugins do in the folder of uploads, run by PHP with WordPress loaded.
+//! Recipe 1: the work of plugins in the folder of uploads, run by PHP with WordPress loaded.
 
 use std::fs;
 
@@ -78,7 +78,7 @@ async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
     for gone in ["builder/css/post-2.css", "builder/css/post-4.css"] {
         assert_eq!(text(gone).0, 404, "{gone}");
     }
-    // No visitor reads what was meant for PHP and Apache.
+    // No visitor reads files that are meant for PHP and Apache.
     for hidden in ["forms/index.php", "forms/.htaccess"] {
         assert!(world.file(&format!("{uploads}/{hidden}")).is_file());
         assert_eq!(text(hidden).0, 404, "{hidden}");
@@ -86,7 +86,7 @@ async fn plugins_write_beside_pictures_lock_and_touch() -> Result<()> {
     world.arrives(&[format!("{uploads}/forms/.htaccess")]).await
 }
 
-/// PHP's `rename` copies nothing by itself: where it fails, WordPress copies file by file.
+/// PHP's `rename` does not copy: if it fails, WordPress copies file by file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_is_renamed() -> Result<()> {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! Recipe 1: all sizes of all photos made anew, as `wp media regenerate` does.
+//! Recipe 1: all sizes of all photos made anew, as by `wp media regenerate`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use loadtest::wordpress::photos;
 
 use crate::world::World;
 
-/// Photos, where `TIDEGATE_PHOTOS` says no other figure; `just long-wordpress` has 500.
+/// Number of photos, unless `TIDEGATE_PHOTOS` says otherwise; `just long-wordpress` has 500.
 const PHOTOS: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread")]

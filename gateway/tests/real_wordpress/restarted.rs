@@ -10,24 +10,24 @@ use loadtest::wordpress::{Browser, Curl, Media};
 
 use crate::world::{LONG, World};
 
-/// Visitors at once.
+/// Number of concurrent visitors.
 const VISITORS: u64 = 4;
-/// The largest size that a visitor asks for. It fits into a socket's buffer, so a kill cuts no answer in two: one
-/// that has begun cannot be repeated by nginx.
+/// The largest image that a visitor requests. It fits into a socket's buffer, so a kill cuts no answer in two: nginx
+/// cannot repeat an answer that has begun.
 const SMALL: usize = 100 << 10;
 
-/// What visitors have asked for, and have been given.
+/// The requests of visitors, and their answers.
 #[derive(Default)]
 struct Visits {
     begun: AtomicU64,
     done: AtomicU64,
-    /// Answered with 502.
+    /// Requests answered with 502.
     failed: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Visits {
-    /// A visitor that asks for one image after the other, until told to stop.
+    /// Requests one image after the other, until told to stop.
     fn go_on(&self, curl: &Curl, images: &[(String, Vec<u8>)]) -> Result<()> {
         for (path, bytes) in images.iter().cycle() {
             if self.stop.load(Ordering::Relaxed) {
@@ -58,8 +58,8 @@ impl Visits {
         Ok(())
     }
 
-    /// Ends the gateway in the midst of visits, and starts it again when every visitor waits. What nginx can repeat
-    /// does not fail: nothing where it ends in order, and where it is killed all but what was under way.
+    /// Ends the gateway in the middle of visits, and starts it again when every visitor waits. Requests that nginx can
+    /// repeat do not fail: all of them after an orderly end, and after a kill all but those under way.
     fn restart(&self, world: &mut World, killed: bool) -> Result<()> {
         let before = self.done.load(Ordering::Relaxed);
         self.until(|_, done| done >= before + 10 * VISITORS)?;
@@ -78,7 +78,7 @@ impl Visits {
     }
 }
 
-/// Uploads every photo; one that meets the gateway down fails, and is uploaded again.
+/// Uploads every photo; an upload that finds the gateway down is repeated.
 fn upload_all(editor: &Browser, photos: &[PathBuf]) -> Vec<Media> {
     let since = Instant::now();
     let upload = |photo: &PathBuf| {
@@ -125,7 +125,7 @@ async fn a_restart_under_load_fails_no_visitor_and_loses_no_write() -> Result<()
         visited.and(restarted).map(|()| uploaded)
     })?;
     world.shows(&first.paths)?;
-    // What WordPress knows of a photo is there; a size that could not be made then, it knows not.
+    // The sizes that WordPress recorded of a photo exist; it did not record a size that it could not make.
     for media in &uploaded {
         world.is_well(media, 1).await?;
     }

@@ -13,19 +13,19 @@ use loadtest::wordpress::{Places, Web};
 
 use crate::world::{LONG, PROGRAM, Store};
 
-/// How long one server may show what another has replaced: the recipe's, made short. `balanced` has the recipe's own.
+/// The time for which one server may show a replaced file: shorter than the recipe's, which `balanced` tests.
 const BOUND: Duration = Duration::from_secs(1);
 
 pub(crate) struct Server {
     web: Web,
     home: Home,
     gateway: Gateway,
-    // Dropped last: the mount lies in it.
+    // Dropped last: it holds the mount.
     places: Places,
 }
 
 impl Server {
-    /// `change`: what is another option than the recipe's.
+    /// Starts a server; `change` replaces options of the recipe.
     pub(crate) fn start(
         dir: &Path,
         name: &str,
@@ -46,7 +46,7 @@ impl Server {
         })
     }
 
-    /// With a bound of one second.
+    /// Starts a server with a bound of one second.
     fn quick(dir: &Path, name: &str, origin: &Origin) -> Result<Self> {
         let short = [("ttl = \"10s\"", "ttl = \"1s\"".to_owned())];
         Self::start(dir, name, origin, |toml| recipe::replaced(&toml, &short))
@@ -56,12 +56,12 @@ impl Server {
         Ok(fs::write(self.places.uploads().join(name), bytes)?)
     }
 
-    /// What a visitor of this server gets.
+    /// Returns the body that a visitor of this server gets.
     fn visit(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.see(&format!("/wp-content/uploads/{name}"))
     }
 
-    /// The same by its whole path.
+    /// Does the same for a whole path.
     pub(crate) fn see(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let answer = self.web.curl().get(name)?;
         match answer.status {
@@ -85,10 +85,10 @@ async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()
     let one = Server::quick(dir, "one", &origin)?;
     let other = Server::quick(dir, "other", &origin)?;
     let versions: Vec<Vec<u8>> = (0..4).map(picture).collect();
-    // What is not there is remembered, no longer than the bound.
+    // A missing file is remembered no longer than the bound.
     ensure!(other.visit("photo.jpg")?.is_none(), "there is none yet");
     for version in &versions {
-        // A visitor of the other sees meanwhile one version, whole, or none.
+        // A visitor of the other meanwhile sees one whole version, or none.
         let seen = std::thread::scope(|scope| {
             let looks = scope.spawn(|| -> Result<_> {
                 let since = Instant::now();
@@ -110,7 +110,7 @@ async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()
             // The writer's own server shows it at once.
             ensure!(one.visit("photo.jpg")?.as_ref() == Some(version), "its own");
             tokio::task::block_in_place(|| std::thread::sleep(BOUND + BOUND / 10));
-            // Who comes after the bound sees it on every server.
+            // A visitor that comes after the bound sees it on every server.
             ensure!(
                 other.visit("photo.jpg")?.as_ref() == Some(version),
                 "too old"
@@ -126,7 +126,7 @@ async fn what_one_server_writes_the_other_shows_in_time_and_whole() -> Result<()
     Ok(())
 }
 
-/// Where nginx knows two gateways, none of its visitors sees one of them restart.
+/// If nginx has two gateways, none of its visitors sees one of them restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Result<()> {
     let store = Store::start().await?;
@@ -135,7 +135,7 @@ async fn a_restart_is_seen_by_no_visitor_where_nginx_has_another_gateway() -> Re
     let mut other = Server::quick(dir, "other", &origin)?;
     let photo = picture(1);
     one.write("photo.jpg", &photo)?;
-    // A third nginx, of visitors, knows both.
+    // A third nginx, for visitors, has both.
     let places = Places::lay_out(&dir.join("visitors"))?;
     let both = format!(
         "server unix:{};\n    server unix:{};",

@@ -1,4 +1,4 @@
-//! A site on recipe 1: its uploads are a mount of a gateway, which answers nginx too.
+//! A site on recipe 1: its uploads are a mount of a gateway, which also answers nginx.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -19,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::door::Door;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
-/// Waits until something holds.
+/// Waits until `holds` returns true.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {
     let since = Instant::now();
     while !holds().await {
@@ -35,8 +35,8 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<()> {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// A MinIO of the test's own with a bucket, the simulated cloud before it (20 ms, 20 MB/s a connection), and the
-/// folder that all of a test lies in. Fields are dropped in this order.
+/// A MinIO of the test's own with a bucket, the simulated cloud before it (20 ms, 20 MB/s a connection), and the folder
+/// of the test's files. Fields are dropped in this order.
 pub(crate) struct Store {
     pub(crate) bucket: Bucket,
     pub(crate) cloud: Cloud,
@@ -58,7 +58,7 @@ impl Store {
         })
     }
 
-    /// The bucket as a gateway is told of it.
+    /// Returns the bucket as an origin of a gateway.
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             addr: self.cloud.addr(),
@@ -82,7 +82,7 @@ pub(crate) struct World {
     dir: TempDir,
 }
 
-/// The folder that is mounted on, as the recipe makes it: no program can write to it, not even root's.
+/// The folder below the mount, as the recipe makes it: no program can write to it, not even root's.
 struct Beneath(Places);
 
 impl Beneath {
@@ -90,7 +90,7 @@ impl Beneath {
         let folder = places.uploads();
         must(Command::new("chmod").arg("0555").arg(&folder))?;
         must(Command::new("chown").arg("root:root").arg(&folder))?;
-        // Where the file system has no such flag, root's programs are trusted.
+        // If the file system has no such flag, root's programs are trusted.
         let _ = Command::new("chattr").arg("+i").arg(&folder).output();
         Ok(Self(places))
     }
@@ -110,13 +110,13 @@ impl World {
         Self::with(|toml| toml).await
     }
 
-    /// `change`: what is another option than the recipe's.
+    /// Starts a world; `change` replaces options of the recipe.
     pub(crate) async fn with(change: impl FnOnce(String) -> String) -> Self {
         let store = Store::start().await.expect("MinIO and toxiproxy");
         Self::on(store, "wordpress-mount.toml", change).await
     }
 
-    /// On that store, by that recipe.
+    /// Starts a world on that store, by that recipe.
     pub(crate) async fn on(
         store: Store,
         recipe: &str,
@@ -127,7 +127,7 @@ impl World {
         made.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// With the recipe's socket unit: the public socket is there whether the gateway runs or not.
+    /// Starts a world with the recipe's socket unit: the public socket exists whether the gateway runs or not.
     pub(crate) async fn with_socket_unit() -> Self {
         let listens = |home: &Home| {
             let listener = UnixListener::bind(home.socket())?;
@@ -176,31 +176,31 @@ impl World {
         })
     }
 
-    /// The file of an upload below the mount.
+    /// Returns the path of an upload below the mount.
     pub(crate) fn file(&self, path: &str) -> PathBuf {
         self.site.places.root.join(path.trim_start_matches('/'))
     }
 
-    /// A file to upload.
+    /// Returns the path of a file to upload.
     pub(crate) fn source(&self, name: &str) -> PathBuf {
         let folder = self.dir.path().join("sources");
         fs::create_dir_all(&folder).expect("a folder");
         folder.join(name)
     }
 
-    /// A photo to upload.
+    /// Makes a photo to upload.
     pub(crate) fn photo(&self, name: &str, seed: u32) -> PathBuf {
         let file = self.source(name);
         photos::photo(&file, SMALL, seed).expect("ffmpeg");
         file
     }
 
-    /// What a visitor gets, through nginx.
+    /// Returns a visitor's answer, through nginx.
     pub(crate) fn visit(&self, path: &str) -> Answer {
         self.site.curl().get(path).expect("nginx answers")
     }
 
-    /// All sizes are what the mount shows, through nginx; pictures are whole.
+    /// Checks that nginx serves all sizes as the mount shows them, and that pictures are whole.
     pub(crate) fn shows(&self, paths: &[String]) -> Result<()> {
         for path in paths {
             let file = self.file(path);
@@ -223,7 +223,7 @@ impl World {
         Ok(())
     }
 
-    /// Waits until everything has arrived, and compares it byte for byte with the mount.
+    /// Waits until every file has arrived, and compares it byte for byte with the mount.
     pub(crate) async fn arrives(&self, paths: &[String]) -> Result<()> {
         for path in paths {
             let key = path.replace("/wp-content/", "");
@@ -237,7 +237,7 @@ impl World {
         Ok(())
     }
 
-    /// An upload is seen at once, in all its sizes, and arrives.
+    /// Checks that visitors see an upload at once, in all its sizes, and that it arrives.
     pub(crate) async fn is_well(&self, media: &Media, at_least: usize) -> Result<()> {
         ensure!(media.paths.len() >= at_least, "sizes: {:?}", media.paths);
         self.shows(&media.paths)?;

@@ -1,4 +1,4 @@
-//! Keys that are being changed in the bucket: marked durably before, and of no version until then.
+//! Keys under change in the bucket: marked durably before, and without a version until the end.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tidegate_cache::{Entry, MetaStore, Record};
 
 use crate::fixture::{flush, id, open, put, settings};
 
-/// What is on record of a key, if it is believed.
+/// Returns the version on record of a key, if it counts.
 async fn on_record(store: &dyn MetaStore, key: &str) -> Option<u64> {
     let tag = |record: Arc<Record>| record.version.size - 1000;
     match store.load(&id(key)).await {
@@ -17,8 +17,8 @@ async fn on_record(store: &dyn MetaStore, key: &str) -> Option<u64> {
     }
 }
 
-/// The bucket may have carried the change out when nobody heard of it: what is on record counts no more,
-/// for this key and for no other.
+/// The bucket may have carried the change out although its answer was lost: the record no longer counts, for this key
+/// and for no other.
 #[tokio::test]
 async fn a_key_that_was_being_changed_at_a_kill_has_no_version_on_record() {
     let dir = TempDir::new().expect("a directory");
@@ -48,7 +48,7 @@ async fn a_key_that_was_being_changed_at_a_kill_has_no_version_on_record() {
     );
 }
 
-/// What a reader is told while the bucket carries out a change may be the version before it.
+/// A reader may get the earlier version while the bucket carries out a change.
 #[tokio::test]
 async fn no_version_is_written_down_while_a_key_is_being_changed() {
     let dir = TempDir::new().expect("a directory");
@@ -86,7 +86,7 @@ async fn after_a_change_the_version_that_it_made_is_written_down() {
         store.end_change(&id(key));
     }
     put(&store, "a", 2, 20).await;
-    // It was refused, and a reader confirms what there was.
+    // The change was refused, and a reader confirms the earlier version.
     put(&store, "same", 1, 20).await;
     flush(&store).await;
     drop(store);
@@ -95,7 +95,7 @@ async fn after_a_change_the_version_that_it_made_is_written_down() {
     assert_eq!(on_record(&store, "same").await, Some(1));
 }
 
-/// Nothing outlives the process: nothing is to be marked.
+/// Nothing outlives the process, so nothing needs a mark.
 #[tokio::test]
 async fn a_store_in_memory_marks_nothing() {
     let store = open(&settings(None));

@@ -8,7 +8,7 @@ use tidegate_plan::{ObjectId, OriginId, Timestamp};
 
 use crate::fixture::{ORIGIN, id, open, put, record, settings};
 
-/// What the engine relies on, whichever store it is.
+/// Checks the contract that the engine relies on, for any store.
 pub(crate) async fn conforms(store: &dyn MetaStore) {
     assert_eq!(store.peek(&id("a")), None);
     assert_eq!(store.load(&id("a")).await, None);

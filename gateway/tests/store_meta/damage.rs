@@ -12,7 +12,7 @@ use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings, StoreError};
 use crate::conformance::conforms;
 use crate::fixture::{ORIGIN, database, id, open, put, record, settings, version};
 
-/// Which purges there were is not known any more: chunks on disk count as purged, whatever their version.
+/// The earlier purges are no longer known: chunks on disk count as purged, whatever their version.
 #[tokio::test]
 async fn what_replaces_a_database_begins_with_a_floor_of_now() {
     for junk in [None, Some(vec![0x55; 100_000])] {
@@ -89,7 +89,7 @@ async fn a_truncated_file_is_set_aside_or_sound() {
     }
 }
 
-/// As `flush`, of a store that may have to open its file again first.
+/// Flushes like `flush`, in a store that may first have to reopen its file.
 async fn flush_soon(store: &dyn MetaStore) {
     for _ in 0..500 {
         if store.purge_key(&id("nothing")).await.is_ok() {
@@ -134,8 +134,8 @@ async fn one_file_is_for_one_process() {
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
 }
 
-/// Flips one bit in every fifth page of the file, again and again: each record is right or gone,
-/// and the store goes on.
+/// Flips one bit in every fifth page of the file, again and again: each record is correct or gone, and the store goes
+/// on.
 #[tokio::test]
 async fn flipped_bits_never_give_wrong_records() {
     let (mut lost, mut kept) = (0, 0);

@@ -1,4 +1,4 @@
-//! Keys, versions and stores to test with.
+//! Keys, versions and stores for tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) fn record(id: &ObjectId, tag: u64, generation: u64, confirmed: u64) -
     }
 }
 
-/// Puts what the engine would, had it asked the origin just now.
+/// Puts the entry that the engine would put after an answer of the origin.
 pub(crate) async fn put(store: &dyn MetaStore, key: &str, tag: u64, confirmed: u64) -> Entry {
     let id = id(key);
     let generation = store.generation(&id).await;
@@ -62,7 +62,7 @@ pub(crate) fn open(settings: &Settings) -> Meta {
     Meta::open(settings, &mut Registry::default()).expect("opens")
 }
 
-/// A purge of something else is durable, and with it all that was put before.
+/// Purges another key durably, and with it makes all earlier puts durable.
 pub(crate) async fn flush(store: &dyn MetaStore) {
     store.purge_key(&id("nothing")).await.expect("durable");
 }

@@ -13,7 +13,7 @@ use crate::fixture::{ORIGIN, flush, id, open, put, record, settings};
 #[derive(Debug, Clone)]
 enum Op {
     Put(u8, u64),
-    /// A put with what was read before the last purge.
+    /// A put of an entry that was read before the last purge.
     Late(u8),
     Missing(u8),
     Remove(u8),
@@ -42,12 +42,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..40)
 }
 
-/// What each key has, by the plainest means.
+/// The entries of each key, by the plainest means.
 #[derive(Debug, Default)]
 struct Model {
     entries: HashMap<&'static str, Entry>,
     generations: HashMap<&'static str, u64>,
-    /// That of a key which no purge covers.
+    /// The generation of a key that no purge covers.
     floor: u64,
 }
 
@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// Negative entries do not outlive the process.
+    /// Drops negative entries, which do not outlive the process.
     fn forget_missing(&mut self) {
         self.entries
             .retain(|_, entry| matches!(entry, Entry::Present(_)));
@@ -71,7 +71,7 @@ impl Model {
         for key in KEYS {
             let found = store.load(&id(key)).await;
             let expected = self.entries.get(key);
-            // Negative entries may be forgotten at any time.
+            // The store may forget negative entries at any time.
             if found.is_some() || !matches!(expected, Some(Entry::Missing { .. })) {
                 assert_eq!(found.as_ref(), expected, "{key}");
             }

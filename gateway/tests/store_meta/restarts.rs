@@ -1,4 +1,4 @@
-//! What is on record after a restart and a kill, and how seldom it is written.
+//! The record after a restart and a kill, and the number of its writes.
 
 use std::sync::Arc;
 
@@ -120,10 +120,10 @@ async fn a_missing_key_that_had_no_row_removes_none() {
         assert_eq!(store.load(&id).await, None);
         store.put(&id, missing());
         assert_eq!(store.load(&id).await, Some(missing()));
-        // It is asked for again when the entry is no longer fresh.
+        // The key is requested again when the entry is no longer fresh.
         store.put(&id, missing());
     }
-    // One that has a row, whether or not that was looked at, and one that came and went since it had none.
+    // Keys with a row, whether or not it was looked at, and a key without one that came and went.
     store.put(&id("gone"), missing());
     assert!(store.load(&id("changed")).await.is_some());
     store.put(&id("changed"), missing());
@@ -131,7 +131,7 @@ async fn a_missing_key_that_had_no_row_removes_none() {
     put(&store, "new", 1, 10).await;
     store.put(&id("new"), missing());
     store.close().await;
-    // What came and went may have been written in between.
+    // The row of a key that came and went may have been written in between.
     assert!((3..=4).contains(&count(&registry, "meta_writes_total")));
     drop(store);
 

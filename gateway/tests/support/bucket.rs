@@ -1,4 +1,4 @@
-//! A bucket that a test can write to, whatever stands behind it.
+//! A bucket that a test can write to, over any kind of store.
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{
@@ -11,16 +11,16 @@ use aws_smithy_http_client::Builder as HttpBuilder;
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::{FakeOrigin, Settings};
 
-/// How a test writes.
+/// The way in which a test writes.
 pub(crate) enum Bucket {
-    /// Into memory.
+    /// Directly into memory.
     Fake(FakeOrigin),
     /// Through the S3 API.
     S3 { client: Client, name: String },
 }
 
 impl Bucket {
-    /// Writes through the API to the bucket that `settings` name, and makes it.
+    /// Creates the bucket that `settings` name, and writes to it through the API.
     pub(crate) async fn create(settings: &Settings) -> Self {
         let Credentials::Static {
             access_key_id,
@@ -109,7 +109,7 @@ impl Bucket {
     }
 }
 
-/// What [`Bucket::put_with_headers`] writes.
+/// The headers that [`Bucket::put_with_headers`] writes.
 pub(crate) const HEADERS: [(&str, &str); 4] = [
     ("content-type", "audio/mpeg"),
     ("cache-control", "max-age=5"),

@@ -1,4 +1,4 @@
-//! A bucket of a real MinIO, mounted to be written to, and what it then has.
+//! A bucket of a real MinIO with a writable mount, and access to its objects.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::door::Door;
 use crate::minio::Minio;
 use crate::mount::{Mounted, blocking};
 
-/// Bytes of one.
+/// Bytes in a mebibyte.
 pub(crate) const MIB: usize = 1 << 20;
 
-/// Bytes of a part of a draft: an object larger than this goes up in parts.
+/// Bytes of a part of a draft: a larger object is uploaded in parts.
 pub(crate) const PART: usize = 16 * MIB;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// Bytes that are others for each seed.
+/// Returns bytes that differ for each seed.
 pub(crate) fn sample(seed: usize, size: usize) -> Vec<u8> {
     let byte = |n: usize| (n.wrapping_mul(31) ^ (n >> 11) ^ (seed * 7)) as u8;
     (0..size).map(byte).collect()
 }
 
-/// A bucket, mounted to be written to.
+/// A bucket with a writable mount.
 pub(crate) struct Desk {
     pub(crate) mounted: Mounted,
     pub(crate) bucket: Bucket,
@@ -35,12 +35,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// `more`: further lines for the `[[mount]]`.
+    /// Starts a desk; `more` has further lines for the `[[mount]]`.
     pub(crate) async fn start(more: &str) -> Self {
         Self::with(more, "").await
     }
 
-    /// `sections`: what comes behind.
+    /// Starts a desk; `sections` follow the `[[mount]]`.
     pub(crate) async fn with(more: &str, sections: &str) -> Self {
         let minio = Minio::start().await;
         let settings = minio.settings("media");
@@ -66,7 +66,7 @@ impl Desk {
         stored(&self.bucket, key).await
     }
 
-    /// The file is this, in the mount, over HTTP and in the bucket.
+    /// Checks the bytes of a file in the mount, over HTTP and in the bucket.
     pub(crate) async fn is(&self, key: &str, bytes: &[u8]) {
         let path = self.path(key);
         let read = blocking(move || std::fs::read(path)).await.expect("read");
@@ -92,7 +92,7 @@ impl Desk {
     }
 }
 
-/// An object as it is in the bucket.
+/// Returns an object as it is in the bucket.
 pub(crate) async fn stored(bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
     let Bucket::S3 { client, name } = bucket else {
         panic!("a real one");
@@ -102,7 +102,7 @@ pub(crate) async fn stored(bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
     Some(body.into_bytes().to_vec())
 }
 
-/// Waits until something holds.
+/// Waits until `holds` returns true.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
@@ -111,7 +111,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A MinIO behind a door.
+/// Starts a MinIO behind a door.
 pub(crate) async fn behind_a_door() -> (Minio, Bucket, Door, tidegate_origin::Settings) {
     let minio = Minio::start().await;
     let mut settings = minio.settings("media");

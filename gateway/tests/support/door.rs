@@ -1,6 +1,6 @@
-//! A door in front of a server: connections go through while it is open, and are turned away while
-//! it is shut. To its clients the server is then down, at an address that stays the same. When it is
-//! stuck, clients come in and wait: to them the server hangs.
+//! A door in front of a server: connections go through while it is open, and are refused while it
+//! is shut. To its clients the server is then down, at an address that stays the same. A stuck door
+//! lets clients in and passes nothing on: to them the server hangs.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// A door to `server`.
+    /// Opens a door to `server`.
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -47,12 +47,13 @@ impl Door {
         self.address
     }
 
-    /// Ends what goes through it, and lets nobody in.
+    /// Ends its connections, and refuses new ones.
     pub(crate) fn shut(&self) {
         self.open.send_replace(State::Shut);
     }
 
-    /// Holds what is in it and who comes, and passes nothing on; they go when it is opened or shut.
+    /// Holds its connections and new ones, and passes nothing on; they end when it is opened or
+    /// shut.
     pub(crate) fn stick(&self) {
         self.open.send_replace(State::Stuck);
     }
@@ -72,7 +73,7 @@ async fn pass(mut client: TcpStream, server: SocketAddr, mut open: watch::Receiv
     let state = *open.borrow();
     if state == State::Open {
         let mut server = TcpStream::connect(server).await.expect("the server is up");
-        // Either side may leave as it likes, and a door that is not open ends it.
+        // Either side may leave; a door that is no longer open ends the connection.
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut server) => return,
             _ = open.wait_for(|&state| state != State::Open) => {}

@@ -1,6 +1,6 @@
 //! Numbers drawn from a seed: the same ones each time.
 
-/// xorshift64*.
+/// A generator of random numbers (xorshift64*).
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -8,7 +8,7 @@ impl Draw {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// One of the numbers below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

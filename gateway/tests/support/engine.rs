@@ -1,4 +1,4 @@
-//! An engine on a fake bucket and fake stores, with the clock in the test's hand.
+//! An engine on a fake bucket and fake stores, with a clock that the test controls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const CHUNK: u64 = 256 * KIB;
 
-/// The name of the object, where a test needs but one.
+/// The name of the object in tests that need only one.
 pub(crate) const KEY: &str = "folder/object";
 
 /// An engine, and everything around it.
@@ -35,16 +35,16 @@ pub(crate) struct World {
     setup: Setup,
 }
 
-/// What may differ between tests.
+/// The options that differ between tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) bucket: FakeOrigin,
     pub(crate) profile: Profile,
     pub(crate) chunk: u64,
     pub(crate) budget: u64,
-    /// What failing costs in time and tries; the origin's defaults where a test does not say.
+    /// Deadlines, retries and limits; by default those of an origin.
     pub(crate) origin: Settings,
-    /// The names under which the bucket is seen; none: it is not known which there are.
+    /// The identities under which the bucket is seen; if empty, they are not known.
     pub(crate) identities: Vec<&'static str>,
 }
 
@@ -88,7 +88,7 @@ impl Setup {
 }
 
 impl World {
-    /// A healthy bucket, the profile `web`, and the default sizes.
+    /// Builds a healthy bucket, the profile `web`, and the default sizes.
     pub(crate) fn plain() -> Self {
         Setup::default().build()
     }
@@ -107,13 +107,13 @@ impl World {
         }
     }
 
-    /// The bucket as an access of this name sees it.
+    /// Returns the bucket as an access of this name sees it.
     pub(crate) fn seen_by(&self, identity: &'static str) -> Arc<Source> {
         Arc::new(self.setup.source(self.bucket.seen_by(identity)))
     }
 
-    /// Another engine on the same stores, as after a restart that left no time to write anything
-    /// more: memory is empty, the disk holds what it held.
+    /// Starts another engine on the same stores, as after a restart without time for further
+    /// writes: memory is empty, the disk keeps its chunks.
     pub(crate) fn restart(&mut self, clock: Clock) {
         self.meta.restart();
         self.store.evict_memory();
@@ -129,12 +129,12 @@ impl World {
         self.open(key, first(RangeSpec::From(0))).await
     }
 
-    /// A GET of the whole object: the bytes, or the error that ended them.
+    /// Reads the whole object as a GET does; returns its bytes, or the error that ended them.
     pub(crate) async fn read(&self, key: &str) -> Result<Bytes, Error> {
         whole(&self.get(key).await?).await
     }
 
-    /// A GET of a range as asked for: what was open, and the bytes that the range came to.
+    /// Reads a range as a GET does; returns the bytes of the resolved range.
     pub(crate) async fn range(&self, key: &str, spec: RangeSpec) -> Result<Bytes, Error> {
         let object = self.open(key, first(spec)).await?;
         let range = spec.resolve(object.version().size).expect("within");
@@ -155,7 +155,7 @@ impl World {
         self.engine.budget().used()
     }
 
-    /// GETs and HEADs that the bucket was asked.
+    /// Returns the number of GETs and HEADs that the bucket got.
     pub(crate) fn asked(&self) -> (u64, u64) {
         (self.bucket.gets(), self.bucket.heads())
     }
@@ -177,7 +177,7 @@ fn engine(setup: &Setup, store: &Arc<FakeStore>, meta: &Arc<MapMeta>, clock: Clo
     })
 }
 
-/// Wall-clock time that goes with tokio's, so that paused time is in the test's hand.
+/// Returns a wall clock that follows tokio's, so that a test controls it under paused time.
 pub(crate) fn clock() -> Clock {
     let start = Instant::now();
     Arc::new(move || Timestamp::from_secs(1_700_000_000).plus(start.elapsed()))
@@ -194,7 +194,7 @@ pub(crate) fn first(spec: RangeSpec) -> Open {
     }
 }
 
-/// Bytes that tell their place and their version.
+/// Returns bytes that identify their place and their version.
 pub(crate) fn sample(version: u64, length: u64) -> Bytes {
     let mut state = version.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::new();
@@ -221,7 +221,7 @@ pub(crate) async fn whole(object: &Object) -> Result<Bytes, Error> {
     collect(object.read_at(all(object))).await
 }
 
-/// All bytes of a reader, or the error that ended them.
+/// Returns all bytes of a reader, or the error that ended them.
 pub(crate) async fn collect(mut reader: Reader) -> Result<Bytes, Error> {
     let (announced, mut bytes) = (reader.remaining(), Vec::new());
     while let Some(piece) = reader.next().await {
@@ -231,7 +231,7 @@ pub(crate) async fn collect(mut reader: Reader) -> Result<Bytes, Error> {
     Ok(bytes.into())
 }
 
-/// Reads at least `least` bytes, and says how many it were.
+/// Reads at least `least` bytes, and returns them.
 pub(crate) async fn take(reader: &mut Reader, least: u64) -> Bytes {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < least {
@@ -241,7 +241,7 @@ pub(crate) async fn take(reader: &mut Reader, least: u64) -> Bytes {
     bytes.into()
 }
 
-/// Lets everything that can go on go on: under paused time this costs nothing.
+/// Lets all other tasks go on as far as they can; under paused time this costs nothing.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -264,7 +264,7 @@ pub(crate) fn same(got: &Bytes, wanted: &Bytes) {
     }
 }
 
-/// All bytes of a reader up to its end, or to the error that ended them.
+/// Returns all bytes of a reader up to its end, with the error that ended them, if any.
 pub(crate) async fn collect_until_error(reader: &mut Reader) -> (Vec<u8>, Option<Error>) {
     let mut bytes = Vec::new();
     while let Some(piece) = reader.next().await {

@@ -1,8 +1,8 @@
-//! An S3 store over real sockets, for tests of what speaks to one.
+//! An S3 store over real sockets, for tests of S3 clients.
 //!
-//! The objects, their versions and most faults are [`FakeOrigin`]'s; this only speaks HTTP for it,
-//! written by hand so that it can break HTTP as well: any answer can be replaced by raw bytes, after
-//! which the connection closes. Signatures are not checked.
+//! [`FakeOrigin`] has the objects, their versions and most faults; this module only speaks HTTP for
+//! it. It is written by hand so that it can break HTTP as well: any answer can be replaced by raw
+//! bytes, after which the connection closes. Signatures are not checked.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The only bucket there is.
+/// The only bucket of the store.
 pub(crate) const BUCKET: &str = "media";
 
 /// A running store; it ends when dropped.
@@ -40,7 +40,7 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
 }
 
-/// A request as it came.
+/// A request as it was received.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -67,7 +67,7 @@ impl FakeS3 {
         }
     }
 
-    /// How to reach it.
+    /// Returns settings that lead to this store.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new("fake", BUCKET);
         settings.endpoint = Some(format!("http://{}", self.address));
@@ -80,13 +80,13 @@ impl FakeS3 {
         settings
     }
 
-    /// Answers the next request with exactly these bytes, then closes. Called several times: the
-    /// next several.
+    /// Answers the next request with exactly these bytes, then closes the connection. Several calls
+    /// apply to several requests.
     pub(crate) fn answer_next(&self, raw: impl Into<Bytes>) {
         self.shared.raw.lock().expect("raw").push_back(raw.into());
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().expect("requests").clone()
     }
@@ -99,7 +99,7 @@ impl Drop for FakeS3 {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with the task, and the connections with it.
+    // The task drops this at its end, and the connections with it.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         stream.set_nodelay(true).expect("a socket option");
@@ -121,7 +121,7 @@ async fn serve(mut stream: BufStream<TcpStream>, shared: Arc<Shared>) {
     }
 }
 
-/// One request and its answer; whether the connection goes on.
+/// Serves one request; returns whether the connection goes on.
 async fn exchange(stream: &mut BufStream<TcpStream>, shared: &Shared) -> io::Result<bool> {
     let Some(request) = read(stream).await? else {
         return Ok(false);
@@ -204,7 +204,7 @@ fn decoded(key: &str) -> ObjectKey {
     ObjectKey::new(&key).expect("a valid key")
 }
 
-/// What a GET asks for.
+/// Parses a GET.
 fn question(request: &Request, key: &str) -> Get {
     let tag = |name: &str| request.headers.get(name).and_then(|text| ETag::parse(text));
     let version_id = request
@@ -227,7 +227,7 @@ fn question(request: &Request, key: &str) -> Get {
     }
 }
 
-/// What a listing asks for.
+/// Parses a request for a listing.
 fn listing_question(request: &Request) -> List {
     let value = |name: &str| {
         let mut pairs = request.target.split(['?', '&']).skip(1);
@@ -244,7 +244,7 @@ fn listing_question(request: &Request) -> List {
     }
 }
 
-/// A page as S3 words it, its keys encoded (S3 API reference, `ListObjectsV2`).
+/// Sends a page in S3's format, its keys encoded (S3 API reference, `ListObjectsV2`).
 async fn send_page(stream: &mut BufStream<TcpStream>, page: &Listing) -> io::Result<bool> {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let mut xml = "<ListBucketResult><EncodingType>url</EncodingType>".to_owned();
@@ -292,7 +292,7 @@ fn range(text: &str) -> Option<RangeSpec> {
     })
 }
 
-/// The headers that tell a version.
+/// Returns the headers of a version.
 fn headers(version: &Version) -> String {
     let mut text = format!("etag: {}\r\n", version.etag.as_str());
     text += &version.last_modified.map(modified).unwrap_or_default();
@@ -343,7 +343,7 @@ async fn send(
         stream.write_all(&frame).await?;
         stream.flush().await?;
     }
-    // What is missing cannot follow any more.
+    // If bytes are missing, the connection cannot be used any more.
     Ok(left == 0)
 }
 
@@ -354,7 +354,7 @@ async fn plain(stream: &mut BufStream<TcpStream>, status: &str, head: &str) -> i
     Ok(true)
 }
 
-/// A refusal as S3 words it (S3 API reference, "Error responses").
+/// Sends an error in S3's format (S3 API reference, "Error responses").
 async fn refuse(
     stream: &mut BufStream<TcpStream>,
     error: &OriginError,

@@ -14,7 +14,7 @@ use tidegate_socket::Listener;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A running gateway.
@@ -28,12 +28,12 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Starts one with this configuration and free ports.
+    /// Starts a gateway with this configuration and free ports.
     pub(crate) async fn start(toml: &str) -> Self {
         Self::try_start(toml).await.expect("it starts")
     }
 
-    /// The same, where it may not start.
+    /// Does the same, and returns the error if it does not start.
     pub(crate) async fn try_start(toml: &str) -> anyhow::Result<Self> {
         let env = Environment::default();
         let loaded = config::parse("test.toml", toml, &env).expect("a right configuration");
@@ -50,17 +50,17 @@ impl Whole {
         })
     }
 
-    /// A GET on the public listener.
+    /// Sends a GET to the public listener.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
         ask(self.http, Method::GET, path, headers).await
     }
 
-    /// A GET on the admin listener.
+    /// Sends a GET to the admin listener.
     pub(crate) async fn look(&self, path: &str) -> Got {
         ask(self.admin, Method::GET, path, &[]).await
     }
 
-    /// Waits until it is ready.
+    /// Waits until the gateway is ready.
     pub(crate) async fn ready(&self) {
         let since = Instant::now();
         loop {
@@ -73,18 +73,18 @@ impl Whole {
         }
     }
 
-    /// The sum of the samples whose name and labels contain each of `words`.
+    /// Returns the sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
         self.look("/metrics").await.metric(words)
     }
 
-    /// Requests for bytes of objects that the origin was sent.
+    /// Returns the number of requests for bytes of objects that the origin got.
     pub(crate) async fn gets(&self) -> u64 {
         self.metric(&["tidegate_origin_requests_total{", "kind=\"get\""])
             .await
     }
 
-    /// Stops it in order.
+    /// Stops the gateway in order.
     pub(crate) async fn stop(self) {
         let stopped = timeout(LONG, self.gateway.stop()).await;
         stopped.expect("in time");
@@ -98,7 +98,7 @@ fn bound(listener: &Listener) -> SocketAddr {
     }
 }
 
-/// What a client got.
+/// A client's answer.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -107,18 +107,18 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    /// A header as text, empty where there is none.
+    /// Returns a header as text, empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().expect("text"))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.to_vec()).expect("text")
     }
 
-    /// The sum of the samples in it whose name and labels contain each of `words`.
+    /// Returns the sum of its samples whose name and labels contain each of `words`.
     pub(crate) fn metric(&self, words: &[&str]) -> u64 {
         let text = self.text();
         let of_interest =
@@ -131,7 +131,7 @@ impl Got {
     }
 }
 
-/// One request on a connection of its own, whose answer must be whole.
+/// Sends one request on a connection of its own, whose answer must be whole.
 pub(crate) async fn ask(
     address: SocketAddr,
     method: Method,
@@ -141,7 +141,7 @@ pub(crate) async fn ask(
     send(address, method, path, headers, "").await
 }
 
-/// The same with a body.
+/// Does the same with a body.
 pub(crate) async fn send(
     address: SocketAddr,
     method: Method,

@@ -1,4 +1,4 @@
-//! A metadata store in a map: what the trait promises, and nothing more.
+//! A metadata store in a map, with the trait's guarantees and no others.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use futures_core::future::BoxFuture;
 use tidegate_cache::{Entry, MetaError, MetaStore};
 use tidegate_plan::{ObjectId, OriginId};
 
-/// Entries and purges in memory. Survives a restart of the engine by being handed on.
+/// Entries and purges in memory. It survives a restart of the engine, which hands it on.
 #[derive(Debug, Default)]
 pub(crate) struct MapMeta(Mutex<Inner>, Mutex<Option<Hook>>);
 
-/// Something that happens in the midst of another thing, once.
+/// An action that runs once in the middle of another one.
 pub(crate) struct Hook(pub(crate) Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Hook {
@@ -23,24 +23,24 @@ impl std::fmt::Debug for Hook {
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
     entries: HashMap<ObjectId, Entry>,
-    /// What `peek` knows: the others lie on disk.
+    /// The keys that `peek` finds; the others lie on disk.
     warm: HashSet<ObjectId>,
-    /// Which keys are covered, and by purges of which number.
+    /// The purges by key, with their numbers.
     keys: HashMap<ObjectId, u64>,
     prefixes: Vec<(OriginId, String, u64)>,
     purges: u64,
-    /// Marks cannot be made durable.
+    /// Whether marks fail to become durable.
     pub(crate) refuses_marks: bool,
     /// Keys that were marked, in order.
     pub(crate) marked: Vec<String>,
-    /// Changes under way.
+    /// Number of changes under way.
     pub(crate) changing: usize,
-    /// It was closed in order.
+    /// Whether it was closed in order.
     pub(crate) is_closed: bool,
 }
 
 impl MapMeta {
-    /// What a restart leaves: negative entries live in memory only.
+    /// Restarts the store: negative entries live in memory only.
     pub(crate) fn restart(&self) {
         let mut inner = self.lock();
         inner.warm.clear();
@@ -49,7 +49,7 @@ impl MapMeta {
             .retain(|_, entry| matches!(entry, Entry::Present(_)));
     }
 
-    /// Happens as soon as somebody has looked at an entry.
+    /// Runs `hook` right after the next `peek` at an entry.
     pub(crate) fn after_peek(&self, hook: impl FnOnce() + Send + 'static) {
         *self.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hook(Box::new(hook)));
     }
@@ -76,8 +76,8 @@ impl MetaStore for MapMeta {
     fn load<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Option<Entry>> {
         Box::pin(async move {
             let entry = self.lock().entries.get(id).cloned();
-            // As one that goes to a disk: the answer is older than its arrival, and other things
-            // happen meanwhile from beginning to end.
+            // As with a disk: the answer is older than its arrival, and other actions can run from
+            // beginning to end meanwhile.
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }

@@ -21,8 +21,8 @@ const USER: &str = "tidegate-test";
 const SECRET: &str = "tidegate-test-secret";
 
 impl Minio {
-    /// Starts the binary that `$TIDEGATE_MINIO` names, or `minio` from the path, and waits until
-    /// it answers. Panics where there is none: the feature `real-parts` asks for it.
+    /// Starts the binary that `$TIDEGATE_MINIO` names, or `minio` from the path, and waits until it
+    /// answers. Panics without one: the feature `real-parts` requires it.
     pub(crate) async fn start() -> Self {
         let binary = std::env::var("TIDEGATE_MINIO").unwrap_or_else(|_| "minio".to_owned());
         let folder = tempfile::tempdir().expect("a folder");
@@ -48,7 +48,7 @@ impl Minio {
         minio
     }
 
-    /// How to reach `bucket`, which need not exist.
+    /// Returns settings for `bucket`, which need not exist.
     pub(crate) fn settings(&self, bucket: &str) -> Settings {
         let mut settings = Settings::new("minio", bucket);
         settings.endpoint = Some(self.endpoint.clone());
@@ -61,7 +61,7 @@ impl Minio {
         settings
     }
 
-    /// Polls, as MinIO tells nobody when it is ready: it listens before its disks are.
+    /// Polls, because MinIO does not report its readiness: it listens before its disks are ready.
     async fn wait(&mut self, address: &str) {
         for _ in 0..600 {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {

@@ -14,7 +14,7 @@ use crate::gateway::{Got, Whole, ask};
 /// The token of the admin listener.
 pub(crate) const TOKEN: &str = "let-me-in-for-tests";
 
-/// A folder to mount on, free again when it is dropped, whatever happened.
+/// A folder to mount on, unmounted when it is dropped in any case.
 #[derive(Debug)]
 pub(crate) struct Folder(TempDir);
 
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a configuration says of an origin.
+/// Returns the configuration of an origin.
 pub(crate) fn origin(settings: &Settings) -> String {
     let Credentials::Static {
         access_key_id,
@@ -60,7 +60,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// `more`: further lines for the `[[mount]]`, and whatever sections come behind it.
+    /// Starts a gateway; `more` has further lines for the `[[mount]]`, and any sections after it.
     pub(crate) async fn start(settings: &Settings, more: &str) -> Self {
         let folder = Folder::new();
         let path = folder.path();
@@ -87,7 +87,7 @@ impl Mounted {
         run_in(&self.folder.path(), line).await
     }
 
-    /// What a program says that must succeed.
+    /// Runs a program that must succeed, and returns its output.
     pub(crate) async fn says(&self, line: &[&str]) -> String {
         let output = self.run(line).await;
         assert!(output.status.success(), "{line:?}: {output:?}");
@@ -102,7 +102,7 @@ pub(crate) async fn run_in(folder: &Path, line: &[&str]) -> Output {
     blocking(move || command.output()).await.expect("it runs")
 }
 
-/// What blocks, off the threads that answer the kernel.
+/// Runs blocking work off the threads that answer the kernel.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("no panic")
 }

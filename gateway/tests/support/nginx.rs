@@ -1,8 +1,7 @@
 //! A real nginx with a configuration made for the test, on a free port, in a directory of its own.
 //!
-//! Included by the suites behind the feature `real-parts`:
-//! `#[path = "support/nginx.rs"] mod nginx;`. The program is `TIDEGATE_NGINX`, else in `PATH`, else
-//! `/usr/sbin/nginx`.
+//! The suites behind the feature `real-parts` include it with `#[path = "support/nginx.rs"] mod
+//! nginx;`. The program is `TIDEGATE_NGINX`, else in `PATH`, else `/usr/sbin/nginx`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,14 +20,15 @@ use crate::ports::free_addr;
 #[derive(Debug)]
 pub(crate) struct Nginx {
     addr: SocketAddr,
-    // Declared before the directory: it is stopped before its files go.
+    // Declared before the directory, so that it stops before its files go.
     _process: Process,
     _dir: TempDir,
 }
 
 impl Nginx {
-    /// Starts one whose `http` block has the lines `http` (such as `proxy_cache_path`, which may
-    /// name `{dir}`, a directory of this server's own) and whose only server has those of `server`.
+    /// Starts an nginx whose `http` block has the lines `http` (such as `proxy_cache_path`, which
+    /// may name `{dir}`, a directory of this server's own) and whose only server has those of
+    /// `server`.
     pub(crate) fn start(http: &str, server: &str) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("tidegate-nginx-")
@@ -49,7 +49,7 @@ impl Nginx {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -59,7 +59,7 @@ fn program() -> std::ffi::OsString {
     let debian = Path::new("/usr/sbin/nginx");
     match std::env::var_os("TIDEGATE_NGINX") {
         Some(program) => program,
-        // Not in every user's PATH on Debian.
+        // On Debian it is not in every user's PATH.
         None if debian.is_file() => debian.into(),
         None => "nginx".into(),
     }
@@ -67,7 +67,7 @@ fn program() -> std::ffi::OsString {
 
 fn config(dir: &Path, addr: SocketAddr, http: &str, server: &str) -> String {
     let dir = dir.display();
-    // As root, the workers would be another user, who may not enter the directory.
+    // Under root, the workers would be another user without access to the directory.
     let user = if rustix::process::geteuid().is_root() {
         "user root;"
     } else {

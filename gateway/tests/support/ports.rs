@@ -1,16 +1,17 @@
-//! Ports for servers that are told where to listen, and do so a moment later.
+//! Ports for servers that are given an address and listen on it a moment later.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// None of those that the system gives to who asks for any (ip(7), `ip_local_port_range`).
+/// The first port, outside of those that the system assigns on request (ip(7),
+/// `ip_local_port_range`).
 const FIRST: u16 = 10_000;
 const COUNT: u32 = 20_000;
 
-/// Tests of other processes begin elsewhere.
+/// The distance between the first ports of two test processes.
 const APART: u32 = 64;
 
-/// A loopback address that nothing listens on, and that nobody else here is given.
+/// Returns a loopback address without a listener, which no other caller here gets.
 pub(crate) fn free_addr() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..COUNT {

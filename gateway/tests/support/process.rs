@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a server may take to listen, and to end; generous, for slow machines.
+/// The time for a server to listen, and to end; generous, for slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server; dropped, it is asked to end, and killed if it does not.
+/// A running server; its drop asks it to end, and kills it if it does not.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
@@ -45,7 +45,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        // It may have ended by itself; its id is ours until we have waited for it.
+        // It may have ended by itself; its id stays ours until we have waited for it.
         let _ = kill_process(id.expect("a process id"), Signal::TERM);
         let since = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {

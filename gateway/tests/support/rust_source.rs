@@ -1,4 +1,4 @@
-//! Rust source as far as the rules of layering need it: which paths it names.
+//! Rust source as far as the layering rules need it: the paths that it names.
 
 /// One source file, reduced to the paths that it names outside of comments, strings and tests.
 #[derive(Debug)]
@@ -24,33 +24,33 @@ impl Source {
         }
     }
 
-    /// Modules of its own, in files of their own, that are tests.
+    /// Returns its child modules in files of their own that are tests.
     pub(crate) fn test_modules(&self) -> Vec<Vec<String>> {
         self.test_modules.clone()
     }
 
-    /// Whether it is the module `path`, or lies below it.
+    /// Returns whether it is the module `path`, or lies below it.
     pub(crate) fn is_in(&self, path: &str) -> bool {
         let path: Vec<&str> = path.split("::").collect();
         self.module.len() >= path.len() && self.module.iter().zip(&path).all(|(a, b)| a == b)
     }
 
-    /// The modules at the top of our crate that it names, each once.
+    /// Returns the top modules of our crate that it names, each once.
     pub(crate) fn crate_modules(&self) -> Vec<String> {
         sorted(self.paths.iter().filter_map(|path| self.top_module(path)))
     }
 
-    /// What its paths begin with, each once: crates, among others.
+    /// Returns the first names of its paths, each once: crates, among others.
     pub(crate) fn heads(&self) -> Vec<String> {
         let head = |path: &Vec<String>| path.iter().find(|name| !name.is_empty()).cloned();
         sorted(self.paths.iter().filter_map(head))
     }
 
-    /// Whether a path holds these names one after the other.
+    /// Returns whether a path holds these names one after the other.
     pub(crate) fn names(&self, path: &str) -> bool {
         let wanted: Vec<&str> = path.split("::").collect();
         let holds = |path: &Vec<String>| match wanted.as_slice() {
-            // A crate is named where a path begins.
+            // A crate is named at the start of a path.
             [head] => path.first().is_some_and(|name| name == head),
             _ => path
                 .windows(wanted.len())
@@ -59,7 +59,7 @@ impl Source {
         self.paths.iter().any(holds)
     }
 
-    /// What a path from `crate`, or up to it by `super`, names there.
+    /// Returns the top module that a path from `crate`, or up to it by `super`, names.
     fn top_module(&self, path: &[String]) -> Option<String> {
         let up = path.iter().take_while(|name| *name == "super").count();
         match path.first()?.as_str() {
@@ -78,7 +78,7 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// The text with comments and literals taken out.
+/// Returns the text without comments and literals.
 fn blank(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -95,7 +95,7 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// How long the comment or literal is that the text begins with; 0 if it begins with neither.
+/// Returns the length of the comment or literal at the start of the text; 0 if there is neither.
 fn literal_or_comment(text: &str, before: Option<char>) -> usize {
     let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let to = |end: &str, from: usize| {
@@ -138,7 +138,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Words, `::`, and single characters of punctuation.
+/// Splits the text into words, `::`, and single characters of punctuation.
 fn tokens(text: &str) -> Vec<String> {
     let mut found: Vec<String> = vec![];
     let mut word = String::new();
@@ -161,8 +161,8 @@ fn tokens(text: &str) -> Vec<String> {
     found
 }
 
-/// Takes out what stands behind `#[cfg(test)]`; gives the names of modules that have their own
-/// files.
+/// Removes the items behind `#[cfg(test)]`; returns the names of modules among them that have their
+/// own files.
 fn remove_tests(tokens: &mut Vec<String>) -> Vec<String> {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut names = vec![];
@@ -180,7 +180,7 @@ fn remove_tests(tokens: &mut Vec<String>) -> Vec<String> {
     names
 }
 
-/// Up to the `;` or the closing brace that ends an item.
+/// Returns the length of an item, up to its `;` or closing brace.
 fn item_len(tokens: &[String]) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -195,7 +195,7 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Every path: `a::b::c` where it stands, and each branch of a `use` tree.
+/// Returns every path: `a::b::c` as written, and each branch of a `use` tree.
 fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     let mut found = vec![];
     let mut at = 0;
@@ -218,7 +218,7 @@ fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// A path outside of `use`; gives its length in tokens.
+/// Reads a path outside of `use`; returns its length in tokens.
 fn path(tokens: &[String], names: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
     let mut at = 0;
     while at < tokens.len() {
@@ -238,7 +238,7 @@ fn path(tokens: &[String], names: &mut Vec<String>, found: &mut Vec<Vec<String>>
     at.max(1)
 }
 
-/// One branch of a `use` tree below `prefix`; gives its length in tokens.
+/// Reads one branch of a `use` tree below `prefix`; returns its length in tokens.
 fn tree(tokens: &[String], prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut names = prefix.to_vec();
     let mut at = 0;

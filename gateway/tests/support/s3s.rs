@@ -1,4 +1,4 @@
-//! s3s-fs on loopback: another author's S3, embedded.
+//! s3s-fs on loopback: an embedded S3 by another author.
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;

@@ -14,10 +14,10 @@ use crate::gateway::{Got, ask};
 use crate::mount::TOKEN;
 use crate::ports::free_addr;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of a test's waits; only a failure waits so long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A configuration, and the processes that run by it one after the other.
+/// A configuration, and the processes that run with it one after the other.
 pub(crate) struct Serving {
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -26,7 +26,8 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Nothing runs yet. `toml` has no `[http]`, and an `[admin]` without an address.
+    /// Prepares a configuration; nothing runs yet. `toml` has no `[http]`, and an `[admin]` without
+    /// an address.
     pub(crate) fn configured(toml: &str) -> Self {
         let (http, admin) = (free_addr(), free_addr());
         let serving = Self {
@@ -39,7 +40,7 @@ impl Serving {
         serving
     }
 
-    /// Another configuration for the next start.
+    /// Sets another configuration for the next start.
     pub(crate) fn configure(&self, toml: &str) {
         let listen = format!("[admin]\nlisten = \"{}\"\n", self.admin);
         let toml = toml.replace("[admin]\n", &listen);
@@ -55,12 +56,12 @@ impl Serving {
         self.home.path().join("log")
     }
 
-    /// Everything that the processes have logged.
+    /// Returns everything that the processes have logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the program and waits until it is ready.
     pub(crate) async fn start(&mut self) {
         assert!(self.child.is_none(), "one at a time");
         let log = File::options()
@@ -91,24 +92,24 @@ impl Serving {
         ask(self.http, Method::GET, path, &[]).await
     }
 
-    /// A GET on the admin listener.
+    /// Sends a GET to the admin listener.
     pub(crate) async fn look(&self, path: &str) -> Got {
         ask(self.admin, Method::GET, path, &[]).await
     }
 
-    /// A POST on the admin listener, as the operator.
+    /// Sends a POST to the admin listener, as the operator.
     pub(crate) async fn post(&self, path: &str) -> Got {
         let bearer = format!("Bearer {TOKEN}");
         let headers = [("authorization", bearer.as_str())];
         ask(self.admin, Method::POST, path, &headers).await
     }
 
-    /// The sum of the samples whose name and labels contain each of `words`.
+    /// Returns the sum of the samples whose name and labels contain each of `words`.
     pub(crate) async fn metric(&self, words: &[&str]) -> u64 {
         self.look("/metrics").await.metric(words)
     }
 
-    /// Ends it in order.
+    /// Ends the program in order.
     pub(crate) async fn end(&mut self) {
         let mut child = self.child.take().expect("it runs");
         let pid = Pid::from_child(&child);
@@ -118,12 +119,12 @@ impl Serving {
         assert!(ended.expect("no panic").success(), "{}", self.log());
     }
 
-    /// Kills it, as a power cut does.
+    /// Kills the program, as a power cut does.
     pub(crate) fn kill(&mut self) {
         self.kill_with(|| ());
     }
 
-    /// The same, with what a power cut takes away beside the process itself.
+    /// Does the same, and then runs `taken_away` for the other losses of a power cut.
     pub(crate) fn kill_with(&mut self, taken_away: impl FnOnce()) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("it runs still");
@@ -141,7 +142,7 @@ impl Drop for Serving {
     }
 }
 
-/// A `[[cache.disk]]` in a folder.
+/// Returns a `[[cache.disk]]` in a folder.
 pub(crate) fn disk(path: &Path) -> String {
     format!(
         "[[cache.disk]]\npath = \"{}\"\ncapacity = \"64MiB\"\nmin_free = 0\n",

@@ -1,8 +1,7 @@
-//! A FUSE file system over a [`Volatile`] disk that can be told to hang, to fail, and to lose what was
-//! not synced.
+//! A FUSE file system over a [`Volatile`] disk that can be told to hang, to fail, and to lose unsynced bytes.
 //!
-//! The kernel caches nothing of it: every read and write of a program arrives here. It needs no real disk,
-//! and leaves nothing behind. When it is dropped, every call that waits goes on.
+//! The kernel caches nothing of it: every read and write of a program arrives here. It needs no real disk, and leaves
+//! nothing behind. Its drop lets every waiting call go on.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,49 +18,49 @@ mod files;
 
 use files::Files;
 
-/// How the disk fares.
+/// The condition of the disk.
 #[derive(Debug, Default)]
 struct Mood {
     hangs: bool,
-    /// What every change is answered with.
+    /// The error that every change returns.
     fails: Option<Errno>,
-    /// Calls that wait while it hangs.
+    /// Number of calls that wait while it hangs.
     waiting: u64,
 }
 
 /// A call that changes the disk, or reads from it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Call {
-    /// What it does.
+    /// The operation.
     pub(crate) what: &'static str,
-    /// The name of the file or folder that it does that to.
+    /// The name of its file or folder.
     pub(crate) name: String,
-    /// Where in the file, and to how many bytes.
+    /// The offset in the file, and the number of bytes.
     pub(crate) at: u64,
     pub(crate) len: u64,
-    /// They are zeros.
+    /// Whether the bytes are zeros.
     pub(crate) zeros: bool,
-    /// They go past the file cache.
+    /// Whether the bytes bypass the file cache.
     pub(crate) direct: bool,
 }
 
-/// How a call fares.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It fails.
     Fails(Errno),
-    /// It returns well, and what it wrote is lost on its way from the file cache to the disk.
+    /// It succeeds, and its bytes are lost on their way from the file cache to the disk.
     IsLost,
 }
 
-/// When a watch is told of a call.
+/// The time at which a watch hears of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Before,
     After,
 }
 
-/// Is told of every call, and says how it fails, if it does.
+/// A function that hears of every call, and may decide that it fails.
 pub(crate) type Watch = Box<dyn FnMut(Moment, &Call, &Volatile) -> Option<Fate> + Send>;
 
 #[derive(Default)]
@@ -81,7 +80,7 @@ impl Shared {
         self.mood.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for as long as the disk hangs; then the disk.
+    /// Waits while the disk hangs; then returns the disk.
     fn pass(&self) -> MutexGuard<'_, Volatile> {
         let mut mood = self.mood();
         mood.waiting += u64::from(mood.hangs);
@@ -90,7 +89,7 @@ impl Shared {
         self.disk()
     }
 
-    /// Carries a call out, unless the watch fails it. What fails to be made durable is lost.
+    /// Carries a call out, unless the watch fails it. A failed sync loses the unsynced bytes.
     fn carry_out<T>(
         &self,
         call: Call,
@@ -131,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// The same for a call that changes something.
+    /// Does the same for a call that changes the disk.
     fn pass_to_change(&self) -> Result<MutexGuard<'_, Volatile>, Errno> {
         let disk = self.pass();
         match self.mood().fails {
@@ -177,12 +176,12 @@ impl SickFs {
         Self { shared, folder }
     }
 
-    /// The disk as it is now, with what was not synced.
+    /// Returns the disk as it is now, with unsynced changes.
     pub(crate) fn disk(&self) -> Volatile {
         self.shared.disk().clone()
     }
 
-    /// From now on every call is told to this.
+    /// Reports every call to `watch` from now on.
     pub(crate) fn watch(&self, watch: Watch) {
         *self
             .shared
@@ -191,7 +190,7 @@ impl SickFs {
             .unwrap_or_else(PoisonError::into_inner) = Some(watch);
     }
 
-    /// A path on it.
+    /// Returns a path on it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -200,24 +199,24 @@ impl SickFs {
         self.folder.path()
     }
 
-    /// Every call waits from now on, until it is released.
+    /// Makes every call wait from now on, until the release.
     pub(crate) fn hang(&self) {
         self.shared.mood().hangs = true;
     }
 
-    /// Those that wait go on.
+    /// Lets the waiting calls go on.
     pub(crate) fn release(&self) {
         let mut mood = self.shared.mood();
         (mood.hangs, mood.waiting) = (false, 0);
         self.shared.changed.notify_all();
     }
 
-    /// Calls that wait.
+    /// Returns the number of waiting calls.
     pub(crate) fn waiting(&self) -> u64 {
         self.shared.mood().waiting
     }
 
-    /// Every change fails like this from now on, or none any more.
+    /// Makes every change fail with this error from now on; `None`: no longer.
     pub(crate) fn fail(&self, errno: Option<Errno>) {
         self.shared.mood().fails = errno;
     }
@@ -231,7 +230,7 @@ impl SickFs {
 impl Drop for SickFs {
     fn drop(&mut self) {
         self.release();
-        // Aborted first: a file that this process has open still is flushed at its end, when no thread answers.
+        // The abort comes first: a file that this process still has open is flushed at its end, when no thread answers.
         let _ = rustix::mount::unmount(self.folder.path(), UnmountFlags::FORCE);
         let _ = rustix::mount::unmount(self.folder.path(), UnmountFlags::DETACH);
     }

@@ -14,23 +14,23 @@ use tidegate_write::{WriteError, Writer, Writers};
 
 use super::engine::{self, Setup, World, valid};
 
-/// Bytes of a part; an object of one part goes up in one request.
+/// Bytes of a part; an object of one part is uploaded in one request.
 pub(crate) const PART: u64 = 1000;
 
-/// What the two files of a draft count for, beside the bytes in them.
+/// The charge for the two files of a draft, beside the bytes in them.
 pub(crate) const FILES: u64 = 20 << 10;
 
-/// An engine that can be written through.
+/// An engine with writers.
 pub(crate) struct Desk {
     pub(crate) world: World,
     pub(crate) write_path: Arc<WritePath>,
     pub(crate) writers: Writers,
-    /// When a close returns.
+    /// The moment at which a close returns.
     pub(crate) commit: Commit,
     pub(crate) spool: TempDir,
 }
 
-/// What may differ between tests.
+/// The options that differ between tests.
 pub(crate) struct Terms {
     pub(crate) size: u64,
     pub(crate) commit: Commit,
@@ -50,7 +50,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Closes wait for no origin.
+    /// Returns terms under which a close waits for no origin.
     pub(crate) fn background() -> Self {
         Self {
             commit: Commit::Background,
@@ -65,7 +65,7 @@ impl Terms {
             kept: 2 * self.part,
             patience: Duration::from_secs(20),
             read_back: self.read_back,
-            // So short that it is written anew all the time.
+            // The limit is so short that the journal is rewritten all the time.
             journal: 500,
             ..Settings::new(spool.to_owned())
         }
@@ -96,7 +96,7 @@ impl Desk {
         }
     }
 
-    /// A commit that finds nobody.
+    /// Commits while the origin is down, and checks the error.
     pub(crate) async fn fails(&self, writer: &Writer) {
         self.bucket().set_faults([down()]);
         let failed = writer.commit(Commit::Close).await;
@@ -104,14 +104,14 @@ impl Desk {
         self.bucket().set_faults([]);
     }
 
-    /// The next write is carried out and its answer lost, and nobody can be asked what came of it.
+    /// Commits so that the write is carried out, its answer is lost, and the bucket cannot be asked about it.
     pub(crate) async fn lose_the_answer(&self, writer: &Writer) {
         engine::settle().await;
         self.bucket().fail_next([Fault::LoseAnswer]);
         self.fails(writer).await;
     }
 
-    /// The machine is switched off now, with who writes there, and comes up again with what its disk has.
+    /// Switches the machine off now, with its writers, and starts it again with the contents of its disk.
     pub(crate) async fn switched_off<const N: usize>(
         self,
         writing: [Writer; N],
@@ -147,20 +147,20 @@ impl Desk {
         self.open(key, How::Change).await.expect("opened")
     }
 
-    /// Writes an object whole, in pieces, and closes it.
+    /// Writes a whole object in pieces, and closes it.
     pub(crate) async fn write(&self, key: &str, bytes: &Bytes) {
         let writer = self.create(key).await;
         put(&writer, 0, bytes).await;
         writer.commit(self.commit).await.expect("committed");
     }
 
-    /// The object as it is in the bucket.
+    /// Returns the object as it is in the bucket.
     pub(crate) fn object(&self, key: &str) -> Option<Bytes> {
         self.bucket().object(key).map(|(_, bytes)| bytes)
     }
 }
 
-/// Bytes with others in their place, or behind them.
+/// Returns bytes with others in their place, or behind them.
 pub(crate) fn patched(bytes: &Bytes, at: u64, patch: &[u8]) -> Bytes {
     let (mut bytes, at) = (bytes.to_vec(), at as usize);
     let end = at + patch.len();
@@ -185,7 +185,7 @@ pub(crate) async fn all(writer: &Writer) -> Bytes {
     writer.read_at(range).await.expect("readable")
 }
 
-/// A copy of a spool, as a machine finds it that was switched off now.
+/// Copies a spool as a machine finds it that was switched off now.
 pub(crate) fn copy_of(spool: &TempDir) -> TempDir {
     let copy = tempfile::tempdir().expect("a folder");
     for entry in std::fs::read_dir(spool.path()).expect("readable") {
@@ -195,12 +195,12 @@ pub(crate) fn copy_of(spool: &TempDir) -> TempDir {
     copy
 }
 
-/// An origin that is not there.
+/// Returns the fault of an origin that is down.
 pub(crate) fn down() -> Fault {
     Fault::Refuse(OriginError::Unavailable("down"))
 }
 
-/// Lets everything that was set off come to its end.
+/// Lets the other tasks go on until `condition` holds.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     for _ in 0..100_000 {
         if condition() {
@@ -211,7 +211,7 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
     panic!("it never comes true");
 }
 
-/// The source of a desk, for what does not go through a handle.
+/// Returns the source of a desk, for calls without a handle.
 pub(crate) fn source(desk: &Desk) -> &Arc<tidegate_engine::Source> {
     &desk.world.source
 }

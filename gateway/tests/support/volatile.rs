@@ -1,10 +1,9 @@
-//! A disk in memory that knows what was made durable, and loses the rest at a power cut.
+//! A disk in memory that tracks durable data, and loses the rest at a power cut.
 //!
-//! The rules are those that POSIX leaves when it is read strictly. `fsync` of a file makes its bytes and
-//! its length durable, not its name; `fsync` of a folder makes the names in it durable. All else may be
-//! on the disk or not at a cut: a write whole, not at all, up to some byte, or in single pages or
-//! sectors; a length without its bytes; a name made, moved or taken away; and none of it in the order in
-//! which it was asked for.
+//! The rules are those of POSIX read strictly. `fsync` of a file makes its bytes and its length durable, not its name;
+//! `fsync` of a folder makes the names in it durable. Every other change may be on the disk or not at a cut. A write
+//! may be there whole, not at all, up to some byte, or in single pages or sectors; a length may be there without its
+//! bytes; a name may be made, moved or removed. Changes may reach the disk in any order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -29,7 +28,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Up to `size` bytes from `at` on; fewer where the file ends.
+    /// Returns up to `size` bytes from `at` on; fewer at the end of the file.
     pub(crate) fn read(&self, at: u64, size: u64) -> Vec<u8> {
         let end = self.len.min(at.saturating_add(size));
         let mut bytes = Vec::new();
@@ -67,7 +66,7 @@ impl Image {
         self.len = len;
     }
 
-    /// Makes zeros of a range, and gives back the pages that it covers.
+    /// Zeroes a range, and frees the pages that it covers.
     fn zero(&mut self, at: u64, len: u64) {
         let end = at.saturating_add(len);
         let covered = at.div_ceil(PAGE)..(end / PAGE).max(at.div_ceil(PAGE));
@@ -86,7 +85,7 @@ impl Image {
         }
     }
 
-    /// Bytes that it takes up.
+    /// Returns the number of bytes that it occupies.
     pub(crate) fn allocated(&self) -> u64 {
         self.pages.len() as u64 * PAGE
     }
@@ -100,7 +99,7 @@ impl Image {
         }
     }
 
-    /// Applies of a write what a cut leaves of it.
+    /// Applies the part of a write that a cut leaves.
     fn apply_torn(&mut self, at: u64, bytes: &[u8], draw: &mut Draw) {
         let len = bytes.len() as u64;
         if draw.below(3) == 0 {
@@ -122,15 +121,15 @@ impl Image {
 /// A change of a file.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// These bytes there.
+    /// Writes these bytes at this offset.
     Write(u64, Bytes),
     /// The same, past the file cache.
     Direct(u64, Bytes),
-    /// This length.
+    /// Sets this length.
     Resize(u64),
-    /// This length at least.
+    /// Grows to this length at least.
     Grow(u64),
-    /// Zeros from there on, so many.
+    /// Zeroes from this offset on, for this length.
     Zero(u64, u64),
 }
 
@@ -141,7 +140,7 @@ pub(crate) struct Node {
     pub(crate) now: Image,
     durable: Image,
     pending: Vec<Change>,
-    /// Something of it could not be written, and its next sync says so.
+    /// Whether a change could not be written, which the next sync reports.
     failing: bool,
 }
 
@@ -157,15 +156,15 @@ impl Node {
         }
     }
 
-    /// Loses the last change, and will say so.
+    /// Loses the last change, which the next sync will report.
     fn lose_last(&mut self) {
         self.pending.pop();
         self.look();
         self.failing = true;
     }
 
-    /// Loses what the file cache has of it, as a system does that could not write it: the rest is read from
-    /// now on. The file is as long as it was, and what was cut off or punched is not there again.
+    /// Loses the file cache's bytes, as a system does that could not write them: later reads see the rest. The length
+    /// stays, and bytes that were cut off or punched do not return.
     fn lose(&mut self) {
         for change in &mut self.pending {
             if let Change::Write(at, bytes) = change {
@@ -183,7 +182,7 @@ impl Node {
     }
 
     fn cut(&mut self, draw: &mut Draw) {
-        // A disk may have written all that it was given, or nothing.
+        // A disk may have written all changes, or none.
         let habit = draw.below(4);
         for change in std::mem::take(&mut self.pending) {
             match (habit, &change) {
@@ -203,10 +202,10 @@ impl Node {
     }
 }
 
-/// A name: the folder it is in, and itself.
+/// A name: its folder, and the name itself.
 type Name = (u64, OsString);
 
-/// A change of names; one that moves is both.
+/// A change of names; a move both removes and makes one.
 #[derive(Debug, Clone)]
 struct Renaming {
     gone: Option<Name>,
@@ -260,7 +259,7 @@ impl Volatile {
         self.names.get(&(folder, name.to_owned())).copied()
     }
 
-    /// The names in a folder.
+    /// Returns the names in a folder.
     pub(crate) fn list(&self, folder: u64) -> Vec<(OsString, u64)> {
         let from = (folder, OsString::new())..(folder + 1, OsString::new());
         let names = self.names.range(from);
@@ -269,33 +268,33 @@ impl Volatile {
             .collect()
     }
 
-    /// The name of a node; of one that has none any more, nothing.
+    /// Returns the name of a node, empty if it has none any more.
     pub(crate) fn name_of(&self, node: u64) -> &OsStr {
         let named = self.names.iter().find(|(_, named)| **named == node);
         named.map_or(OsStr::new(""), |((_, name), _)| name)
     }
 
-    /// The last change of a file is lost on its way to the disk: the next sync fails.
+    /// Loses the last change of a file on its way to the disk: the next sync fails.
     pub(crate) fn lose_last(&mut self, node: u64) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.lose_last();
         }
     }
 
-    /// Whether something of a file was lost on its way, which is told once.
+    /// Returns whether a change of a file was lost on its way; reports each loss once.
     pub(crate) fn has_lost(&mut self, node: u64) -> bool {
         let node = self.nodes.get_mut(&node);
         node.is_some_and(|node| std::mem::take(&mut node.failing))
     }
 
-    /// A file loses what was not synced of it.
+    /// Loses the unsynced bytes of a file.
     pub(crate) fn lose(&mut self, node: u64) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.lose();
         }
     }
 
-    /// How many names a node has.
+    /// Returns the number of names of a node.
     pub(crate) fn links(&self, node: u64) -> u32 {
         let names = self.names.values().filter(|named| **named == node);
         u32::try_from(names.count()).expect("few")
@@ -313,7 +312,7 @@ impl Volatile {
         number
     }
 
-    /// Takes a name away; `false` where there is none.
+    /// Removes a name; returns `false` if it does not exist.
     pub(crate) fn unlink(&mut self, folder: u64, name: &OsStr) -> bool {
         let there = self.find(folder, name).is_some();
         if there {
@@ -322,7 +321,7 @@ impl Volatile {
         there
     }
 
-    /// Moves a name over another; `false` where there is none.
+    /// Moves a name over another; returns `false` if it does not exist.
     pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr)) -> bool {
         let Some(node) = self.find(from.0, from.1) else {
             return false;
@@ -362,7 +361,7 @@ impl Volatile {
         }
     }
 
-    /// Cuts the power: what was not synced is there or not, as it is drawn.
+    /// Cuts the power: each unsynced change is there or not, as drawn.
     pub(crate) fn cut(&mut self, draw: &mut Draw) {
         let pending = std::mem::take(&mut self.pending);
         // A file system with a journal keeps the order of names; another need not.
@@ -408,8 +407,8 @@ mod tests {
         node
     }
 
-    /// What was synced is there after every cut; what was not is sometimes there, sometimes not, and
-    /// sometimes in pieces.
+    /// Synced bytes are there after every cut. Unsynced ones are sometimes there, sometimes not, and sometimes in
+    /// pieces.
     #[test]
     fn a_cut_keeps_what_was_synced_and_draws_the_rest() {
         let (mut lost, mut kept, mut torn, mut nameless) = (0, 0, 0, 0);

@@ -12,7 +12,7 @@ use tidegate::embedded::Embedded;
 use crate::door::Door;
 use crate::gateway::Whole;
 
-/// A bucket that stays where it is while gateways come and go.
+/// A bucket that stays while gateways come and go.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     pub(crate) origin: Embedded,
@@ -20,7 +20,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// An origin, and a door before it that is open.
+    /// Starts an origin, and an open door before it.
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let origin = Embedded::start(&folder.path().join("origin")).await;
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Memory and disk, with nothing said of where metadata is kept.
+    /// Returns a configuration with memory and disk, without a path for metadata.
     pub(crate) fn config(&self, profile: &str) -> String {
         let key = self.origin.credentials();
         format!(
@@ -52,12 +52,12 @@ impl World {
         )
     }
 
-    /// The cache disk's folder.
+    /// Returns the cache disk's folder.
     pub(crate) fn disk(&self) -> PathBuf {
         self.folder.path().join("cache")
     }
 
-    /// A gateway whose profile `web` says this.
+    /// Starts a gateway whose profile `web` has these lines.
     pub(crate) async fn start(&self, profile: &str) -> Whole {
         Whole::start(&self.config(profile)).await
     }
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// Bytes that tell one offset, and one seed, from another.
+/// Returns bytes that distinguish offsets and seeds.
 pub(crate) fn sample(size: usize, seed: usize) -> Vec<u8> {
     (0..size).map(|at| ((at + seed) * 31 % 251) as u8).collect()
 }

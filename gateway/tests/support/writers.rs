@@ -1,4 +1,4 @@
-//! Writers over a bucket that is spoken to through S3.
+//! Writers over a bucket that is reached through S3.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tidegate_plan::{PartSizes, Profile, Timestamp};
 use tidegate_write::Writers;
 use tidegate_write::{Settings, WritePath};
 
-/// The least that S3 takes for a part that is not the last.
+/// The smallest part that S3 accepts, except as the last.
 pub(crate) const PART: u64 = 5 << 20;
 
-/// A process that writes: an engine with nothing cached, and a spool of `size` bytes.
+/// Starts a process that writes: an engine with nothing cached, and a spool of `size` bytes.
 pub(crate) async fn start(
     spool: &Path,
     size: u64,
@@ -29,7 +29,7 @@ pub(crate) async fn start(
     start_with(terms, settings).await
 }
 
-/// The same with terms of one's own.
+/// Does the same with other settings.
 pub(crate) async fn start_with(
     terms: Settings,
     settings: &tidegate_origin::Settings,

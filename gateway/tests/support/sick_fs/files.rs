@@ -14,10 +14,10 @@ use fuser::{
 use super::{Call, Shared};
 use crate::volatile::{Change, Node, PAGE, ROOT, Volatile};
 
-/// Nothing is believed for any time.
+/// The kernel may believe nothing for any time.
 const TTL: Duration = Duration::ZERO;
 
-/// Blocks of the disk, and how many of them are free for ever.
+/// Number of blocks of the disk, always all of them free.
 const BLOCKS: u64 = 1 << 24;
 
 /// Flags of `fallocate` (linux/falloc.h).
@@ -95,7 +95,7 @@ impl Files {
             direct,
             ..self.0.call(what, node)
         };
-        // A disk that is full has taken some of it.
+        // A full disk has taken some of the bytes.
         let some = match &change {
             Change::Write(at, bytes) | Change::Direct(at, bytes) => {
                 Change::Write(*at, bytes.slice(..bytes.len() / 2))
@@ -312,8 +312,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// A close asks nothing of a disk, and this says so once and for all. Else a process that ends with a file
-    /// of its own mount open would wait for itself.
+    /// Refuses the call once, after which the kernel no longer sends it: a close needs nothing from a disk. Otherwise a
+    /// process that ends with a file of its own mount open would wait for itself.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
