@@ -1,4 +1,4 @@
-//! Fills the bucket that everything is read from.
+//! The bucket that all peers read from, and its filling.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,10 @@ pub mod parts;
 use crate::pattern::Pattern;
 use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
 
-/// How many uploads run at once.
+/// The number of uploads at once.
 const UPLOADS: usize = 16;
 
-/// A bucket that anyone may read, so that peers that cannot sign are compared too.
+/// A bucket with public read access, so that peers that cannot sign requests can be compared too.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     client: Client,
@@ -55,13 +55,13 @@ impl Bucket {
         Ok(bucket)
     }
 
-    /// The bucket's name.
+    /// Returns the bucket's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same bucket by way of what listens on `addr`.
+    /// Returns the same bucket, reached through the server or proxy at `addr`.
     #[must_use]
     pub fn behind(&self, addr: SocketAddr) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Bucket {
         }
     }
 
-    /// Writes one object, over what stood there; gives its ETag.
+    /// Writes one object, replacing any earlier one, and returns its ETag.
     ///
     /// # Errors
     /// If the server refuses.
@@ -89,7 +89,7 @@ impl Bucket {
         Ok(answer.e_tag().unwrap_or_default().to_owned())
     }
 
-    /// An object's bytes.
+    /// Returns an object's bytes.
     ///
     /// # Errors
     /// If there is none, or the server refuses.
@@ -115,7 +115,7 @@ impl Bucket {
             .await
     }
 
-    /// The keys below a prefix, each with its size, in their order.
+    /// Returns the keys below a prefix in key order, each with its size.
     ///
     /// # Errors
     /// If the server refuses.
@@ -164,7 +164,7 @@ fn client(addr: SocketAddr) -> Client {
     Client::from_conf(config)
 }
 
-/// The sdk's own texts say "service error" and keep the cause to themselves.
+/// Shows the whole chain of causes: the SDK's own message says only "service error".
 fn plainly<E: std::error::Error + Send + Sync + 'static>(error: E) -> anyhow::Error {
     anyhow::anyhow!("{}", DisplayErrorContext(error))
 }

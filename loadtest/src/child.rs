@@ -1,4 +1,4 @@
-//! Child processes that end with us: started in the foreground, stopped by process id.
+//! Child processes that end with the load test: started in the foreground, stopped by process id.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a server may take to listen, and to end when asked to.
+/// Time limit for a server to listen, and to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that runs until this is dropped: asked to end first, killed if it does not.
+/// A server that runs until this is dropped. Dropping sends SIGTERM first, SIGKILL if that has no effect.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     log: PathBuf,
 }
 
-/// A command that runs `program` with the socket that is its standard input handed over as systemd does it
-/// (`sd_listen_fds(3)`): as descriptor 3, named by the environment.
+/// Returns a command that runs `program` with its standard input handed over as a socket, as systemd does
 #[must_use]
 pub fn handed_over(program: &Path) -> Command {
     let script = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
@@ -43,7 +42,7 @@ impl Server {
         .with_context(|| format!("nothing listens on {addr}"))
     }
 
-    /// Starts `command` with its output in the file `log`, and waits until `ready` says so.
+    /// Starts `command` with its output in the file `log`, and waits until `ready` returns true.
     ///
     /// # Errors
     /// If it cannot be started, ends at once, or is not ready in time; with the end of its log.
@@ -51,7 +50,7 @@ impl Server {
         Self::start_with(command, Stdio::null(), log, ready)
     }
 
-    /// The same with `input` as its standard input.
+    /// Does the same as [`Server::start_when`], with `input` as the standard input.
     ///
     /// # Errors
     /// As [`Server::start_when`].
@@ -76,13 +75,13 @@ impl Server {
         Ok(server)
     }
 
-    /// The process id.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The last lines of what it wrote.
+    /// Returns the last 20 lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -131,11 +130,11 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {
-            // Ended and waited for: its id may be another's by now.
+            // It has ended and was waited for: its id may belong to another process by now.
             return;
         }
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            // It may end by itself meanwhile; its id is ours until we have waited for it.
+            // The id stays ours until we have waited for the process, even if it ends by itself meanwhile.
             let _ = kill_process(pid, Signal::TERM);
         }
         if !self.ended_within(PATIENCE) {
@@ -145,7 +144,7 @@ impl Drop for Server {
     }
 }
 
-/// A loopback address that nothing listens on at this moment.
+/// Returns a loopback address that nothing listens on at this moment.
 ///
 /// # Errors
 /// If the machine has no port left.
@@ -154,8 +153,7 @@ pub fn free_addr() -> Result<SocketAddr> {
     Ok(listener.local_addr()?)
 }
 
-/// Finds a program: named by the environment variable `env`, else in `PATH`, else where
-/// `loadtest/setup` puts what it installs.
+/// Finds a program: first by the environment variable `env`, then in `PATH`, then in [`tools_dir`].
 #[must_use]
 pub fn find_program(env: &str, names: &[&str]) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(env) {
@@ -168,7 +166,7 @@ pub fn find_program(env: &str, names: &[&str]) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Where `loadtest/setup` installs what it builds.
+/// Returns the directory into which `loadtest/setup` installs the tools that it builds.
 #[must_use]
 pub fn tools_dir() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME")

@@ -14,10 +14,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::pattern::Pattern;
 
-/// No wait within an answer is longer: a server that hangs is a failure, not a long run.
+/// The longest wait within an answer: a server that hangs is a failure, not a long run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The buffers of a thin line, in bytes; more than one piece of TCP, less than a chunk.
+/// The buffer size of a slow client, in bytes: more than one TCP segment, less than a chunk.
 const THIN_BUFFER: u32 = 32 * 1024;
 
 /// One connection, kept alive between requests.
@@ -27,7 +27,7 @@ pub struct Connection {
     sender: SendRequest<Empty<Bytes>>,
 }
 
-/// The head of an answer, and when it came.
+/// The head of an answer.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// Its status.
@@ -45,17 +45,17 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// When an answer's parts came, counted from the request.
+/// Arrival times of an answer, counted from the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// The first byte of the body, or the end of an answer without one.
     pub first_byte: Duration,
-    /// The last.
+    /// The last byte.
     pub total: Duration,
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
     /// If nothing answers there.
@@ -66,7 +66,8 @@ impl Connection {
         Self::over(stream, addr, &Builder::new()).await
     }
 
-    /// Connects with small buffers, as over a thin line: what is not read soon waits at the server.
+    /// Connects with small buffers, as a slow client does: bytes that it does not read soon wait at
+    /// the server.
     ///
     /// # Errors
     /// If nothing answers there.
@@ -92,7 +93,7 @@ impl Connection {
         Ok(Self { addr, sender })
     }
 
-    /// Connects again if the server has ended the connection, as it may while nothing is asked.
+    /// Connects again if the server has closed the idle connection.
     ///
     /// # Errors
     /// If nothing answers there any more.
@@ -103,8 +104,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks for `path` and gives the head of the answer and a body yet to be read, by
-    /// [`next_piece`]. One that is dropped before its end breaks the connection.
+    /// Requests `path` and returns the head of the answer and its body, to be read with
+    /// [`next_piece`]. Dropping the body before its end breaks the connection.
     ///
     /// # Errors
     /// If the connection breaks, or nothing answers in time.
@@ -122,7 +123,7 @@ impl Connection {
         Ok((head, body))
     }
 
-    /// Asks for `path` and hands on each piece of the body as it arrives.
+    /// Requests `path` and hands on each piece of the body as it arrives.
     ///
     /// # Errors
     /// If the connection breaks, the answer ends before its announced length, or `piece` fails.
@@ -149,7 +150,7 @@ impl Connection {
         ))
     }
 
-    /// Asks for `path` and waits for all of the answer.
+    /// Requests `path` and waits for all of the answer.
     ///
     /// # Errors
     /// As [`Connection::stream`].
@@ -170,7 +171,7 @@ impl Connection {
         ))
     }
 
-    /// Reads the whole object at `path` and checks every byte of it while it arrives.
+    /// Reads the whole object at `path` and checks every byte as it arrives.
     ///
     /// # Errors
     /// As [`Connection::stream`]; and if the status is not 200, or a byte is wrong or missing.
@@ -216,7 +217,7 @@ impl Connection {
     }
 }
 
-/// The next piece of a body; `None` after the last.
+/// Returns the next piece of a body; `None` after the last.
 ///
 /// # Errors
 /// If the connection breaks, the body ends before its announced length, or nothing comes in time.

@@ -1,4 +1,4 @@
-//! What every scenario is given: its options, a place to work, and a bucket.
+//! The surroundings of a scenario: its options, a working directory, and a bucket.
 
 use std::path::{Path, PathBuf};
 
@@ -14,27 +14,27 @@ use crate::peers::varnish;
 use crate::peers::{Origin, Peer};
 use crate::report::Report;
 
-/// What the command line asked for.
+/// The options from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The peers to measure; empty: those the scenario names.
+    /// The peers to measure; if empty, those that the scenario names.
     pub peers: Vec<String>,
     /// Alternating rounds, where a scenario has some.
     pub rounds: Option<u32>,
-    /// How much: ranges, replacements, clients, objects; each scenario says which.
+    /// The amount (ranges, replacements, clients or objects); each scenario defines its unit.
     pub count: Option<u64>,
-    /// How long one measurement of requests per second takes.
+    /// The seconds that one measurement of requests per second takes.
     pub seconds: Option<u64>,
-    /// What random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// A scenario's surroundings; everything in it ends with it.
+/// A scenario's surroundings; the server and the files in it end with it.
 #[derive(Debug)]
 pub struct Context {
-    /// What the command line asked for.
+    /// The options from the command line.
     pub options: Options,
-    /// A bucket of its own.
+    /// The scenario's own bucket.
     pub bucket: Bucket,
     minio: Minio,
     dir: TempDir,
@@ -59,13 +59,14 @@ impl Context {
         })
     }
 
-    /// Where files of this run go.
+    /// Returns the directory for files of this run.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The directory that the peer `nginx` serves: what is to be read from it is put here too.
+    /// Returns the directory that the peer `nginx` serves; objects to be read from it are put here
+    /// too.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -75,7 +76,7 @@ impl Context {
         Ok(dir)
     }
 
-    /// The bucket, with nothing in between.
+    /// Returns the bucket, with nothing in between.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin {
@@ -84,7 +85,7 @@ impl Context {
         }
     }
 
-    /// Deletes all keys below a prefix, and has the disk have their room again.
+    /// Deletes all keys below a prefix and frees their disk space at once.
     ///
     /// # Errors
     /// If the server or the operating system refuses.
@@ -93,7 +94,7 @@ impl Context {
         Ok(self.minio.empty_bin()?)
     }
 
-    /// The bucket behind what listens on `addr`.
+    /// Returns the bucket as reached through the proxy at `addr`.
     #[must_use]
     pub fn origin_behind(&self, addr: std::net::SocketAddr) -> Origin {
         Origin {
@@ -102,19 +103,19 @@ impl Context {
         }
     }
 
-    /// The count that was asked for, or the scenario's own.
+    /// Returns the requested count, or the scenario's own.
     #[must_use]
     pub fn count(&self, full: u64) -> u64 {
         self.options.count.unwrap_or(full)
     }
 
-    /// Whether a peer takes part: asked for, or nothing was asked for.
+    /// Tells whether a peer takes part: it was requested, or no peers were.
     #[must_use]
     pub fn takes_part(&self, name: &str) -> bool {
         self.options.peers.is_empty() || self.options.peers.iter().any(|asked| asked == name)
     }
 
-    /// The names of the peers to measure: those asked for, else the scenario's own.
+    /// Returns the names of the peers to measure: the requested ones, else the scenario's own.
     #[must_use]
     pub fn peers<'a>(&'a self, usual: &[&'a str]) -> Vec<&'a str> {
         if self.options.peers.is_empty() {
@@ -153,8 +154,8 @@ impl Context {
         }
     }
 
-    /// As [`Context::start`], for a peer that a comparison can do without: one whose program is
-    /// missing is left out, and the report says so.
+    /// Does the same as [`Context::start`] for an optional peer. If its program is missing, it is
+    /// left out and the report says so.
     ///
     /// # Errors
     /// If tidegate, or a peer that the command line asked for, does not start.
@@ -179,7 +180,7 @@ impl Context {
     }
 }
 
-/// Says what is being done, on the standard error stream.
+/// Prints the current step to the standard error stream.
 pub fn progress(text: impl std::fmt::Display) {
     eprintln!("   {text}");
 }

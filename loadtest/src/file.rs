@@ -1,4 +1,4 @@
-//! Reading a file, such as one of a mount, every byte checked.
+//! Reads a file, for example on a mount, and checks every byte.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,25 +13,25 @@ use crate::measure::Flow;
 use crate::pattern::Pattern;
 use crate::random::Random;
 
-/// How far a paced reader may fall behind its pace and still catch up.
+/// The longest delay that a paced reader may still catch up.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// How a file is read from its beginning to its end.
+/// The step and pace of a read from beginning to end.
 #[derive(Debug, Clone, Copy)]
 pub struct Sequence {
     /// Bytes of each read.
     pub step: usize,
-    /// Bytes in a second; else as fast as they come.
+    /// Bytes per second; if `None`, as fast as possible.
     pub pace: Option<f64>,
 }
 
-/// As `dd bs=1M` reads.
+/// Steps of 1 MiB, as `dd bs=1M` reads.
 pub const DD: Sequence = Sequence {
     step: 1 << 20,
     pace: None,
 };
 
-/// In steps as small as a page, as careless programs read.
+/// Steps of one page, as careless programs read.
 pub const PAGES: Sequence = Sequence {
     step: 4096,
     pace: None,
@@ -69,8 +69,8 @@ fn read(path: &Path, pattern: Pattern, how: Sequence) -> Result<Flow> {
     Ok(flow)
 }
 
-/// Reads 4 KiB at random places of a file, one after the other, `reads` times or for as long as
-/// `within`, whichever ends first; how many in a second.
+/// Reads 4 KiB at random places of a file, one after the other, until `reads` are done or `within`
+/// has passed. Returns the reads per second.
 ///
 /// # Errors
 /// If it cannot be read, or a byte is wrong.

@@ -1,17 +1,18 @@
-//! Measures tidegate beside its peers, in one run, on the reader's own machine.
+//! A load test that measures tidegate beside its peers, in one run, on the reader's own machine.
 //!
-//! - [`scenario`] is what is done: who reads what, how often, and which figure comes out of it.
-//! - [`peers`] are who it is done to: tidegate, nginx, rclone, MinIO, the simulated cloud; each
-//!   configured as its own users tune it, started and stopped by process id.
-//! - [`client`] reads over HTTP and hands every byte to a check; [`pattern`] knows what each byte
-//!   of each object must be, so a wrong one is found wherever it stands.
-//! - [`tally`] stands between a peer and the bucket and counts what is asked of it, by kind.
-//! - [`wordpress`] is a real WordPress with its database, PHP and nginx, driven as a browser does.
+//! - [`scenario`] defines the work: which peer reads which objects, how often, and the resulting
+//!   figure.
+//! - [`peers`] are the measured programs: tidegate, nginx, rclone, MinIO, the simulated cloud. Each
+//!   is configured as its own users tune it, and started and stopped by process id.
+//! - [`client`] reads over HTTP and hands every byte to a check; [`pattern`] knows the right bytes
+//!   of each object at any offset.
+//! - [`tally`] is a proxy between a peer and the bucket that counts requests by kind.
+//! - [`wordpress`] is a real WordPress with its database, PHP and nginx, used as a browser would.
 //! - [`measure`] has the instruments: latencies, CPU time and memory of processes, medians.
-//! - [`report`] holds the figures against their targets: a table in the terminal, and JSON.
+//! - [`report`] compares the figures with their targets: a table in the terminal, JSON, HTML.
 //!
-//! Peers are compared only within one run, in alternating rounds, as ratios: absolute figures
-//! belong to the machine they were taken on.
+//! Peers are compared only within one run, in alternating rounds, as ratios: absolute figures hold
+//! only for the machine that they were taken on.
 
 pub mod bucket;
 pub mod child;

@@ -1,9 +1,9 @@
-//! The line to the origin: a TCP proxy that holds the answers of all connections together to a rate,
-//! and that can be cut.
+//! The line to the origin: a TCP proxy that can limit the total rate of all answers, and that can
+//! be cut.
 //!
-//! The simulated cloud holds each connection by itself; here it is the sum, as a line or a disk
-//! behind the bucket does. While it is cut, connections that stand are broken and new ones are
-//! ended at once.
+//! The simulated cloud limits each connection by itself. Here the limit is on the sum, as with a
+//! network line or a disk behind the bucket. A cut breaks open connections and ends new ones at
+//! once.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// What is passed on at once: about a millisecond's worth.
+/// Bytes passed on at once: about a millisecond's worth.
 const PIECE: usize = 64 * 1024;
-/// The timer's grain: what it oversleeps is caught up, no more.
+/// The timer's granularity: the proxy makes up for at most this much oversleeping.
 const SLACK: Duration = Duration::from_millis(3);
 
 /// A running proxy.
@@ -30,19 +30,19 @@ pub struct Line {
     task: JoinHandle<()>,
 }
 
-/// When the next piece may go, whichever connection it belongs to.
+/// The time from which the next piece may go, on any connection.
 #[derive(Debug)]
 struct Bucket {
-    /// Bytes in a second.
+    /// Bytes per second.
     rate: f64,
     due: Mutex<Instant>,
 }
 
 impl Line {
-    /// Puts one in front of `upstream`, held to `rate` MB in a second in all, if to any.
+    /// Starts a proxy in front of `upstream`; `rate` limits the total, in MB/s.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// If no port is free.
     pub async fn start(upstream: SocketAddr, rate: Option<f64>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
@@ -52,18 +52,18 @@ impl Line {
         Ok(Self { addr, cut, task })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Nothing passes from now on.
+    /// Cuts the line: no bytes pass from now on.
     pub fn cut(&self) {
         self.cut.send_replace(true);
     }
 
-    /// All passes again.
+    /// Mends the line: all bytes pass again.
     pub fn mend(&self) {
         self.cut.send_replace(false);
     }
@@ -83,7 +83,7 @@ impl Bucket {
         }
     }
 
-    /// When the next piece, `len` bytes long, may go.
+    /// Reserves `len` bytes and returns the time from which they may go.
     fn take(&self, len: usize) -> Instant {
         let now = Instant::now();
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,9 +103,10 @@ async fn accept(
     while let Ok((client, _)) = listener.accept().await {
         let (bucket, mut cut) = (bucket.clone(), cut.clone());
         connections.spawn(async move {
-            // Whoever breaks a connection has reasons; the other side sees it end.
+            // A broken connection is no error: the other side sees it end.
             tokio::select! {
-                // First: nobody upstream hears of a connection that comes while it is cut.
+                // First, so that upstream does not see a connection that arrives while the line is
+                // cut.
                 biased;
                 _ = cut.wait_for(|cut| *cut) => {}
                 _ = carry(client, upstream, bucket) => {}
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(bucket.take(1_000_000), start);
         assert_eq!(bucket.take(2_000_000), start + second);
         assert_eq!(bucket.take(1), start + 3 * second);
-        // What nobody used is not saved up, but for the timer's grain.
+        // Unused rate is not saved up, except for the timer's granularity.
         tokio::time::advance(10 * second).await;
         assert_eq!(bucket.take(1), Instant::now() - SLACK);
     }

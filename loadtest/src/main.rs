@@ -22,9 +22,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Say which scenarios there are.
+    /// List the scenarios.
     List,
-    /// Run scenarios, print what they found, and fail if anything was wrong.
+    /// Run scenarios, print their results, and fail if anything was wrong.
     Run(Run),
     /// Install the peers through package managers.
     Setup,
@@ -38,19 +38,20 @@ struct Run {
     /// The peers to measure, instead of the scenario's own.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
-    /// Where to write each scenario's figures as JSON, and all of them as a page, `report.html`.
+    /// The directory for each scenario's figures as JSON, and for a page with all of them,
+    /// `report.html`.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Alternating rounds, where a scenario has some.
+    /// Alternating rounds, for scenarios that have some.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// How much; `list` says what each scenario counts, and how many make a full run.
+    /// The amount of work; `list` shows each scenario's unit and the amount of a full run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// How long each measurement of requests per second takes.
+    /// The seconds that each measurement of requests per second takes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// What random choices follow from: a run with the same seed makes the same ones.
+    /// The seed of all random choices: runs with the same seed make the same choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -91,7 +92,7 @@ async fn run_all(run: Run) -> Result<ExitCode> {
     let mut reports = vec![];
     for scenario in chosen {
         eprintln!("== {}: {}", scenario.name, scenario.about);
-        // What a scenario has mounted, attached or started ends with it, also when it is told to end.
+        // Mounts, devices and processes of a scenario end with it, also on a signal.
         let report = tokio::select! {
             report = scenario.run(options.clone()) => report.context(scenario.name)?,
             signal = told_to_end() => bail!("{}: {}", scenario.name, signal?),
@@ -101,7 +102,7 @@ async fn run_all(run: Run) -> Result<ExitCode> {
             eprintln!("   written to {}", report.write_json(dir)?.display());
         }
         reports.push(report);
-        // After each, so that a run that is ended leaves what it found.
+        // After each scenario, so that an interrupted run keeps its results.
         if let Some(dir) = &run.report {
             let page = report::write_html(&reports, dir)?;
             eprintln!("   and to {}", page.display());
@@ -137,7 +138,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>> {
     names.iter().map(find).collect()
 }
 
-/// Runs the script beside this crate, which can also be run without it.
+/// Runs the script `setup` beside this crate.
 fn setup() -> Result<ExitCode> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("setup");
     let status = Command::new("bash")

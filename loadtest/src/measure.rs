@@ -8,8 +8,8 @@ pub use flow::Flow;
 pub use latency::Latency;
 pub use process::{ProcessTree, Usage};
 
-/// The median of some figures; of an even number of them, the mean of the middle two. `None` of
-/// none.
+/// Returns the median; of an even number of figures, the mean of the middle two; `None` if there
+/// are no figures.
 #[must_use]
 pub fn median(figures: &[f64]) -> Option<f64> {
     let mut sorted = figures.to_vec();
@@ -22,15 +22,15 @@ pub fn median(figures: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median of the ratios of figures taken in the same round: what disturbed one round disturbed
-/// both of its sides.
+/// Returns the median of the ratios of figures of the same round: a disturbance of one round
+/// affects both sides.
 #[must_use]
 pub fn median_ratio(figures: &[f64], to: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = figures.iter().zip(to).map(|(a, b)| a / b).collect();
     median(&ratios)
 }
 
-/// The order of a round, counted from 0: each in its turn is the first, and the last.
+/// Returns the order of a round, counted from 0, so that each item comes first in its turn.
 #[must_use]
 pub fn turns<T: Clone>(all: &[T], round: u32) -> Vec<T> {
     let mut order = all.to_vec();

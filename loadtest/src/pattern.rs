@@ -1,8 +1,8 @@
-//! What every byte of every object must be.
+//! The expected bytes of every object.
 //!
 //! An object's content follows from a seed alone: the 8 bytes at offset `8 * i` are a hash of seed
-//! and `i`. Nothing has to be kept to check an answer, at any offset, and bytes of another object,
-//! another version or another place are told from the right ones within 8 bytes.
+//! and `i`. So any answer can be checked at any offset without a copy. Bytes of another object,
+//! version or place differ from the right ones within 8 bytes.
 
 use bytes::Bytes;
 
@@ -11,14 +11,14 @@ use crate::random::mix;
 /// The content of one version of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// What the bytes follow from.
+    /// The seed of the bytes.
     pub seed: u64,
-    /// How many there are.
+    /// The length in bytes.
     pub len: u64,
 }
 
 impl Pattern {
-    /// The bytes from `start` on, `len` of them, whether or not the object is that long.
+    /// Returns `len` bytes from `start` on, even past the object's end.
     #[must_use]
     pub fn bytes(&self, start: u64, len: usize) -> Bytes {
         let mut out = vec![0_u8; len];
@@ -29,10 +29,10 @@ impl Pattern {
         out.into()
     }
 
-    /// All of the object.
+    /// Returns all of the object.
     ///
     /// # Panics
-    /// If the object does not fit into memory's address space.
+    /// If the object does not fit into the address space.
     #[must_use]
     pub fn all(&self) -> Bytes {
         self.bytes(
@@ -41,14 +41,14 @@ impl Pattern {
         )
     }
 
-    /// Whether `found` is what stands at `start`.
+    /// Tells whether `found` equals the object's bytes from `start` on.
     #[must_use]
     pub fn matches(&self, start: u64, found: &[u8]) -> bool {
         if start + found.len() as u64 > self.len {
             return false;
         }
-        // Up to the first whole word and after the last one by bytes, all between word by word:
-        // streams are checked while they are timed, and must not wait for it.
+        // Compares bytes up to the first whole word and after the last one, and words in between.
+        // The check must not slow down the streams that are timed.
         let head = ((8 - start % 8) % 8).min(found.len() as u64) as usize;
         let (head, rest) = found.split_at(head);
         let (words, tail) = rest.as_chunks::<8>();
@@ -65,8 +65,8 @@ impl Pattern {
         self.for_each_word(start, found.len(), |at, word| found[at.clone()] == *word)
     }
 
-    /// Walks over `len` bytes from `start` in pieces that end where words end, until `visit` says
-    /// no; tells whether it never did.
+    /// Visits `len` bytes from `start` in pieces that end at word boundaries, until `visit` returns
+    /// false. Returns whether every visit returned true.
     fn for_each_word(
         &self,
         start: u64,

@@ -1,9 +1,9 @@
-//! An origin whose connections stall: a TCP proxy that delays answers by 20 ms, holds each
-//! connection to 20 MB/s, and stops one after the other for 50 to 400 ms.
+//! An origin whose connections stall. This TCP proxy delays answers by 20 ms, holds each connection
+//! to 20 MB/s, and pauses one after the other for 50 to 400 ms.
 //!
-//! Connections pause independently of each other, but never all that are busy at once: a reader
-//! who asks over several could always go on. What a connection did not carry while it paused is
-//! lost; it does not catch up.
+//! Connections pause independently, but never all busy ones at once: a reader with several
+//! connections can always go on. A connection does not make up for the bytes that it did not carry
+//! while paused.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,14 +22,14 @@ use crate::random::Random;
 const LATENCY: Duration = Duration::from_millis(20);
 const BYTES_PER_SECOND: f64 = 20e6;
 const PAUSE_MS: (u64, u64) = (50, 400);
-/// How long a connection runs between two pauses, while it is busy.
+/// The time that a busy connection runs between two pauses.
 const RUN_MS: (u64, u64) = (500, 1500);
 /// A connection that carried something within this time is busy.
 const BUSY: Duration = Duration::from_millis(100);
-/// What is passed on at once: a few milliseconds' worth.
+/// Bytes passed on at once: a few milliseconds' worth.
 const PIECE: usize = 64 * 1024;
 
-/// What it is, for reports.
+/// A description for reports.
 pub const CONFIG: &str = "a TCP proxy: answers delayed by 20 ms and held to 20 MB/s a connection; \
     each connection pauses for 50 to 400 ms after every 500 to 1500 ms that it was busy, \
     independently, but never all at once";
@@ -41,7 +41,7 @@ pub struct Pausing {
     task: JoinHandle<()>,
 }
 
-/// What the connections know of each other.
+/// The state of all connections, by id.
 #[derive(Debug, Default)]
 struct Shared(Mutex<HashMap<u64, State>>);
 
@@ -52,10 +52,10 @@ struct State {
 }
 
 impl Pausing {
-    /// Puts one in front of `upstream`; its pauses follow from `seed`.
+    /// Starts a proxy in front of `upstream`; its pauses follow from `seed`.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// If no port is free.
     pub async fn start(upstream: SocketAddr, seed: u64) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
@@ -63,7 +63,7 @@ impl Pausing {
         Ok(Self { addr, task })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
@@ -85,7 +85,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, seed: u64) {
         id += 1;
         let (shared, random) = (Arc::clone(&shared), Random::new(seeds.next_u64()));
         connections.spawn(async move {
-            // Whoever breaks a connection has reasons; the other side sees it end.
+            // A broken connection is no error: the other side sees it end.
             let _ = carry(client, upstream, id, &shared, random).await;
             shared.lock().remove(&id);
         });
@@ -145,7 +145,7 @@ async fn answers(
             return Ok(());
         }
         let asked = *asked.lock().unwrap_or_else(PoisonError::into_inner);
-        // The timer's grain is a millisecond: what it oversleeps is caught up, no more.
+        // The timer's granularity is a millisecond: make up for at most 2 ms of oversleeping.
         let now = Instant::now();
         due = due.max(now.checked_sub(Duration::from_millis(2)).unwrap_or(now));
         tokio::time::sleep_until(due.max(asked + LATENCY)).await;
@@ -166,8 +166,8 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a connection carried something. If it wants to pause, tells whether it may:
-    /// another one has to be busy and not paused.
+    /// Notes that a connection carried bytes. If `wants_to_pause`, returns whether it may: only
+    /// while another connection is busy and not paused.
     fn carried(&self, id: u64, wants_to_pause: bool) -> bool {
         let now = Instant::now();
         let mut all = self.lock();

@@ -1,5 +1,5 @@
-//! Who is measured: tidegate and the tools that people use today, each configured as its own users
-//! tune it. Every one is a process of its own, stopped when it is dropped.
+//! The measured programs: tidegate and common alternatives, each configured as its own users tune
+//! it. Each is a process of its own that stops when it is dropped.
 
 use std::net::SocketAddr;
 
@@ -21,13 +21,13 @@ pub mod varnish;
 /// The bucket as its readers reach it.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// Where the S3 server, or what stands before it, listens.
+    /// The address of the S3 server, or of the proxy in front of it.
     pub addr: SocketAddr,
     /// The bucket.
     pub bucket: String,
 }
 
-/// A running server that objects are read from over HTTP.
+/// A running server that clients read objects from over HTTP.
 #[derive(Debug)]
 pub struct Peer {
     name: &'static str,
@@ -39,7 +39,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A server whose objects stand at `/KEY`.
+    /// Returns a server with its objects at `/KEY`.
     #[must_use]
     pub const fn new(name: &'static str, addr: SocketAddr, config: String, server: Server) -> Self {
         Self {
@@ -52,21 +52,21 @@ impl Peer {
         }
     }
 
-    /// The same, with a listener that tells its metrics.
+    /// Adds the address of the admin listener, which serves the metrics.
     #[must_use]
     pub const fn with_admin(mut self, admin: SocketAddr) -> Self {
         self.admin = Some(admin);
         self
     }
 
-    /// The same under the name of what was tuned.
+    /// Renames it after the setting that was tuned.
     #[must_use]
     pub const fn called(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// The bucket itself, read without anything in between: what the others are held against.
+    /// Returns the bucket itself, read directly: the reference for the others.
     #[must_use]
     pub fn direct(origin: &Origin) -> Self {
         let prefix = format!("/{}", origin.bucket);
@@ -80,31 +80,31 @@ impl Peer {
         }
     }
 
-    /// What it is called in tables and in `--peers`.
+    /// Returns its name in tables and in `--peers`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The configuration it runs with, as its own users would write it.
+    /// Returns its configuration, as its own users would write it.
     #[must_use]
     pub fn config(&self) -> &str {
         &self.config
     }
 
-    /// The path of an object; `key` consists of characters that need no escaping.
+    /// Returns the path of an object; `key` consists of characters that need no escaping.
     #[must_use]
     pub fn path(&self, key: &str) -> String {
         format!("{}/{key}", self.prefix)
     }
 
-    /// The sum of a metric over its labels, as tidegate itself tells it; `None` of other peers.
+    /// Returns the sum of one of tidegate's metrics over its labels; `None` for other peers.
     ///
     /// # Errors
     /// If its admin listener does not answer.
@@ -112,7 +112,7 @@ impl Peer {
         self.metric_where(name, "").await
     }
 
-    /// The same over those lines whose labels contain `label`, such as `state="up"`.
+    /// Returns the same sum over the lines whose labels contain `label`, such as `state="up"`.
     ///
     /// # Errors
     /// If its admin listener does not answer.
@@ -133,7 +133,7 @@ impl Peer {
         Ok(Some(values.sum()))
     }
 
-    /// What its admin listener answers to `path`; `None` of other peers.
+    /// Returns the admin listener's answer to `path`; `None` for other peers.
     ///
     /// # Errors
     /// If it does not answer.
@@ -145,13 +145,13 @@ impl Peer {
         Ok(Some(String::from_utf8_lossy(&answer.body).into_owned()))
     }
 
-    /// The id of its process, if it is one of ours.
+    /// Returns its process id; `None` for the bucket itself.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::pid)
     }
 
-    /// The end of what it wrote.
+    /// Returns the last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.server
@@ -167,7 +167,7 @@ impl Peer {
         self.server.map_or(Ok(()), Server::kill)
     }
 
-    /// What its processes have used so far; nothing, for the bucket itself.
+    /// Returns the usage of its processes so far; zero for the bucket itself.
     ///
     /// # Errors
     /// If it has died.

@@ -5,10 +5,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 const WIDTH: u64 = 30;
-/// How often it is drawn anew: often enough for people, too seldom to be noticed by what is timed.
+/// The redraw interval: short enough for the eye, too long to disturb the measurement.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// What is under way, and how far it is. On a terminal a bar; elsewhere one line, at the end.
+/// The progress of a task: a bar on a terminal; elsewhere one line at the end.
 #[derive(Debug)]
 pub struct Bar {
     label: String,
@@ -20,7 +20,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Begins; `total` in whatever is counted.
+    /// Starts a bar; `total` and [`Bar::add`] use the same unit.
     #[must_use]
     pub fn new(label: impl Into<String>, total: u64) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Bar {
         }
     }
 
-    /// So much more is done.
+    /// Adds `more` to the finished amount.
     pub fn add(&mut self, more: u64) {
         self.done += more;
         let due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);

@@ -13,32 +13,32 @@ pub const fn mix(mut x: u64) -> u64 {
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that draws the same numbers for the same seed.
+    /// Returns a generator that draws the same numbers for the same seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number from 0 up to `end`, which is excluded; 0 if `end` is 0.
+    /// Returns a number from 0 to `end`, which is excluded; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next_u64() % end }
     }
 
-    /// A number from 1 to `max` whose magnitude, not whose value, is evenly spread: short ones are
-    /// as likely as long ones.
+    /// Returns a number from 1 to `max` with evenly spread magnitude, not value: short ones are as
+    /// likely as long ones.
     pub fn magnitude(&mut self, max: u64) -> u64 {
         let bits = u64::from(max.max(1).ilog2()) + 1;
         let ceiling = 1_u64 << self.below(bits + 1).min(63);
         1 + self.below(ceiling.min(max.max(1)))
     }
 
-    /// One of `items`, all equally likely.
+    /// Returns one of `items`, all equally likely.
     ///
     /// # Panics
     /// If there are none.

@@ -1,4 +1,4 @@
-//! A reader of one body: as fast as it comes or paced, to the end or not, every byte checked.
+//! A reader of one body, at full speed or paced, to the end or not, with every byte checked.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -10,26 +10,26 @@ use crate::client::{Connection, next_piece};
 use crate::measure::Flow;
 use crate::pattern::Pattern;
 
-/// How far a paced reader may fall behind its pace and still catch up.
+/// The longest delay that a paced reader may still catch up.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// What is read, and how.
+/// The object, range and pace of a read.
 #[derive(Debug, Clone)]
 pub struct Reading<'a> {
     /// The path at the peer.
     pub path: &'a str,
-    /// What its bytes must be.
+    /// The expected bytes.
     pub pattern: Pattern,
-    /// The part that is asked for; else the whole, without a `Range`.
+    /// The requested range; if `None`, the whole object, without a `Range` header.
     pub range: Option<Range<u64>>,
-    /// Bytes in a second; else as fast as they come.
+    /// Bytes per second; if `None`, as fast as possible.
     pub pace: Option<f64>,
-    /// Leaves, breaking the connection, once it has so many bytes.
+    /// The number of bytes after which the reader leaves and breaks the connection.
     pub leave_after: Option<u64>,
 }
 
 impl<'a> Reading<'a> {
-    /// All of the object, as fast as it comes.
+    /// Reads all of the object, as fast as possible.
     #[must_use]
     pub const fn whole(path: &'a str, pattern: Pattern) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A part of the object, as fast as it comes.
+    /// Reads a part of the object, as fast as possible.
     #[must_use]
     pub const fn part(path: &'a str, pattern: Pattern, range: Range<u64>) -> Self {
         let mut reading = Self::whole(path, pattern);
@@ -49,10 +49,10 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// Reads it.
+    /// Performs the read.
     ///
     /// # Errors
-    /// If the status is not the one that belongs to the question, or a byte is wrong or missing.
+    /// If the status does not match the request, or a byte is wrong or missing.
     pub async fn run(&self, connection: &mut Connection) -> Result<Flow> {
         let path = self.path;
         let asked = Instant::now();
@@ -99,7 +99,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// When a paced reader wants its next bytes.
+/// The time at which a paced reader wants its next bytes.
 #[derive(Debug)]
 struct Pace {
     due: Instant,
@@ -119,8 +119,8 @@ impl Pace {
     }
 }
 
-/// Reads an object over `connections` at once, each its own share of it in one request, and tells
-/// the flow of each: what the origin and the machine can give, without anything in between.
+/// Reads an object over `connections` at once, each with one request for its own share, and returns
+/// each flow. On a direct peer this is the most that the origin and the machine can give.
 ///
 /// # Errors
 /// As [`Reading::run`].
@@ -145,7 +145,8 @@ pub async fn in_parallel(
     tasks.join_all().await.into_iter().collect()
 }
 
-/// Reads an object in sequence by ranges of `step` bytes, each a new request on one connection.
+/// Reads an object in sequence by ranges of `step` bytes, each a new request on the same
+/// connection.
 ///
 /// # Errors
 /// As [`Reading::run`].

@@ -1,4 +1,4 @@
-//! What a run found, held against its targets.
+//! The results of a run, compared with their targets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,35 +11,35 @@ pub mod terminal;
 
 pub use plot::Plot;
 
-/// What one scenario found.
+/// The results of one scenario.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// The scenario.
     pub scenario: String,
-    /// What it shows, in a line.
+    /// A description in one line.
     pub about: String,
-    /// For people.
+    /// Tables for people.
     pub tables: Vec<Table>,
-    /// For programs: every figure of every round.
+    /// Every figure of every round, for programs.
     pub series: Vec<Series>,
-    /// What is better seen than read.
+    /// Plots, for results that are easier to see than to read.
     pub plots: Vec<Plot>,
-    /// What was to be reached, and whether it was.
+    /// The targets, and the figures to compare with them.
     pub checks: Vec<Check>,
-    /// Who took part, configured how.
+    /// The peers and their configurations.
     pub peers: Vec<Configured>,
-    /// What a reader of the figures should know.
+    /// Remarks for the reader of the figures.
     pub notes: Vec<String>,
 }
 
 /// A table of a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Its columns.
     pub columns: Vec<String>,
-    /// Its rows, as long as the columns.
+    /// Its rows, each as long as `columns`.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -48,9 +48,9 @@ pub struct Table {
 pub struct Series {
     /// The peer.
     pub peer: String,
-    /// What was measured, with its unit.
+    /// The measure, with its unit.
     pub measure: String,
-    /// In the order of the rounds.
+    /// The values in the order of the rounds.
     pub values: Vec<f64>,
 }
 
@@ -59,24 +59,24 @@ pub struct Series {
 pub struct Configured {
     /// The peer.
     pub name: String,
-    /// As its own users would write it.
+    /// The configuration as its own users would write it.
     pub config: String,
 }
 
 /// A figure and its target.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What the figure is.
+    /// The figure's name.
     pub figure: String,
-    /// What was found.
+    /// The measured value.
     pub found: f64,
-    /// What was to be reached.
+    /// The target.
     pub target: Target,
-    /// How much a miss weighs.
+    /// The weight of a miss.
     pub weight: Weight,
 }
 
-/// A bound, itself included.
+/// A bound, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -86,18 +86,18 @@ pub enum Target {
     AtLeast(f64),
 }
 
-/// How much it weighs when a target is missed.
+/// The consequence of a missed target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// The run has failed: something is wrong, on any machine.
+    /// The run fails: the result is wrong on any machine.
     Correctness,
-    /// The run says so: speed depends on who else uses the machine.
+    /// The report only shows the miss: speed also depends on other load on the machine.
     Speed,
 }
 
 impl Check {
-    /// Whether the target is reached.
+    /// Tells whether the target is reached.
     #[must_use]
     pub fn reached(&self) -> bool {
         match self.target {
@@ -108,7 +108,7 @@ impl Check {
 }
 
 impl Report {
-    /// An empty one.
+    /// Returns an empty report.
     #[must_use]
     pub fn new(scenario: &str) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Report {
         self.plots.push(plot);
     }
 
-    /// Adds a peer and its configuration; once, however often it is started with it.
+    /// Adds a peer and its configuration, unless the same pair is already there.
     pub fn peer(&mut self, name: &str, config: &str) {
         let known = |one: &Configured| one.name == name && one.config == config;
         if self.peers.iter().any(known) {
@@ -173,7 +173,7 @@ impl Report {
         });
     }
 
-    /// Whether nothing was wrong; missed targets of speed do not count.
+    /// Tells whether all targets of correctness are reached; those of speed do not count.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.checks
@@ -181,7 +181,7 @@ impl Report {
             .all(|check| check.reached() || check.weight == Weight::Speed)
     }
 
-    /// Writes it as `SCENARIO.json` into a directory, which is made if need be.
+    /// Writes the report as `SCENARIO.json` into a directory, which it creates if need be.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -194,7 +194,7 @@ impl Report {
     }
 }
 
-/// Writes all of them as one page, `report.html`, into a directory, which is made if need be.
+/// Writes all reports as one page, `report.html`, into a directory, which it creates if need be.
 ///
 /// # Errors
 /// If it cannot be written.

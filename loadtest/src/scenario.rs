@@ -1,4 +1,4 @@
-//! What is measured: each scenario is one function from its surroundings to a report.
+//! The measurements: each scenario is a function from a [`Context`] to a report.
 
 use anyhow::Result;
 use futures_util::future::BoxFuture;
@@ -35,9 +35,9 @@ pub mod zipf;
 pub struct Scenario {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// A description in one line.
     pub about: &'static str,
-    /// What `--count` counts here, and how many of it make a full run.
+    /// The unit of `--count`, and the amount of a full run.
     pub count: &'static str,
     run: for<'a> fn(&'a Context) -> BoxFuture<'a, Result<Report>>,
 }
@@ -51,10 +51,10 @@ impl std::fmt::Debug for Scenario {
 }
 
 impl Scenario {
-    /// Runs it with a bucket of its own.
+    /// Runs the scenario with a bucket of its own.
     ///
     /// # Errors
-    /// If it could not be carried out; what it found, however bad, is in the report.
+    /// If it could not be carried out. Bad results are no error; the report shows them.
     pub async fn run(&self, options: Options) -> Result<Report> {
         let context = Context::new(options).await?;
         let before = Machine::now()?;
@@ -69,7 +69,7 @@ impl Scenario {
     }
 }
 
-/// All there are.
+/// All scenarios.
 pub const ALL: &[Scenario] = &[
     Scenario {
         name: "hot-small",
@@ -277,7 +277,7 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
-/// The scenario of that name.
+/// Returns the scenario of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)

@@ -1,14 +1,14 @@
-//! Disks to order: small, slow, full, failing, hung; made of a file, and gone with the run.
+//! Disks in a file: small, slow, full, failing or hung, and removed at the end of the run.
 //!
-//! - [`Volume`] is an ext4 file system in a file of its own, mounted over a loop device, and what can
-//!   go wrong with it.
-//! - [`Limit`] is a blkio group: what runs in it reads and writes a volume at a given rate and no
-//!   faster. Reads, direct writes and syncs are held; what the kernel writes back later is not.
+//! - [`Volume`] is an ext4 file system in a file of its own, mounted over a loop device, with its
+//!   possible faults.
+//! - [`Limit`] is a blkio group: its processes read and write a volume at a given rate at most.
+//!   Reads, direct writes and syncs are limited; the kernel's later write-back is not.
 //!
-//! All of it needs root, loop devices, and for a limit a kernel with `blkio` throttling (version 1 of
-//! control groups, or version 2 with the controller `io` handed down at the root). What is missing is
-//! an error in a sentence. What was mounted, attached or made is undone when it is dropped, and
-//! nothing else is touched.
+//! Everything needs root and loop devices. A limit also needs a kernel with `blkio` throttling
+//! (version 1 of control groups, or version 2 with the controller `io` enabled at the root). If one
+//! is missing, the error says so. A drop undoes all mounts, devices and files made here, and
+//! touches nothing else.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -21,10 +21,10 @@ pub mod volume;
 pub use limit::{Limit, Rates};
 pub use volume::Volume;
 
-/// Where Debian keeps what only root runs.
+/// Debian's directories for root's programs.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Fails, with a sentence, unless this process is root's.
+/// Checks that this process is root's.
 ///
 /// # Errors
 /// If it is not.
@@ -37,7 +37,7 @@ pub fn need_root(what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program of the system, and gives what it printed.
+/// Runs a program of the system, and returns its output.
 fn system<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -55,7 +55,7 @@ fn system<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// Empties the file cache: what is read next comes from the disk.
+/// Empties the file cache: later reads come from the disk.
 ///
 /// # Errors
 /// If this process is not root's, or the kernel refuses.

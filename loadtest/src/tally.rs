@@ -1,4 +1,4 @@
-//! Stands between a peer and the bucket, passes everything on, and counts what is asked by kind.
+//! A proxy between a peer and the bucket that counts requests by kind.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A counting proxy in front of an S3 server that is addressed path-style.
+/// A counting proxy in front of an S3 server with path-style addresses.
 #[derive(Debug)]
 pub struct Tally {
     addr: SocketAddr,
@@ -43,38 +43,38 @@ struct Counts {
     sent: AtomicU64,
 }
 
-/// What was asked so far, or between two looks.
+/// The requests so far, or between two points in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Asked {
-    /// GET of an object.
+    /// GETs of an object.
     pub get: u64,
-    /// HEAD of an object.
+    /// HEADs of an object.
     pub head: u64,
     /// Listings.
     pub list: u64,
-    /// Objects and parts that were put.
+    /// PUTs of objects and parts.
     pub put: u64,
-    /// Objects and parts that the server was to copy.
+    /// Copies of objects and parts.
     pub copy: u64,
     /// Deletions, of one object or of many.
     pub delete: u64,
-    /// Uploads by parts that were begun, completed or given up.
+    /// Requests that begin, complete or abort a multipart upload.
     pub multipart: u64,
-    /// Other questions about the bucket as such (is it there, where is it).
+    /// Other requests about the bucket, such as for its existence or location.
     pub bucket: u64,
-    /// All else: questions about the server.
+    /// All other requests, about the server.
     pub other: u64,
-    /// Bytes of object bodies handed to the peer.
+    /// Bytes of object bodies sent to the peer.
     pub bytes: u64,
-    /// Bytes of bodies that the peer sent.
+    /// Bytes of bodies received from the peer.
     pub sent: u64,
 }
 
 impl Tally {
-    /// Starts to listen, passing everything on to `upstream`.
+    /// Starts a proxy that passes everything on to `upstream`.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// If no port is free.
     pub async fn start(upstream: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
@@ -83,13 +83,13 @@ impl Tally {
         Ok(Self { addr, counts, task })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What was asked so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn asked(&self) -> Asked {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -108,13 +108,13 @@ impl Tally {
         }
     }
 
-    /// What was asked so far, once nothing has come for a second: what goes on behind the readers'
-    /// backs is counted too.
+    /// Waits until nothing has changed for a second and returns the counts, so that background
+    /// requests are included.
     pub async fn settled(&self) -> Asked {
         self.quiet_for(Duration::from_secs(1)).await
     }
 
-    /// The same, once nothing has come for so long.
+    /// Does the same as [`Tally::settled`], for a given time.
     pub async fn quiet_for(&self, time: Duration) -> Asked {
         let mut last = self.asked();
         loop {
@@ -135,7 +135,7 @@ impl Drop for Tally {
 }
 
 impl Asked {
-    /// What was asked after `earlier` was looked at.
+    /// Returns the counts since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl Asked {
         }
     }
 
-    /// How many requests that is.
+    /// Returns the number of all requests.
     #[must_use]
     pub const fn requests(self) -> u64 {
         let writing = self.put + self.copy + self.delete + self.multipart;
@@ -198,7 +198,8 @@ enum Kind {
     Other,
 }
 
-/// Path-style S3: `/bucket/key` is an object, `/bucket` or `/bucket/` the bucket itself.
+/// Classifies a path-style request: `/bucket/key` is an object, `/bucket` or `/bucket/` the bucket
+/// itself.
 fn kind(method: &Method, path: &str, query: Option<&str>, copies: bool) -> Kind {
     let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     let query = query.unwrap_or("");
@@ -234,7 +235,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
             let service = service_fn(move |request| {
                 pass_on(client.clone(), upstream, Arc::clone(&counts), request)
             });
-            // A peer that breaks its connection has its reasons; the counts stand.
+            // A peer may break its connection; the counts remain.
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -242,7 +243,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
     }
 }
 
-/// Passes a request on as it is: its `Host` is part of its signature.
+/// Passes a request on unchanged: its `Host` is part of its signature.
 async fn pass_on(
     client: Client<HttpConnector, Counted>,
     upstream: SocketAddr,

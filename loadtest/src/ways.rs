@@ -1,4 +1,4 @@
-//! The ways in which one thing is done, and what was measured of each, round by round.
+//! The ways to do one task, and the figures of each, round by round.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// None yet; `unit` is what each figure counts.
+    /// Returns an empty set; `unit` is the unit of the figures.
     #[must_use]
     pub const fn new(unit: &'static str) -> Self {
         Self {
@@ -24,36 +24,36 @@ impl Ways {
         }
     }
 
-    /// Adds what a round found, and says so.
+    /// Adds and prints a round's figure.
     pub fn add(&mut self, way: &str, found: f64) {
         progress(format!("   {way}: {} {}", figure(found), self.unit));
         self.found.entry(way.to_owned()).or_default().push(found);
     }
 
-    /// The figures of a way; none, if it took no part.
+    /// Returns the figures of a way; none if it took no part.
     #[must_use]
     pub fn of(&self, way: &str) -> &[f64] {
         self.found.get(way).map_or(&[], Vec::as_slice)
     }
 
-    /// The median of a way; `None`, if it took no part.
+    /// Returns the median of a way; `None` if it took no part.
     #[must_use]
     pub fn median(&self, way: &str) -> Option<f64> {
         median(self.of(way))
     }
 
-    /// The median of the ratios within the rounds; `None`, if one of them took no part.
+    /// Returns the median of the ratios within the rounds; `None` if one of them took no part.
     #[must_use]
     pub fn ratio(&self, one: &str, other: &str) -> Option<f64> {
         median_ratio(self.of(one), self.of(other))
     }
 
-    /// The ways that took part.
+    /// Returns the ways that took part.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.found.keys().map(String::as_str)
     }
 
-    /// Shows the medians as a table, and keeps every figure.
+    /// Adds the medians as a table, and all figures as series.
     pub fn write(&self, report: &mut Report, title: &str) {
         let rows = self.found.iter().map(|(way, found)| {
             let median = median(found).unwrap_or(f64::NAN);

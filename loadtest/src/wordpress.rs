@@ -1,11 +1,11 @@
-//! A real WordPress as Debian packages it, with a MariaDB, a php-fpm and an nginx of its own, all in
-//! one scratch folder: started in the foreground, ended by process id.
+//! A real WordPress as packaged by Debian, with its own MariaDB, php-fpm and nginx. All are in one scratch folder,
+//! started in the foreground and ended by process id.
 //!
-//! - [`Places`] is the folder: the document root, the uploads, the sockets. Uploads may be mounted
-//!   before anything runs.
+//! - [`Places`] is the folder: the document root, the uploads, the sockets. Uploads may be mounted before any process
+//!   runs.
 //! - [`Site`] is the running site, [`Browser`] a logged-in user of it.
-//! - [`recipe`] reads what is shipped in `config/`, with names, ports and passwords replaced.
-//! - [`photos`] makes what is uploaded.
+//! - [`recipe`] reads the files of `config/`, with names, ports and passwords replaced.
+//! - [`photos`] makes files to upload.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -31,31 +31,30 @@ mod texts;
 pub use browser::{Browser, Edit, Media};
 pub use curl::{Answer, Curl};
 
-/// Where Debian's package has WordPress.
+/// The directory of WordPress in Debian's package.
 const PACKAGE: &str = "/usr/share/wordpress";
-/// As in the data that are kept.
+/// The log size of the kept database files.
 const LOG_SIZE: &str = "--innodb-log-file-size=16M";
-/// What ImageMagick may do.
+/// ImageMagick's policy file.
 const MAGICK_POLICY: &str = "/etc/ImageMagick-6/policy.xml";
-/// The name and the password of the site's only user.
+/// The name and password of the site's only user.
 pub const USER: (&str, &str) = ("editor", "correct horse battery staple");
-/// The user that PHP runs as where this runs as root, as Debian has it.
+/// The user that PHP runs as if this process is root's, as in Debian.
 pub const PHP_USER: &str = "www-data";
 
-/// Where everything of a site is.
+/// The paths and address of a site.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The scratch folder.
     pub dir: PathBuf,
     /// The document root.
     pub root: PathBuf,
-    /// Where nginx listens.
+    /// The address that nginx listens on.
     pub addr: SocketAddr,
     _shared: Option<Arc<Shared>>,
 }
 
-/// A folder in which every mount is seen by all processes, whatever namespace they are in. Ends when it
-/// is dropped.
+/// A folder whose mounts all processes see, in any namespace. Dropping it unmounts it.
 #[derive(Debug)]
 struct Shared(PathBuf);
 
@@ -75,7 +74,7 @@ impl Drop for Shared {
 }
 
 impl Places {
-    /// Copies WordPress into `dir`, which is made open to PHP's user.
+    /// Copies WordPress into `dir`, which is made accessible to PHP's user.
     ///
     /// # Errors
     /// If WordPress is not installed, or the folder cannot be written.
@@ -111,13 +110,13 @@ impl Places {
         Ok(places)
     }
 
-    /// Where WordPress writes uploads.
+    /// Returns WordPress' folder of uploads.
     #[must_use]
     pub fn uploads(&self) -> PathBuf {
         self.root.join("wp-content/uploads")
     }
 
-    /// The socket of php-fpm.
+    /// Returns the socket of php-fpm.
     #[must_use]
     pub fn php_socket(&self) -> PathBuf {
         self.dir.join("php.sock")
@@ -136,7 +135,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Starts one. `http` is what it has in its `http` block.
+    /// Starts nginx with `http` as its `http` block.
     ///
     /// # Errors
     /// If it is not installed or does not start.
@@ -157,7 +156,7 @@ impl Web {
         })
     }
 
-    /// A client without a login.
+    /// Returns a client without a login.
     #[must_use]
     pub const fn curl(&self) -> Curl {
         Curl::new(self.addr, None)
@@ -168,16 +167,16 @@ impl Web {
 #[derive(Debug)]
 pub struct Site {
     web: Web,
-    // Ended in this order: PHP uses the database.
+    // Dropped in this order: PHP uses the database.
     _php: Server,
     _database: Server,
-    /// Where everything is.
+    /// The paths and address.
     pub places: Places,
 }
 
 impl Site {
-    /// Starts all parts and installs WordPress. `http` is what nginx has in its `http` block: a
-    /// recipe's file, or [`texts::local`](Site::local).
+    /// Starts all parts and installs WordPress. `http` is nginx's `http` block: a recipe's file, or
+    /// [`texts::local`](Site::local).
     ///
     /// # Errors
     /// If a part is not installed or does not start, or WordPress does not install itself.
@@ -213,7 +212,7 @@ impl Site {
         Ok(site)
     }
 
-    /// A site whose uploads are a folder of the local disk, served by nginx.
+    /// Starts a site whose uploads are a folder of the local disk, served by nginx.
     ///
     /// # Errors
     /// As [`Site::start`].
@@ -222,13 +221,13 @@ impl Site {
         Self::start(places, &http)
     }
 
-    /// A client without a login.
+    /// Returns a client without a login.
     #[must_use]
     pub const fn curl(&self) -> Curl {
         self.web.curl()
     }
 
-    /// A user who has logged in.
+    /// Logs the site's user in.
     ///
     /// # Errors
     /// If WordPress refuses.
@@ -236,10 +235,10 @@ impl Site {
         Browser::log_in(self.places.addr, &self.places.dir.join("cookies"))
     }
 
-    /// Runs PHP with WordPress loaded, as a plugin of it or `wp-cli` would; tells what it printed.
+    /// Runs PHP with WordPress loaded, as a plugin or `wp-cli` would; returns its output.
     ///
     /// # Errors
-    /// If it fails.
+    /// If it fails, or prints anything to standard error.
     pub fn php(&self, code: &str) -> Result<String> {
         let whole = format!(
             "<?php $_SERVER['HTTP_HOST'] = '{}'; error_reporting(E_ALL); ini_set('display_errors', 'stderr');\n\
@@ -285,8 +284,8 @@ fn database(places: &Places) -> Result<Server> {
     Server::start_when(command, &places.dir.join("db.log"), ready).context("mariadbd")
 }
 
-/// Data of a database with nothing in it. To make them takes some seconds: they are kept beside what
-/// `loadtest/setup` builds.
+/// Returns the data files of an empty database. Making them takes some seconds, so they are kept beside the tools of
+/// `loadtest/setup`.
 fn empty_database(program: &Path) -> Result<PathBuf> {
     let output = must(Command::new(program).arg("--version"));
     let output = output.context("MariaDB is missing: apt-get install mariadb-server-core")?;
@@ -330,9 +329,8 @@ fn php(places: &Places) -> Result<Server> {
     Server::start_when(command, &places.dir.join("php.log"), ready).context("php-fpm")
 }
 
-/// A program for which ImageMagick reads PDFs. Debian forbids it, and no configuration beside that in
-/// `/etc` allows it again: a site that wants previews changes that file, and this program sees another one
-/// in its place.
+/// Returns a command for a program whose ImageMagick may read PDFs. Debian forbids that, and only the file in `/etc`
+/// can allow it: the program sees a changed copy in its place.
 fn allowing_pdf(places: &Places, program: &Path) -> Result<Command> {
     let policy = Path::new(MAGICK_POLICY);
     if !is_root() || !policy.is_file() {
@@ -351,7 +349,7 @@ fn allowing_pdf(places: &Places, program: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// Debian names it after its version.
+/// Finds php-fpm, whose name in Debian includes its version.
 fn fpm_program() -> Result<PathBuf> {
     if let Some(found) = find_program("TIDEGATE_PHP_FPM", &["php-fpm"]) {
         return Ok(found);
@@ -370,7 +368,7 @@ fn fpm_program() -> Result<PathBuf> {
         .context("php-fpm is missing: apt-get install php-fpm")
 }
 
-/// A command that runs a program as PHP's user, where this process is root.
+/// Returns a command that runs a program as PHP's user, if this process is root's.
 #[must_use]
 pub fn as_php_user(program: &str) -> Command {
     if !is_root() {
@@ -385,7 +383,7 @@ pub fn as_php_user(program: &str) -> Command {
 /// Runs a program to its end.
 ///
 /// # Errors
-/// If it does not start, or fails; with what it said.
+/// If it does not start, or fails; with its error output.
 pub fn must(command: &mut Command) -> Result<Output> {
     let name = command.get_program().display().to_string();
     let output = command.stdin(Stdio::null()).output();
@@ -395,13 +393,13 @@ pub fn must(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Whether this process is root, and may become PHP's user.
+/// Tells whether this process is root's, and may become PHP's user.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Lets others pass through a folder and those above it, as far as they are temporary ones of ours.
+/// Lets other users pass through a folder and its parents, up to the temporary directory.
 fn open_to_others(dir: &Path) -> Result<()> {
     let temporary = std::env::temp_dir();
     for folder in dir.ancestors().take_while(|folder| **folder != *temporary) {

@@ -1,4 +1,4 @@
-//! Requests per second as `wrk` counts them.
+//! Requests per second as counted by `wrk`.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -7,16 +7,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::child::find_program;
 
-/// What one run of `wrk -t2 -c64` found.
+/// The result of one run of `wrk -t2 -c64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
     /// Requests answered.
     pub requests: u64,
-    /// The same, in a second.
+    /// Requests per second.
     pub rate: f64,
 }
 
-/// Asks for `path` as fast as it is answered, over 64 connections, for `seconds`.
+/// Requests `path` as fast as possible, over 64 connections, for `seconds`.
 ///
 /// # Errors
 /// If wrk is missing, or any answer was not 2xx, or a connection failed.

@@ -1,5 +1,4 @@
-//! A file uploaded in parts, several at once and with nothing in between: what writers are held
-//! against.
+//! Multipart upload of a file straight to the bucket: the reference for writers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,17 +12,17 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Bucket, plainly};
 
-/// How a file is uploaded.
+/// The part size and concurrency of an upload.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
     /// Bytes of each part but the last.
     pub size: u64,
-    /// How many are under way at once.
+    /// The number of parts under way at once.
     pub streams: usize,
 }
 
 impl Bucket {
-    /// Uploads a file that is not empty. Bodies are not signed, nor are they hashed.
+    /// Uploads a file that is not empty. Bodies are neither signed nor hashed.
     ///
     /// # Errors
     /// If it cannot be read, or the server refuses.

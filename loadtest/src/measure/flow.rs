@@ -1,29 +1,29 @@
-//! How bytes flowed to one reader: when, how fast, and where the reader had to wait.
+//! The flow of bytes to one reader: times, rate, and the reader's waits.
 
 use std::time::Duration;
 
-/// Waits from this length on are kept one by one; shorter ones are the timer's and the scheduler's.
+/// Waits from this length on are recorded; shorter ones come from the timer and the scheduler.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Waits from this length on are shown one by one; shorter ones are how any network delivers.
+/// Waits from this length on are plotted; shorter ones are normal on any network.
 const SHOWN: Duration = Duration::from_millis(20);
 
 /// The flow of one body, or of several read one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
-    /// When the first byte came, counted from the question.
+    /// Arrival of the first byte, counted from the request.
     pub first_byte: Duration,
-    /// When the last did.
+    /// Arrival of the last byte.
     pub total: Duration,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
     /// Bytes in each tenth of a second.
     tenths: Vec<u64>,
-    /// Each notable wait: when it ended, and how long it was.
+    /// The end and the length of each notable wait.
     waits: Vec<(Duration, Duration)>,
 }
 
 impl Flow {
-    /// Adds `len` bytes that came at `at`, after the reader had waited for them for `waited`.
+    /// Adds `len` bytes that arrived at `at`, after the reader had waited for them for `waited`.
     pub fn came(&mut self, at: Duration, waited: Duration, len: usize) {
         if self.bytes == 0 {
             self.first_byte = at;
@@ -39,13 +39,13 @@ impl Flow {
         self.tenths[tenth] += len as u64;
     }
 
-    /// Adds what a reader received that went on, with a new request, after `self.total`.
+    /// Appends the flow of the same reader's next request, which began at `self.total`.
     pub fn then(&mut self, next: &Self) {
         let shift = self.total;
         if self.bytes == 0 {
             self.first_byte = next.first_byte;
         }
-        // Tenths of both overlap at the seam by less than one of them.
+        // The tenths of both overlap at the seam by less than one tenth.
         let offset = usize::try_from(shift.as_millis() / 100).unwrap_or(usize::MAX);
         if self.tenths.len() < offset + next.tenths.len() {
             self.tenths.resize(offset + next.tenths.len(), 0);
@@ -60,8 +60,8 @@ impl Flow {
         self.bytes += next.bytes;
     }
 
-    /// What several readers received that began at once, as the flow of one; their waits are
-    /// nobody's, as the others went on, and are left out.
+    /// Sums the flows of several readers that began at once. Their waits are left out, because the
+    /// other readers went on.
     #[must_use]
     pub fn together(flows: &[Self]) -> Self {
         let mut all = Self::default();
@@ -83,22 +83,22 @@ impl Flow {
         all
     }
 
-    /// Megabytes (of 10⁶ bytes) in a second, over all of it.
+    /// Returns the rate over the whole time, in megabytes (10⁶ bytes) per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.total.as_secs_f64()
     }
 
-    /// How many waits that ended after `settled` were longer than `limit`, of at least a
-    /// millisecond.
+    /// Counts the waits of at least a millisecond that ended after `settled` and were longer than
+    /// `limit`.
     #[must_use]
     pub fn gaps(&self, limit: Duration, settled: Duration) -> usize {
         let late = |(at, waited): &&(Duration, Duration)| *at > settled && *waited > limit;
         self.waits.iter().filter(late).count()
     }
 
-    /// The share of the time after `settled` that passed in waits of at least a millisecond. A
-    /// reader without a pace always waits; of one with a pace, it is what it lost.
+    /// Returns the share of the time after `settled` that passed in waits of at least a
+    /// millisecond. A reader without a pace always waits; for a paced reader it is the lost time.
     #[must_use]
     pub fn stalled_share(&self, settled: Duration) -> f64 {
         let waited: Duration = self
@@ -111,7 +111,7 @@ impl Flow {
         waited.as_secs_f64() / watched.as_secs_f64().max(1e-9)
     }
 
-    /// Points of a plot: seconds, and MB/s in the half second that ended there.
+    /// Returns points of a plot: seconds, and MB/s in the half second that ended there.
     #[must_use]
     pub fn over_time(&self) -> Vec<(f64, f64)> {
         let halves = self.tenths.chunks(5).enumerate();
@@ -124,7 +124,8 @@ impl Flow {
             .collect()
     }
 
-    /// Points of a plot: seconds, and the length in ms of the notable wait that ended there.
+    /// Returns points of a plot: seconds, and the length in ms of the notable wait that ended
+    /// there.
     #[must_use]
     pub fn waits(&self) -> Vec<(f64, f64)> {
         let points = self.waits.iter().filter(|(_, waited)| *waited >= SHOWN);

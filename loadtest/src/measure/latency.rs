@@ -1,28 +1,28 @@
-//! How long things took, at any percentile.
+//! Durations at any percentile.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Durations from a microsecond to ten minutes, to three digits.
+/// A histogram of durations from a microsecond to ten minutes, to three digits.
 #[derive(Debug, Clone)]
 pub struct Latency(Histogram<u64>);
 
-/// The percentiles that the published figures give; milliseconds.
+/// The percentiles of the published figures, in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Percentiles {
-    /// How many durations there were.
+    /// The number of durations.
     pub count: u64,
-    /// Mean.
+    /// The mean.
     pub avg: f64,
-    /// Half took at most this.
+    /// The median.
     pub p50: f64,
-    /// Nine of ten took at most this.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of a hundred took at most this.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// The longest duration.
     pub p100: f64,
 }
 
@@ -46,7 +46,7 @@ impl Latency {
         self.0.add(&other.0).expect("same bounds");
     }
 
-    /// The percentiles.
+    /// Returns the percentiles.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1000.0;
@@ -60,7 +60,7 @@ impl Latency {
         }
     }
 
-    /// Points of a plot: percentile, and the milliseconds that so many took at most.
+    /// Returns points of a plot: the percentile, and its duration in milliseconds.
     #[must_use]
     pub fn curve(&self) -> Vec<(f64, f64)> {
         let percentiles = (0..100).map(f64::from).chain([99.5, 99.9, 100.0]);

@@ -1,40 +1,40 @@
-//! What processes used: CPU time and memory, from `/proc`.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// A process and what it started: a server with its workers.
+/// A process and its descendants: a server with its workers.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessTree {
     root: u32,
 }
 
-/// What a process tree has used so far.
+/// CPU time and memory of a process tree so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     /// CPU time, in user and kernel mode.
     pub cpu: Duration,
-    /// The most memory that was ever resident, in bytes; summed over the processes.
+    /// Peak resident memory in bytes, summed over the processes.
     pub peak_rss: u64,
 }
 
 impl ProcessTree {
-    /// The tree below (and with) the process `root`.
+    /// Returns the tree of the process `root` and its descendants.
     #[must_use]
     pub const fn new(root: u32) -> Self {
         Self { root }
     }
 
-    /// What its processes have used so far.
+    /// Returns the usage of all its processes so far.
     ///
     /// # Errors
     /// If the root process is gone.
     pub fn usage(self) -> Result<Usage> {
         let mut total = usage_of(self.root)?;
         for pid in descendants(self.root) {
-            // One that ended meanwhile is no longer ours to count.
+            // A process that ended meanwhile is not counted.
             if let Ok(used) = usage_of(pid) {
                 total.cpu += used.cpu;
                 total.peak_rss += used.peak_rss;
@@ -43,7 +43,7 @@ impl ProcessTree {
         Ok(total)
     }
 
-    /// Memory that is resident now, in bytes; of the root process alone.
+    /// Returns the resident memory of the root process alone, in bytes.
     ///
     /// # Errors
     /// If it is gone.
@@ -52,7 +52,7 @@ impl ProcessTree {
         field(&status, "VmRSS:").context("/proc/PID/status is not as expected")
     }
 
-    /// Lets the peak of resident memory start again from what is resident now.
+    /// Resets the peak of resident memory to the current value.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -65,7 +65,7 @@ impl ProcessTree {
     }
 }
 
-/// What the machine's processors have done so far, all of them together.
+/// The ticks of all the machine's processors so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     idle: u64,
@@ -73,25 +73,25 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Up to this moment.
+    /// Reads the ticks up to this moment.
     ///
     /// # Errors
-    /// If `/proc/stat` is not what proc_stat(5) says.
+    /// If `/proc/stat` differs from proc_stat(5).
     pub fn now() -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat")?;
         machine_ticks(&stat).context("/proc/stat is not as expected")
     }
 
-    /// The share of the time since `earlier` in which they did nothing. A figure taken with hardly
-    /// any is the machine's, not the peer's.
+    /// Returns the idle share of the time since `earlier`. If it is near zero, the figure measures
+    /// the machine, not the peer.
     #[must_use]
     pub fn idle_share_since(self, earlier: Self) -> f64 {
         (self.idle - earlier.idle) as f64 / (self.all - earlier.all).max(1) as f64
     }
 }
 
-/// The first line: user, nice, system, idle, iowait, irq, softirq, steal; guest time is within
-/// user's.
+/// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal. Guest time is part
+/// of user time.
 fn machine_ticks(stat: &str) -> Option<Machine> {
     let fields = stat
         .lines()
@@ -117,7 +117,8 @@ fn usage_of(pid: u32) -> Result<Usage> {
     })
 }
 
-/// Fields 14 and 15 of proc_pid_stat(5); the second field, a name, may hold spaces and brackets.
+/// Sums fields 14 and 15 of proc_pid_stat(5); the second field, a name, may hold spaces and
+/// brackets.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_whitespace().skip(11);
@@ -125,12 +126,12 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user.ok()? + system.ok()?)
 }
 
-/// `VmHWM` of proc_pid_status(5), in bytes.
+/// Returns `VmHWM` of proc_pid_status(5), in bytes.
 fn peak_rss(status: &str) -> Option<u64> {
     field(status, "VmHWM:")
 }
 
-/// A field in KiB of proc_pid_status(5), in bytes.
+/// Returns a field of proc_pid_status(5) that is in KiB, in bytes.
 fn field(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;

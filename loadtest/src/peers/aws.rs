@@ -1,4 +1,4 @@
-//! `aws s3 cp`: the copying tool that most have at hand.
+//! `aws s3 cp`: the most common copying tool.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::Origin;
 use super::minio::{ACCESS_KEY, SECRET_KEY};
 use crate::child::find_program;
 
-/// What it is told, in its own configuration file.
+/// Its configuration file.
 pub const CONFIG: &str = "[default]
 region = us-east-1
 s3 =
@@ -19,7 +19,7 @@ s3 =
   multipart_chunksize = 32MB
 ";
 
-/// The command that copies a file into the bucket; `None` where it is not installed.
+/// Returns the command that copies a file into the bucket; `None` if `aws` is not installed.
 ///
 /// # Errors
 /// If its configuration cannot be written into `dir`.

@@ -1,7 +1,7 @@
 //! The simulated cloud: an S3 server behind 20 ms and 20 MB/s a connection, by toxiproxy.
 //!
-//! So slow that 16 connections stay well below what two cores can move: what is measured is the
-//! reader, not the machine. Writes wait for the 20 ms, but their rate is not limited.
+//! The rate is so low that 16 connections stay well below the capacity of two cores: the reader is
+//! measured, not the machine. Writes wait for the 20 ms, but their rate is not limited.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::child::{Server, find_program, free_addr};
 const LATENCY_MS: u64 = 20;
 const KILOBYTES_PER_SECOND: u64 = 20_000;
 
-/// What it is, for reports.
+/// A description for reports.
 pub const CONFIG: &str = "toxiproxy: answers delayed by 20 ms and held to 20 MB/s a connection";
 
 /// A running toxiproxy in front of an S3 server.
@@ -30,7 +30,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Puts one in front of `upstream`.
+    /// Starts a proxy in front of `upstream`.
     ///
     /// # Errors
     /// If it is not installed or does not start.
@@ -71,7 +71,7 @@ impl Cloud {
         })
     }
 
-    /// Where the bucket is reached through it.
+    /// Returns the address of the bucket behind the proxy.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr

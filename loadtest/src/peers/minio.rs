@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result};
 
 use crate::child::{Server, find_program, free_addr};
 
-/// The key that writes.
+/// The access key; it may write.
 pub const ACCESS_KEY: &str = "minioadmin";
-/// Its secret; the server listens on loopback only, and for the length of a run.
+/// Its secret. The server listens on loopback only, for the length of a run.
 pub const SECRET_KEY: &str = "minioadmin";
 
 /// A running MinIO with one drive.
@@ -23,7 +23,7 @@ pub struct Minio {
 }
 
 impl Minio {
-    /// Starts one that keeps its objects below `dir`.
+    /// Starts a server that keeps its objects below `dir`.
     ///
     /// # Errors
     /// If it is not installed or does not start.
@@ -48,11 +48,11 @@ impl Minio {
         })
     }
 
-    /// Frees the room of what was deleted. MinIO moves that aside and looks after it five minutes after its
-    /// start for the first time, whatever its settings: until then a run of long files fills the disk.
+    /// Frees the space of deleted objects. MinIO moves them aside and removes them only from five minutes after its
+    /// start on, regardless of its settings. Until then a run of long files could fill the disk.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If the operating system refuses.
     pub fn empty_bin(&self) -> io::Result<()> {
         for deleted in std::fs::read_dir(self.drive.join(".minio.sys/tmp/.trash"))? {
             let path = deleted?.path();
@@ -61,7 +61,7 @@ impl Minio {
                 false => std::fs::remove_file(path),
             };
             match removed {
-                // It may have come to that itself.
+                // MinIO may have removed it itself.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed?,
             }
@@ -69,7 +69,7 @@ impl Minio {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr

@@ -1,5 +1,5 @@
-//! Mounts: tidegate's own, and those that people mount buckets with today, each as its users tune it.
-//! Every one is a process of its own, unmounted when it is dropped.
+//! Mounts: tidegate's own and common alternatives, each configured as its users tune it. Each is a
+//! process of its own that unmounts when it is dropped.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -18,14 +18,14 @@ mod other;
 
 pub use other::NAMES;
 
-/// How long one may take to mount, and to end once it is unmounted.
+/// Time limit for mounting, and for ending after the unmount.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a mount is for.
+/// The purpose of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing is changed through it.
+    /// Files are only read.
     Reading,
     /// Files are written too.
     Writing,
@@ -41,14 +41,14 @@ pub struct Mount {
 
 #[derive(Debug)]
 enum Process {
-    /// It unmounts when it is told to stop.
+    /// Unmounts when it is told to stop.
     Tidegate(Peer),
-    /// It ends when it is unmounted.
+    /// Ends when it is unmounted.
     Other(Child),
 }
 
 impl Mount {
-    /// Mounts tidegate, `serve` with a `[[mount]]`, with what its home holds.
+    /// Starts tidegate's `serve` with a `[[mount]]`, on the state that its home holds.
     ///
     /// # Errors
     /// If it does not start.
@@ -68,16 +68,17 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Mounts another by name, with nothing cached; `None` where it is not installed. Nothing of
-    /// the bucket is looked at yet.
+    /// Mounts another peer by name, with nothing cached and before any look-up in the bucket;
+    /// `None` if it is not installed.
     ///
     /// # Errors
-    /// If it is there and does not start, or there is none of this name.
+    /// If it is installed and does not start, or the name is unknown.
     pub fn other(name: &str, access: Access, dir: &Path, origin: &Origin) -> Result<Option<Self>> {
         Self::other_on(name, access, dir, dir.join("mount"), &[], origin)
     }
 
-    /// The same to be written to, on the folder `path`, for PHP's user as well; rclone alone.
+    /// Mounts a peer for writing on the folder `path`, for PHP's user as well; the options are
+    /// those of rclone alone.
     ///
     /// # Errors
     /// As [`Mount::other`].
@@ -125,19 +126,19 @@ impl Mount {
         Ok(Some(mount))
     }
 
-    /// How it was started.
+    /// Returns its configuration or command line.
     #[must_use]
     pub fn config(&self) -> &str {
         &self.config
     }
 
-    /// An object as a file, or the objects below a prefix as a folder.
+    /// Returns the path of an object's file, or of the folder of a prefix.
     #[must_use]
     pub fn file(&self, key: &str) -> PathBuf {
         self.path.join(key)
     }
 
-    /// The gateway behind it, where it is tidegate's.
+    /// Returns the gateway behind it, if it is tidegate's.
     #[must_use]
     pub fn gateway(&self) -> Option<&Peer> {
         match &self.process {
@@ -146,7 +147,7 @@ impl Mount {
         }
     }
 
-    /// What its processes have used so far.
+    /// Returns the usage of its processes so far.
     ///
     /// # Errors
     /// If it has died.
@@ -167,11 +168,11 @@ impl Mount {
         Ok(())
     }
 
-    /// A mounted folder lies on another device than the one that it is in.
+    /// Tells whether the folder is mounted: it is then on another device than its parent.
     fn is_there(&self) -> Result<bool> {
         let parent = self.path.parent().context("it lies in a folder")?;
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
-        // A mount that is just being made may answer with an error.
+        // A mount in the making may answer with an error.
         Ok(device(&self.path).is_ok_and(|own| device(parent).is_ok_and(|outer| own != outer)))
     }
 
@@ -192,7 +193,7 @@ impl Drop for Mount {
             let status = Command::new("umount").args(how).arg(&self.path).status();
             status.is_ok_and(|status| status.success())
         };
-        // One that is still in use goes out of sight at least, and ends with its last user.
+        // A mount in use is at least detached; it ends with its last user.
         let _ = unmount(&[]) || unmount(&["-l"]);
         let since = Instant::now();
         while matches!(self.has_ended(), Ok(false)) && since.elapsed() < PATIENCE {

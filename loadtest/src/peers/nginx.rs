@@ -1,4 +1,4 @@
-//! nginx: as a server of local files, the figure to reach, and as a slicing cache of the bucket.
+//! nginx as a server of local files (the figure to reach) and as a cache of the bucket.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +22,8 @@ pub fn static_files(dir: &Path, root: &Path) -> Result<Peer> {
     start("nginx", dir, "", &location)
 }
 
-/// Caches the bucket in slices of `slice` (as nginx writes sizes), one fetch at a time for each.
+/// Caches the bucket in slices of `slice` (in nginx's size syntax), with one fetch at a time for
+/// each slice.
 ///
 /// # Errors
 /// If nginx is missing or does not start.
@@ -45,7 +46,7 @@ pub fn slice(dir: &Path, origin: &Origin, slice: &str) -> Result<Peer> {
     start("nginx-slice", dir, &http, &location)
 }
 
-/// Caches whole objects of the bucket, as most put it before one.
+/// Caches whole objects of the bucket, the usual setup.
 ///
 /// # Errors
 /// If nginx is missing or does not start.
@@ -84,7 +85,7 @@ fn start(name: &'static str, dir: &Path, http: &str, server: &str) -> Result<Pee
 }
 
 fn config(addr: SocketAddr, home: &Path, http: &str, server: &str) -> String {
-    // As root it would read the files of this run as another user, who may not.
+    // As root, nginx would read the files as a user without access to them.
     let user = if rustix::process::geteuid().is_root() {
         "user root;\n"
     } else {

@@ -1,4 +1,4 @@
-//! `rclone serve http`: what people put in front of a bucket today.
+//! `rclone serve http`: a common server in front of a bucket.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,18 +9,18 @@ use super::minio::{ACCESS_KEY, SECRET_KEY};
 use super::{Origin, Peer};
 use crate::child::{Server, find_program, free_addr};
 
-/// Its VFS cache.
+/// The mode of its VFS cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
     /// Every read goes to the bucket.
     Off,
-    /// What was read stays on disk.
+    /// Bytes that were read stay on disk.
     Full,
-    /// Every read goes to the bucket, over so many connections at once, as tuned for long media.
+    /// Every read goes to the bucket, over this many connections at once, as tuned for long media.
     Streams(u8),
 }
 
-/// What its users set for audiobooks.
+/// Options that users set for audiobooks.
 const LONG_MEDIA: [&str; 3] = [
     "--vfs-read-chunk-size=64M",
     "--vfs-read-ahead=64M",
@@ -59,14 +59,14 @@ pub fn serve(dir: &Path, origin: &Origin, cache: Cache) -> Result<Peer> {
         .arg("--cache-dir")
         .arg(home.join("cache"))
         .args(["--config", "/dev/null", "--log-level", "ERROR"])
-        // It refuses to start with one, and needs none for a bucket over HTTP.
+        // rclone refuses to start with this variable, and needs none for a bucket over HTTP.
         .env_remove("AWS_CA_BUNDLE");
     give_keys(&mut command, origin);
     let server = Server::start(command, &home.join("rclone.log"), addr)?;
     Ok(Peer::new(name, addr, config, server))
 }
 
-/// Names the bucket's store `origin` to rclone, and gives it the keys.
+/// Defines the bucket's store as rclone's remote `origin`, with the keys.
 pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
     command
         .env("RCLONE_CONFIG_ORIGIN_TYPE", "s3")

@@ -14,18 +14,18 @@ pub mod home;
 
 pub use home::{Home, Until, Writing};
 
-/// What a scenario sets; all else stays as built in.
+/// Settings of a scenario; all others keep their built-in values.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// `cache.memory`, in MiB.
     pub memory_mib: u64,
     /// `cache.budget`, in MiB.
     pub budget_mib: u64,
-    /// The capacity of a disk tier, in MiB; none at 0.
+    /// The capacity of a disk tier, in MiB; 0 means no disk tier.
     pub disk_mib: u64,
-    /// The built-in profile that is used.
+    /// The built-in profile to extend.
     pub base: &'static str,
-    /// Lines of the profile, over those of the built-in one.
+    /// Lines of the profile that override the built-in one.
     pub profile: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl Settings {
         profile: "",
     };
 
-    /// The same with the profile `stream`.
+    /// The same as [`Settings::WEB`], with the profile `stream`.
     pub const STREAM: Self = Self {
         base: "stream",
         ..Self::WEB
@@ -52,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// Where the binary is: `TIDEGATE_BIN`, else the release build of this workspace.
+/// Returns the path of the binary: `TIDEGATE_BIN`, else the release build of this workspace.
 ///
 /// # Errors
 /// If there is none.
@@ -74,7 +74,7 @@ pub fn binary() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Starts one in front of `origin` with nothing cached, and waits until it is ready.
+/// Starts a gateway in front of `origin` with nothing cached, and waits until it is ready.
 ///
 /// # Errors
 /// If it is missing, does not start, or does not become ready.
@@ -86,7 +86,8 @@ pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Pe
     home.start(Until::Ready).await
 }
 
-/// `cache` are the lines of `[cache]` after the first two, and the sections that belong to it.
+/// Returns the configuration file. `cache` holds the lines of `[cache]` after the first two, and
+/// the sections that follow it.
 fn config(
     public: SocketAddr,
     admin: SocketAddr,

@@ -1,4 +1,4 @@
-//! Varnish: a cache in memory before the bucket.
+//! Varnish: a memory cache in front of the bucket.
 
 use std::path::Path;
 use std::process::Command;

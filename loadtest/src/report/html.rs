@@ -1,4 +1,4 @@
-//! Reports as one page of HTML that needs nothing else: no script, no font, no network.
+//! Reports as one self-contained HTML page: no script, no font, no network.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ figures from elsewhere.</em> A target says how a figure should relate to its pee
 correctness. MB are 10<sup>6</sup> bytes, KiB 1024. A <em>wait</em> is time in which a reader wanted \
 bytes and had none; p99 is what 99 of 100 stayed below.</p>";
 
-/// The page.
+/// Returns the page.
 #[must_use]
 pub fn render(reports: &[Report]) -> String {
     let mut out = format!(

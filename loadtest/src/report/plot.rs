@@ -1,55 +1,56 @@
-//! What a plot shows, apart from how it is drawn.
+//! The content of a plot, independent of its drawing.
 
 use serde::Serialize;
 
 /// Lines, or points, of several peers over the same axes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plot {
-    /// What it shows, in a sentence that needs no manual.
+    /// A title that is clear without a manual.
     pub title: String,
-    /// The axis from left to right, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x: String,
-    /// The axis upwards, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y: String,
-    /// How the points of a line belong together.
+    /// The style of the points.
     pub kind: Kind,
-    /// Each a name and its points.
+    /// The lines, each with a name and points.
     pub lines: Vec<Line>,
 }
 
-/// How points are drawn.
+/// The style of a plot's points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Joined: a figure that changes steadily.
+    /// Joined points, for a figure that changes steadily.
     Lines,
-    /// Each for itself: events.
+    /// Single points, for events.
     Points,
 }
 
 /// The points of one peer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
-    /// Whose they are.
+    /// The name of the peer or way.
     pub name: String,
-    /// Right and up.
+    /// Horizontal and vertical figures.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Plot {
-    /// Throughput over time: points of [`crate::measure::Flow::over_time`].
+    /// Returns an empty plot of throughput over time, for points of
+    /// [`crate::measure::Flow::over_time`].
     #[must_use]
     pub fn throughput(title: impl Into<String>) -> Self {
         Self::new(title, "seconds", "MB/s", Kind::Lines)
     }
 
-    /// Waits of readers: points of [`crate::measure::Flow::waits`].
+    /// Returns an empty plot of readers' waits, for points of [`crate::measure::Flow::waits`].
     #[must_use]
     pub fn gaps(title: impl Into<String>) -> Self {
         Self::new(title, "seconds", "length of the wait, ms", Kind::Points)
     }
 
-    /// The distribution of durations: which share of them took at most how long.
+    /// Returns an empty plot of durations by percentile.
     #[must_use]
     pub fn latency(title: impl Into<String>) -> Self {
         Self::new(title, "percentile", "ms", Kind::Lines)

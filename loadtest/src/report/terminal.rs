@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Check, Report, Table, Target, Weight};
 
-/// The report for a terminal: tables, then each figure beside its target.
+/// Renders a report for a terminal: tables, then each figure beside its target.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let mut out = format!("\n== {} ==\n", report.scenario);
@@ -40,7 +40,7 @@ fn check_row(check: &Check) -> Vec<String> {
     ]
 }
 
-/// A target in words.
+/// Returns a target in words.
 #[must_use]
 pub fn target(target: Target) -> String {
     match target {
@@ -49,7 +49,7 @@ pub fn target(target: Target) -> String {
     }
 }
 
-/// A figure with as many digits as it deserves.
+/// Formats a figure with a suitable number of digits.
 #[must_use]
 pub fn figure(value: f64) -> String {
     match value.abs() {

@@ -1,5 +1,5 @@
-//! A long object read in sequence: through the simulated cloud, where latency and the rate of one
-//! connection decide, and on plain MinIO, where the machine does.
+//! A long object read in sequence. Through the simulated cloud, latency and the rate of a
+//! connection are the limit; on plain MinIO, the machine is.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ mod amplification;
 const CLOUD: &str = "through the simulated cloud";
 const PLAIN: &str = "on plain MinIO";
 const KEY: &str = "audiobook.m4b";
-/// What is judged needs a share of the machine that is left over at the ceiling.
+/// The least idle share of the processors at the ceiling for a valid comparison.
 const IDLE_NEEDED: f64 = 0.25;
-/// As many as the profile `stream` may use.
+/// The number of connections that the profile `stream` may use.
 const CEILING: u64 = 16;
 const STEP: u64 = 1 << 20;
-/// How much of the object a slice size is tried on.
+/// The bytes of the object that each slice size is tried on.
 const TRIAL: u64 = 64_000_000;
 
-/// One way to read it, over all rounds.
+/// One way to read the object, over all rounds.
 #[derive(Debug)]
 struct Way {
     name: String,
@@ -104,7 +104,8 @@ async fn all_ways(
     Ok(ways)
 }
 
-/// Through the cloud the origin is to be the limit; on plain MinIO the machine is.
+/// Notes the idle share. Through the cloud the origin should be the limit; on plain MinIO the
+/// machine is.
 fn note_idle(report: &mut Report, place: &str, idle: f64) {
     let percent = idle * 100.0;
     report
@@ -116,7 +117,7 @@ fn note_idle(report: &mut Report, place: &str, idle: f64) {
     }
 }
 
-/// Adds the rate of bare GETs; tells which share of the processors they left idle.
+/// Adds the rate of bare GETs; returns the share of the processors that they left idle.
 async fn ceiling(origin: &Origin, pattern: Pattern, ways: &mut Ways) -> Result<f64> {
     let direct = Peer::direct(origin);
     let before = Machine::now()?;
@@ -126,8 +127,8 @@ async fn ceiling(origin: &Origin, pattern: Pattern, ways: &mut Ways) -> Result<f
     Ok(idle)
 }
 
-/// The ways through tidegate, each from a process just started. Who comes first in a round changes:
-/// whatever the ceiling leaves behind in the origin and the machine then falls on all alike.
+/// Measures the ways through tidegate, each in a new process. The order changes each round, so that
+/// after-effects of the ceiling in the origin and the machine fall on all alike.
 async fn tidegate(
     context: &Context,
     origin: &Origin,
@@ -203,7 +204,7 @@ async fn once(
     Ok(())
 }
 
-/// The size that reads the start of the object fastest.
+/// Returns the slice size that reads the start of the object fastest.
 async fn best_slice(
     context: &Context,
     origin: &Origin,
@@ -323,7 +324,7 @@ impl Ways {
     }
 }
 
-/// Within a round where both took part in each, else of the medians.
+/// Compares within rounds if both ways have as many rounds, else by medians.
 fn over(one: &Way, other: &Way) -> Option<f64> {
     if one.rates.len() == other.rates.len() {
         return median_ratio(&one.rates, &other.rates);

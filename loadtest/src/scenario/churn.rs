@@ -1,5 +1,5 @@
-//! An object that is replaced again and again under readers that retry: no body may hold bytes of
-//! two versions, and soon after the last change everyone must have the last version.
+//! An object that is replaced again and again under readers that retry. No body may mix two
+//! versions, and soon after the last change every reader must get the last version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,16 +19,16 @@ use reader::{Reader, Seen, Shared};
 
 const KEY: &str = "churn.bin";
 const READERS: u64 = 32;
-/// The least time between two replacements: a run lasts long enough for versions to expire in it.
+/// The least time between two replacements, so that versions expire during a run.
 const PACE: Duration = Duration::from_millis(20);
-/// How long after the last change readers go on looking for the last version.
+/// Time limit for the readers to get the last version, from the last change on.
 const PATIENCE: Duration = Duration::from_secs(15);
 const SETTINGS: Settings = Settings {
     profile: "ttl = \"1s\"\nstale_while_revalidate = \"0s\"\n",
     ..Settings::WEB
 };
 
-/// Replaces the object `--count` times, for each peer anew.
+/// Replaces the object `--count` times, anew for each peer.
 ///
 /// # Errors
 /// If it could not be carried out.
@@ -95,7 +95,7 @@ async fn replace(context: &Context, shared: &Shared, replacements: u64) -> Resul
     Ok(())
 }
 
-/// Lets the readers go on until each has the last version, or patience ends; then stops them.
+/// Waits until each reader has the last version, or the time limit passes; then stops the readers.
 async fn wait_for_all(shared: &Shared) {
     let since = Instant::now();
     while shared.arrived.load(Ordering::Relaxed) < READERS && since.elapsed() < PATIENCE {

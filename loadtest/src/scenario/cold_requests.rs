@@ -1,4 +1,5 @@
-//! What the origin is asked for a cold object deep in a tree: one GET is needed, and nothing else.
+//! The requests to the origin for a cold object deep in a tree: one GET is needed, and nothing
+//! else.
 
 use anyhow::Result;
 
@@ -12,7 +13,7 @@ use crate::tally::{Asked, Tally};
 
 const FOLDER: &str = "a/b/c/d/e/f/g/h/i/j";
 const LEN: u64 = 35 * 1024;
-/// How many of the siblings are read.
+/// The number of siblings that are read.
 const READS: u64 = 20;
 
 /// Puts `--count` siblings into one folder, ten deep, and reads some of them once.
@@ -42,7 +43,8 @@ pub async fn run(context: &Context) -> Result<Report> {
             continue;
         };
         let mut connection = Connection::open(peer.addr()).await?;
-        // The first read may cost more than the next ones: a peer that lists a folder remembers it.
+        // The first read may cost more than the next ones: a peer that lists a folder then keeps
+        // the list.
         let mut read = vec![];
         for n in 0..READS {
             let (key, pattern) = object(n * (siblings / READS));
@@ -64,7 +66,7 @@ pub async fn run(context: &Context) -> Result<Report> {
 
 const KINDS: [fn(&Asked) -> u64; 3] = [|asked| asked.get, |asked| asked.head, |asked| asked.list];
 
-/// How many of each kind a read cost in the mean.
+/// Returns a row with the mean number of requests of each kind per read.
 fn row(label: String, read: &[Asked]) -> Vec<String> {
     let mean = |kind: fn(&Asked) -> u64| {
         figure(read.iter().map(kind).sum::<u64>() as f64 / read.len() as f64)

@@ -1,7 +1,7 @@
-//! The disk tier: that it never hurts, survives what happens to processes and disks, and is as fast
-//! as the disk below it.
+//! The disk tier. It must never make reads slower, must survive faults of processes and disks, and
+//! must be as fast as its disk.
 //!
-//! Each line of the table that the tier is held to is a scenario here, with its peer in the same run.
+//! Each target of the disk tier is a scenario here, with its peer in the same run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,12 +33,12 @@ pub mod zipf;
 
 /// The object that is read in sequence.
 pub const KEY: &str = "audiobook.m4b";
-/// Nothing is to be asked of the origin only because time has passed.
+/// A time to live so long that no request to the origin comes from age alone.
 const LONG: &str = "ttl = \"1h\"\n";
-/// How often a fill goes over everything again, for what the disk had no time to take.
+/// The most passes of a fill over all objects, for chunks that the disk had no time to take.
 const PASSES: u32 = 8;
 
-/// As a player's server is configured.
+/// The settings for a player's server.
 const STREAM: Settings = Settings {
     profile: LONG,
     ..Settings::STREAM
@@ -47,7 +47,7 @@ const STREAM: Settings = Settings {
 /// An object under its key.
 type Object = (String, Pattern);
 
-/// Rates of the ways that something is read, round by round.
+/// Rates of several ways to read an object, round by round.
 #[derive(Debug, Default)]
 struct Rounds {
     rates: BTreeMap<&'static str, Vec<f64>>,
@@ -64,7 +64,8 @@ impl Rounds {
         self.rates.entry(way).or_default().push(rate);
     }
 
-    /// Reads all of the long object; an answer that fails counts as no rate at all, and is told.
+    /// Reads all of the long object. A failed answer is printed and counts as a rate of zero; wrong
+    /// bytes are an error.
     async fn read(&mut self, way: &'static str, peer: &Peer, pattern: Pattern) -> Result<()> {
         match read(peer, pattern).await {
             Ok(flow) => self.add(way, &flow),
@@ -78,7 +79,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// NaN, which reaches no target, where one of them was not measured.
+    /// Returns the median ratio of two ways, or NaN, which reaches no target, if one was not
+    /// measured.
     fn ratio(&self, one: &str, other: &str) -> f64 {
         let pair = self.rates.get(one).zip(self.rates.get(other));
         pair.and_then(|(one, other)| median_ratio(one, other))
@@ -107,7 +109,7 @@ impl Rounds {
     }
 }
 
-/// The long object of `--count` MB, in the bucket.
+/// Puts the long object of `--count` MB into the bucket.
 async fn long_object(context: &Context) -> Result<Pattern> {
     let pattern = Pattern {
         seed: context.options.seed ^ 0xd15c,
@@ -118,7 +120,7 @@ async fn long_object(context: &Context) -> Result<Pattern> {
     Ok(pattern)
 }
 
-/// MiB that the whole of an object takes on a disk, with room to spare.
+/// Returns the MiB that a whole object takes on a disk, with room to spare.
 const fn room_mib(pattern: Pattern) -> u64 {
     (pattern.len + pattern.len / 8) / (1 << 20) + 64
 }
@@ -130,7 +132,7 @@ async fn read(peer: &Peer, pattern: Pattern) -> Result<Flow> {
     Reading::whole(&path, pattern).run(&mut connection).await
 }
 
-/// A directory of this run that is not there yet.
+/// Makes a new directory of this run.
 fn new_dir(context: &Context, name: &str) -> Result<PathBuf> {
     let dir = tempfile::Builder::new()
         .prefix(name)
@@ -138,8 +140,8 @@ fn new_dir(context: &Context, name: &str) -> Result<PathBuf> {
     Ok(dir.keep())
 }
 
-/// Reads all objects until their chunks are on disk, and stops the gateway in order; tells which
-/// share of them is there.
+/// Reads all objects until their chunks are on disk, and stops the gateway in order; returns the
+/// share of the chunks on disk.
 async fn fill(home: &Home, objects: &[Object]) -> Result<f64> {
     let peer = home.start(Until::Ready).await?;
     let share = fill_running(home, &peer, objects).await?;
@@ -147,7 +149,7 @@ async fn fill(home: &Home, objects: &[Object]) -> Result<f64> {
     Ok(share)
 }
 
-/// The same with a gateway that runs, and goes on running.
+/// Does the same as [`fill`] with a running gateway, and leaves it running.
 async fn fill_running(home: &Home, peer: &Peer, objects: &[Object]) -> Result<f64> {
     let wanted: u64 = objects.iter().map(|(_, one)| home.chunks(one.len)).sum();
     let mut share = 0.0;
@@ -169,7 +171,7 @@ async fn fill_running(home: &Home, peer: &Peer, objects: &[Object]) -> Result<f6
     Ok(share)
 }
 
-/// Small objects, each of its own size up to `most` bytes, in the bucket.
+/// Puts small objects into the bucket, each with its own size of up to `most` bytes.
 async fn small_objects(context: &Context, count: u64, most: u64) -> Result<Vec<Object>> {
     let mut random = crate::random::Random::new(context.options.seed ^ 0x0b7e);
     let objects: Vec<Object> = (0..count)

@@ -1,4 +1,4 @@
-//! An archive of small documents, read at random by several readers: cold and warm.
+//! An archive of small documents that several readers read at random, cold and warm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::report::{Plot, Report, Target};
 
 const READERS: usize = 8;
 const SIZES: (u64, u64) = (40_000, 500_000);
-/// All of the archive fits into memory, as it does into rclone's cache on disk.
+/// Settings with room for all of the archive in memory, as rclone's cache has on disk.
 const SETTINGS: Settings = Settings {
     memory_mib: 1024,
     base: "documents",
@@ -30,7 +30,7 @@ type Objects = Arc<Vec<(String, Pattern)>>;
 
 #[derive(Debug)]
 struct Pass {
-    /// Documents in a second.
+    /// Documents per second.
     rate: f64,
     latency: Latency,
 }
@@ -119,7 +119,7 @@ const COLUMNS: [&str; 7] = [
     "p100",
 ];
 
-/// Makes the documents, and puts them into the bucket.
+/// Puts the documents into the bucket.
 async fn upload(context: &Context, random: &mut Random) -> Result<Vec<(String, Pattern)>> {
     let objects: Vec<_> = (0..context.count(2000))
         .map(|n| {
@@ -132,7 +132,8 @@ async fn upload(context: &Context, random: &mut Random) -> Result<Vec<(String, P
     Ok(objects)
 }
 
-/// Bare, cold and warm in alternating rounds, each with a gateway that has nothing cached.
+/// Measures bare, cold and warm passes in alternating rounds, each with a gateway that has nothing
+/// cached.
 async fn tidegate(
     context: &Context,
     origin: &Origin,
@@ -186,7 +187,7 @@ fn shuffled(mut objects: Vec<(String, Pattern)>, random: &mut Random) -> Vec<(St
     objects
 }
 
-/// Reads all of them once; each reader takes the next that nobody has taken.
+/// Reads all documents once; each reader takes the next one from a common list.
 async fn pass(peer: &Peer, objects: &Objects) -> Result<Pass> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! The first byte of a cold object through the simulated cloud, beside the same GET made directly.
+//! The first byte of a cold object through the simulated cloud, beside the same direct GET.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::peers::tidegate::Settings;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
-/// What a page and what a player asks for first.
+/// Sizes of the first objects that a page and a player request.
 const SIZES: [u64; 2] = [35 * 1024, 4 << 20];
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         context.bucket.put_all(objects.clone()).await?;
         let mut readers = readers(context, &cloud, &mut report).await?;
         for (turn, (key, pattern)) in objects.iter().enumerate() {
-            // Each takes its turn at being the first whom MinIO reads the object for.
+            // Each reader in turn is the first to make MinIO read the object.
             let first = turn % readers.len();
             readers.rotate_left(first);
             for reader in &mut readers {

@@ -1,5 +1,5 @@
-//! A 512 KB object read 4 KB at a time, for the first time and for the second, as a file system
-//! does it: what a cache costs when it is empty, and what it gives when it is not.
+//! A 512 KB object read in steps of 4 KB, as a file system reads. The first read shows the cost of
+//! an empty cache, the second the gain of a full one.
 
 use anyhow::{Context as _, Result};
 
@@ -89,7 +89,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// The rate of each object, MB/s.
+/// Returns the rate of each object, in MB/s.
 async fn read_all(peer: &Peer, objects: &[(String, Pattern)]) -> Result<Vec<f64>> {
     let mut connection = Connection::open(peer.addr()).await?;
     let mut rates = vec![];

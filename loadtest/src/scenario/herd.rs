@@ -26,7 +26,7 @@ const SETTINGS: Settings = Settings {
     ..Settings::WEB
 };
 
-/// Lets `--count` clients ask at once, of each peer.
+/// Lets `--count` clients request the object from each peer at once.
 ///
 /// # Errors
 /// If it could not be carried out.
@@ -91,7 +91,7 @@ fn hold(report: &mut Report, clients: usize, right: usize, fetched: f64, peak: f
     report.must(figure, peak, Target::AtMost(bound));
 }
 
-/// How many of the clients got every byte right, and when the last was done.
+/// Returns the number of clients that got every byte right, and the time until the last was done.
 async fn all_at_once(peer: &Peer, pattern: Pattern, clients: usize) -> Result<(usize, Duration)> {
     let start = Arc::new(Barrier::new(clients));
     let mut tasks = JoinSet::new();

@@ -1,5 +1,5 @@
-//! A hot object, as fast as it is served: `wrk -t2 -c64` at one peer after the other, in
-//! alternating rounds, beside nginx with the same bytes in a local file.
+//! A hot object at full speed: `wrk -t2 -c64` at one peer after the other, in alternating rounds.
+//! nginx serves the same bytes from a local file.
 
 use anyhow::{Result, ensure};
 
@@ -14,7 +14,7 @@ use crate::report::{Report, Target};
 use crate::wrk;
 
 const KEY: &str = "hot.bin";
-/// Wrk does not look at what it receives, so it is checked before and after each run.
+/// The number of checked reads before and after each run: wrk does not check bytes.
 const CHECKED_READS: usize = 8;
 
 /// The figures of one peer, in the order of the rounds.
@@ -39,7 +39,7 @@ pub async fn run(context: &Context, name: &str, len: u64) -> Result<Report> {
     let rounds = context.options.rounds.unwrap_or(7);
     let seconds = context.options.seconds.unwrap_or(5);
     for round in 1..=rounds {
-        // Who follows whom changes, so that what one leaves behind falls on all alike.
+        // The order changes, so that after-effects of one peer fall on all alike.
         all.rotate_left(1);
         for measured in &mut all {
             one_round(measured, pattern, seconds).await?;

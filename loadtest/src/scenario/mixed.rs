@@ -1,4 +1,4 @@
-//! Small hot objects while bulk streams run: the streams must not be felt.
+//! Small hot objects beside bulk streams: the streams must not slow them down.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +16,18 @@ use crate::report::terminal::figure;
 use crate::report::{Plot, Report, Target};
 
 const STREAMS: u64 = 8;
-/// 200 MB/s in sum.
+/// Bytes per second of a stream.
 const PACE: f64 = 25e6;
 const SMALL: u64 = 35 * 1024;
 const SMALL_KEY: &str = "hot.jpg";
-/// Requests for the small object, evenly spread over time whatever the answers take.
+/// The interval between requests for the small object, however long the answers take.
 const EVERY: Duration = Duration::from_millis(2);
-/// After so long the scenario looks whether the streams still run.
+/// The interval at which the scenario checks that the streams still run.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Runs 8 cold streams of `--count` MB each through tidegate, and asks tidegate and nginx for a
-/// small object meanwhile: both over the same time, for the streams are hardest on a neighbour when
-/// they start, and each between the other's requests.
+/// Runs 8 cold streams of `--count` MB each through tidegate, and meanwhile requests a small object from tidegate and
+/// nginx. Both are measured over the same time, because the streams disturb most when they start. Their requests
+/// alternate.
 ///
 /// # Errors
 /// If it could not be carried out, or a peer answers wrong bytes.
@@ -81,7 +81,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Who is asked for the small object, and how long that took.
+/// A peer that serves the small object, and its latencies.
 struct Asked<'a> {
     peer: &'a Peer,
     connection: Connection,
@@ -97,14 +97,14 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Asks at even distances for a second, from `start` on. An answer that is late makes the next ones late, and
-    /// that is counted: they are timed from when they were due.
+    /// Requests the object at even intervals for a second, from `start` on. A late answer delays the next ones, and
+    /// that counts: each is timed from its due time.
     async fn turn(&mut self, small: Pattern, start: Instant) -> Result<()> {
         let path = self.peer.path(SMALL_KEY);
         let mut due = start;
         while due.duration_since(start) < TURN {
             tokio::time::sleep_until(due.into()).await;
-            // The timer's own lateness is not the peer's.
+            // Lateness of up to 2 ms is the timer's, not the peer's.
             let began = Instant::now();
             let late = began.saturating_duration_since(due + Duration::from_millis(2));
             let timing = self.connection.verify(&path, small).await;
@@ -116,7 +116,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A second of questions to both, each half-way between the other's.
+/// Requests the object from both peers for a second, each half-way between the other's requests.
 async fn turn(asked: &mut [Asked<'_>; 2], small: Pattern) -> Result<()> {
     let start = Instant::now();
     let [one, other] = asked;

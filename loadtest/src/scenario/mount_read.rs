@@ -1,5 +1,5 @@
-//! A mount read as people read files: in sequence, in small steps, here and there; cold, again, and
-//! from the kernel's own pages; and what it costs to find a file.
+//! A mount read in the usual ways: in sequence, in small steps, at random; cold, again, and from
+//! the kernel's pages. Also the cost of look-ups.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ mod small;
 const KEY: &str = "audiobook.m4b";
 const OURS: &str = "tidegate, mount";
 
-/// Nothing is to be asked of the origin only because time has passed.
+/// Settings with a time to live so long that no request to the origin comes from age alone.
 const STREAM: Settings = Settings {
     profile: "ttl = \"1h\"\n",
     ..Settings::STREAM
@@ -56,7 +56,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// A gateway with nothing cached, and no disk.
+/// Returns a gateway with nothing cached, and no disk.
 fn home(context: &Context, origin: &Origin) -> Result<Home> {
     Ok(Home::new(dir(context)?, origin.clone(), STREAM))
 }
@@ -68,8 +68,8 @@ fn dir(context: &Context) -> Result<PathBuf> {
     Ok(dir.keep())
 }
 
-/// A mount by name with nothing cached, the kernel's pages neither; a peer is left out, with a note,
-/// where its program is missing.
+/// Mounts a peer by name, with nothing cached, not even kernel pages. If its program is missing, it
+/// is left out with a note.
 async fn mounted(
     context: &Context,
     name: &str,

@@ -1,5 +1,5 @@
-//! A library's scan beside a playback: it opens every file of a mount for its beginning, for tags, while
-//! somebody watches a film from the same bucket.
+//! A library's scan beside a playback. The scan reads the tags at the beginning of every file of a mount while a player
+//! reads a film from the same bucket.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,21 +17,21 @@ use crate::peers::tidegate::{Home, Settings};
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 
-/// Larger than what comes whole with the request that opens it.
+/// The file length: more than comes whole with the request that opens it.
 const LEN: u64 = 5 << 18;
-/// What is read of each.
+/// The bytes read of each file.
 const BEGINNING: usize = 64 << 10;
-/// What that costs: a chunk.
+/// The bytes fetched for that: a chunk.
 const CHUNK: u64 = 256 << 10;
-/// Who scans, side by side.
+/// The number of scanners side by side.
 const SCANNERS: usize = 4;
 
 const FILM: &str = "film.mkv";
-/// 32 Mbit/s.
+/// The film's pace in bytes per second: 32 Mbit/s.
 const PACE: f64 = 4e6;
-/// So many bytes of the film take about as long as the scan of one file.
+/// Bytes of the film that take about as long as the scan of one file.
 const FILM_FOR_ONE: u64 = 40_000;
-/// Ten seconds of it, however few files there are.
+/// The least length of the film: ten seconds, however few the files.
 const FILM_LEAST: u64 = 40_000_000;
 const SETTLED: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_millis(100);

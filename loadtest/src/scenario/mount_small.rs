@@ -1,5 +1,5 @@
-//! Many small files: read by `tar` through a mount that knows nothing, and written through one, timed
-//! until the last of them is in the bucket. Every answer waits for 20 ms.
+//! Many small files: read by `tar` through a new mount, and written through one, timed until the
+//! last of them is in the bucket. Every answer waits for 20 ms.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ mod archive;
 mod read;
 mod written;
 
-/// The folder that is copied, and read.
+/// The folder that is copied and read.
 const FOLDER: &str = "files";
 const LEN: u64 = 8 * 1024;
 const SPOOL_MIB: u64 = 1024;
@@ -27,13 +27,13 @@ const MOUNTPOINT: &str = "mountpoint-s3";
 const RCLONE: &str = "rclone-writes";
 const GEESEFS: &str = "geesefs";
 
-/// Keys in the bucket, and what each holds.
+/// Keys in the bucket and their contents.
 type Files = Vec<(String, Pattern)>;
 
 /// Reads and writes `--count` files of 8 KiB.
 ///
 /// # Errors
-/// If it could not be carried out, or what is in the bucket or an archive is not what was written.
+/// If it could not be carried out, or the bucket or an archive has wrong contents.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("mount-small");
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
@@ -53,13 +53,13 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Those that were asked for.
+/// Returns the ways that the command line allows.
 fn asked<'a>(context: &Context, ways: &[&'a str]) -> Vec<&'a str> {
     let part = |way: &&&str| context.takes_part(way.split(',').next().unwrap_or(way));
     ways.iter().filter(part).copied().collect()
 }
 
-/// A mount with nothing cached; a peer is left out, with a note, where its program is missing.
+/// Mounts a peer with nothing cached. If its program is missing, it is left out with a note.
 async fn mounted(
     context: &Context,
     way: &str,

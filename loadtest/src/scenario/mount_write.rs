@@ -1,5 +1,6 @@
 //! Long files written through a mount: `cp` beside bare parts, `aws s3 cp` and mountpoint-s3, and
-//! `qemu-img convert` beside `cp` of the same image. Every answer waits for 20 ms; rates are not held.
+//! `qemu-img convert` beside `cp` of the same image. Every answer waits for 20 ms; rates are not
+//! limited.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,18 +18,18 @@ mod image;
 mod long;
 
 const OURS: &str = "tidegate, mount";
-/// Less than a file: what happens when the spool is full happens here too.
+/// Settings with a spool smaller than the file, so that a full spool is measured too.
 const WRITING: Writing = Writing {
     commit: "close",
     spool_mib: 4096,
 };
-/// What the process itself may take, beside cache and budget.
+/// The memory of the process beside cache and budget, in MiB.
 const ELSE_MIB: u64 = 64;
 
 /// Writes a file of `--count` MB, and an image of a quarter of it.
 ///
 /// # Errors
-/// If it could not be carried out, or what is in the bucket is not what was written.
+/// If it could not be carried out, or the bucket has wrong contents.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("mount-write");
     let cloud = Cloud::start(context.dir(), context.origin().addr).await?;
@@ -47,7 +48,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// A gateway whose mount writes, with nothing cached.
+/// Mounts a gateway for writing, with nothing cached.
 async fn mounted(context: &Context, origin: &Origin) -> Result<Mount> {
     let home = Home::new(new_dir(context)?, origin.clone(), Settings::STREAM);
     Mount::tidegate(&home.writing(WRITING)).await
@@ -60,7 +61,7 @@ fn new_dir(context: &Context) -> Result<PathBuf> {
     Ok(dir.keep())
 }
 
-/// Nothing of what was done before is still to be written, and the source is read from memory.
+/// Flushes earlier writes to disk, and reads the source into memory.
 async fn made_ready(source: &Path) -> Result<()> {
     let source = source.to_owned();
     tokio::task::spawn_blocking(move || {
@@ -72,7 +73,7 @@ async fn made_ready(source: &Path) -> Result<()> {
     .await?
 }
 
-/// Runs a program to its end; seconds that it took.
+/// Runs a program to its end and returns the seconds.
 async fn timed(mut command: Command) -> Result<f64> {
     tokio::task::spawn_blocking(move || {
         let name = command.get_program().display().to_string();

@@ -1,4 +1,4 @@
-//! Pages with images, as a browser loads them: over 6 connections, all images of a page at once.
+//! Pages with images, loaded as a browser does: over 6 connections, all images of a page at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,23 +17,24 @@ use crate::progress::Bar;
 use crate::report::terminal::figure;
 use crate::report::{Plot, Report, Target};
 
-/// As many as browsers open to one server.
+/// The number of connections that browsers open to one server.
 const CONNECTIONS: usize = 6;
-/// As many page loads as were published, cold: each of a page that nobody has loaded before.
+/// The published number of cold page loads, each of a new page.
 const COLD: u64 = 100;
-/// Warm page loads are made in turns, so that what disturbs one peer disturbs the others.
+/// The warm page loads of a peer in a row: peers alternate, so that a disturbance affects all of
+/// them.
 const TURN: u64 = 250;
-/// A peer that is so slow is not waited for; the table says how many loads it managed.
+/// Time limit for a peer's warm loads; the table shows how many it managed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The images that were published: 35 KB and 51 KB JPEG, 468 KB WebP.
+/// The published images: 35 KB and 51 KB JPEG, 468 KB WebP.
 pub const THREE: &[(&str, u64)] = &[
     ("image1.jpg", 35 * 1024),
     ("image2.jpg", 51 * 1024),
     ("image3.webp", 468 * 1024),
 ];
 
-/// 14 images of mixed sizes: thumbnails, illustrations, a photograph or two.
+/// 14 images of mixed sizes: thumbnails, illustrations, and photographs.
 pub const FOURTEEN: &[(&str, u64)] = &[
     ("image01.jpg", 35 * 1024),
     ("image02.jpg", 51 * 1024),
@@ -53,7 +54,7 @@ pub const FOURTEEN: &[(&str, u64)] = &[
 
 type Images = [(&'static str, u64)];
 
-/// What page loads took: each image, and the whole.
+/// Durations of page loads, by image and for the whole page.
 #[derive(Debug, Clone, Default)]
 struct Loads {
     images: Vec<Latency>,
@@ -104,7 +105,7 @@ fn object(page: u64, image: usize, images: &Images) -> (String, Pattern) {
     )
 }
 
-/// Into the bucket, and where nginx serves local files from.
+/// Puts the images into the bucket, and into the folder that nginx serves.
 async fn put(context: &Context, images: &Images) -> Result<()> {
     let files = context.files()?;
     let objects: Vec<_> = (0..COLD)
@@ -180,7 +181,7 @@ async fn warm(all: &mut [Visited], images: &'static Images, loads: u64) -> Resul
 }
 
 impl Visited {
-    /// A server may have ended connections while it was the others' turn.
+    /// Connects again if the server closed connections during the others' turns.
     async fn revive(&mut self) -> Result<()> {
         for connection in &mut self.browser {
             connection.revive().await?;
@@ -190,7 +191,7 @@ impl Visited {
 }
 
 impl Loads {
-    /// One page: each connection takes the next image that none has taken.
+    /// Loads one page: each connection takes the next image from a common list.
     async fn load(
         &mut self,
         peer: &Peer,
@@ -244,7 +245,7 @@ fn tables(report: &mut Report, all: &[Visited], images: &Images) {
         report.table(title, &COLUMNS, rows);
         let mut plot = Plot::latency(format!("Page loads, {title}"));
         for one in all {
-            // The last hundredth would flatten all the rest.
+            // The last hundredth would flatten the rest of the curve.
             let mut curve = loads(one).page.curve();
             curve.retain(|(percentile, _)| *percentile <= 99.0);
             plot.line(one.peer.name(), curve);

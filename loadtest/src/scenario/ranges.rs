@@ -1,4 +1,4 @@
-//! Random ranges over objects of 0 B to 50 MB: each answer is compared with the slice.
+//! Random ranges over objects of 0 B to 50 MB, with each answer compared with the slice.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use ask::Ask;
 
 const READERS: u64 = 16;
 const KIB: u64 = 1024;
-/// Around everything that is a boundary: nothing, a chunk, a part, the largest.
+/// Object sizes around each boundary: zero, a chunk, a part, the largest.
 const SIZES: [u64; 16] = [
     0,
     1,
@@ -102,7 +102,7 @@ fn objects(seed: u64) -> Vec<(String, Pattern)> {
     SIZES.into_iter().map(object).collect()
 }
 
-/// The complaints about `count` answers.
+/// Returns the complaints about `count` answers.
 async fn all_readers(
     peer: &Peer,
     objects: &[(String, Pattern)],

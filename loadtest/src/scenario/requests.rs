@@ -1,6 +1,6 @@
-//! What the bucket is asked, by kind, with bytes both ways and the price: a photo uploaded as WordPress does, a
-//! day of an audiobook library, the same library already in the bucket, and a scan of a tree. Tidegate runs on
-//! the shipped recipes; beside it run the mounts that are used today.
+//! The requests to the bucket by kind, with bytes both ways and the price. The cases are a photo uploaded as WordPress
+//! does, a day of an audiobook library, the same library cold, and a scan of a tree. Tidegate runs on the shipped
+//! recipes, beside common other mounts.
 
 use anyhow::Result;
 
@@ -20,13 +20,13 @@ use files::Folder;
 use places::{Kind, Recipe};
 use run::Run;
 
-/// Photos that are uploaded in a full run.
+/// The photos uploaded in a full run.
 const PHOTOS: u64 = 20;
 
-/// One thing that a program does with a mount, told apart in the report.
+/// A program's action on a mount, with a row of its own in the report.
 struct Step {
     name: &'static str,
-    /// Done on the mount's folder; the number is the run's count.
+    /// The action on the mount's folder; the number is the run's count.
     act: fn(&Folder, u64) -> Result<()>,
 }
 
@@ -34,19 +34,19 @@ const fn step(name: &'static str, act: fn(&Folder, u64) -> Result<()>) -> Step {
     Step { name, act }
 }
 
-/// A sequence of steps that is played on each mount, from an empty cache.
+/// A sequence of steps for each mount, from an empty cache.
 struct Play {
     title: &'static str,
     recipe: Recipe,
-    /// What is in the bucket before.
+    /// The bucket's contents before the play.
     before: fn(u64) -> Vec<(String, Pattern)>,
     steps: &'static [Step],
-    /// What is in the bucket afterwards.
+    /// The expected contents of the bucket afterwards.
     after: fn(u64) -> Vec<(String, Pattern)>,
     targets: &'static [Most],
 }
 
-/// The most that Tidegate may ask of one kind.
+/// The most requests or bytes of one kind that Tidegate may need.
 struct Most {
     what: &'static str,
     of: fn(&Run) -> f64,
@@ -59,7 +59,7 @@ const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
 
 const PLAYS: [&Play; 4] = [&photos::UPLOAD, &library::DAY, &library::COLD, &tree::SCAN];
 
-/// Plays everything on each mount; `--count` photos, and 20 times as many files of a tree.
+/// Plays everything on each mount, with `--count` photos and 20 times as many files of a tree.
 ///
 /// # Errors
 /// If it could not be carried out, or Tidegate fails at a step.
@@ -102,7 +102,7 @@ fn leave_out(report: &mut Report, kind: Kind, why: &str) {
     }
 }
 
-/// Holds Tidegate against the targets; what is wrong in the bucket afterwards is wrong on any mount.
+/// Compares Tidegate with the targets. Wrong objects in the bucket are an error of correctness.
 fn judge(play: &Play, runs: &[Run], report: &mut Report) {
     for run in runs.iter().filter(|run| run.kind.is_ours()) {
         let place = format!("{}, {}", play.title, run.kind.name());

@@ -1,4 +1,4 @@
-//! Random seeks in a long object: when the first byte comes, and what is fetched for nothing.
+//! Random seeks in a long object: the time to the first byte, and the bytes fetched in vain.
 
 use anyhow::{Context as _, Result};
 
@@ -17,7 +17,7 @@ use crate::tally::Tally;
 
 const KEY: &str = "seek.m4b";
 const LEN: u64 = 864_000_000;
-/// What is read after each seek.
+/// The bytes read after each seek.
 const READ: u64 = 256 * 1024;
 const MOST_MORE: f64 = 512.0;
 
@@ -29,7 +29,7 @@ struct Reader {
     millis: Vec<f64>,
 }
 
-/// Seeks `--count` times, the same places with each peer.
+/// Seeks `--count` times, to the same places with each peer.
 ///
 /// # Errors
 /// If it could not be carried out, or a peer answers wrong bytes.
@@ -119,7 +119,7 @@ fn write(report: &mut Report, readers: &[Reader]) -> Result<()> {
     Ok(())
 }
 
-/// The same seeks once more, with a proxy that counts between the peer and the origin.
+/// Repeats the seeks with a counting proxy between the peer and the origin.
 async fn amplification(
     context: &Context,
     origin: &Origin,

@@ -1,4 +1,5 @@
-//! Many slow clients, each on an object of its own: what they pin must stay within the budget.
+//! Many slow clients, each on an object of its own: the bytes that they pin must stay within the
+//! budget.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
 const LEN: u64 = 2 << 20;
-/// 1 Mbit/s.
+/// Bytes per second: 1 Mbit/s.
 const PACE: f64 = 125_000.0;
 const MIB: f64 = 1_048_576.0;
 const SETTINGS: Settings = Settings {
@@ -25,7 +26,7 @@ const SETTINGS: Settings = Settings {
     ..Settings::STREAM
 };
 
-/// Lets `--count` clients read at once, of each peer.
+/// Lets `--count` clients read from each peer at once.
 ///
 /// # Errors
 /// If it could not be carried out.

@@ -1,4 +1,4 @@
-//! An origin whose connections pause now and then: a reader that is read ahead for notices nothing.
+//! An origin whose connections pause now and then: with read-ahead, a reader notices nothing.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::report::terminal::figure;
 use crate::report::{Plot, Report, Target};
 
 const KEY: &str = "stalls.mkv";
-/// What the paced reader reads in a second: a film in its best quality, copied.
+/// Bytes per second of the paced reader: a copied film in its best quality.
 const PACE: f64 = 90e6;
 const CEILING: u64 = 16;
-/// The start is not judged.
+/// The start, which is not judged.
 const SETTLED: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_millis(100);
 const SHORT: Duration = Duration::from_millis(20);
@@ -101,7 +101,8 @@ async fn unpaced(
     let rounds = context.options.rounds.unwrap_or(3);
     for round in 1..=rounds {
         let flows = in_parallel(direct.addr(), &direct.path(KEY), pattern, CEILING).await?;
-        // Each by itself: that one was unlucky and ends last is no fault of the others.
+        // The sum of the connections' own rates: one unlucky connection that ends last does not
+        // lower those of the others.
         ceilings.push(flows.iter().map(Flow::rate).sum::<f64>());
         let peer = context.start("tidegate", origin, Settings::STREAM).await?;
         let flow = read(&peer, pattern, None).await?;

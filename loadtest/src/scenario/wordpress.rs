@@ -1,6 +1,6 @@
-//! A real WordPress whose uploads are a mount: what an upload takes beside a local folder and an rclone
-//! mount, what it costs in requests, what visitors wait for, and how long all sizes of all photos take
-//! to be made anew. The bucket is the simulated cloud.
+//! A real WordPress whose uploads are a mount. An upload's time is compared with a local folder and
+//! an rclone mount; its requests and the waits of visitors are measured too. So is the time to
+//! regenerate all sizes of all photos. The bucket is the simulated cloud.
 
 use anyhow::{Context as _, Result};
 
@@ -16,14 +16,14 @@ mod uploads;
 
 use sites::{Kind, Stage};
 
-/// Photos of each size that are uploaded to each site in a full run.
+/// The photos of each size uploaded to each site in a full run.
 const PHOTOS: u64 = 20;
 
-/// Uploads `--count` photos of 2 and of 12 megapixels, loads pages, and makes 25 times as many photos
-/// anew.
+/// Uploads `--count` photos of 2 and of 12 megapixels, loads pages, and regenerates 25 times as
+/// many photos.
 ///
 /// # Errors
-/// If it could not be carried out, or a picture is not what was written.
+/// If it could not be carried out, or a picture differs from the written one.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("wordpress");
     report.peer("cloud", cloud::CONFIG);

@@ -1,5 +1,5 @@
-//! Many objects of which few are popular, asked for at a steady rate whatever the answers take: how
-//! many are found in memory, beside a simulation of the same policy on the same requests.
+//! Many objects, few of them popular, requested at a steady rate however long answers take. The
+//! hits in memory are compared with a simulation of the same policy on the same requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,16 +22,16 @@ mod s3fifo;
 
 use s3fifo::S3Fifo;
 
-/// Sizes in bytes: with what an entry costs beside its bytes, 2,684 in the mean, so that 100,000
-/// objects are four times 64 MiB.
+/// Sizes in bytes: 2,684 in the mean with an entry's overhead, so that 100,000 objects are four
+/// times 64 MiB.
 const SIZES: (u64, u64) = (1500, 3356);
-/// What the memory tier counts for an entry beside its bytes.
+/// The bytes that the memory tier counts for an entry beside its body.
 const OVERHEAD: u64 = 256;
 const CONNECTIONS: usize = 64;
 const PER_SECOND: f64 = 2000.0;
 /// Requests for each object, in the mean; the first half warms up and is not counted.
 const REQUESTS_PER_OBJECT: u64 = 2;
-/// Objects are not to expire within a run.
+/// A time to live that outlasts a run.
 const PROFILE: &str = "ttl = \"1h\"\n";
 
 struct Trace {
@@ -39,7 +39,7 @@ struct Trace {
     requests: Vec<usize>,
 }
 
-/// Asks for `--count` objects.
+/// Requests `--count` objects.
 ///
 /// # Errors
 /// If it could not be carried out, or tidegate answers wrong bytes.
@@ -94,7 +94,7 @@ fn key(n: usize) -> String {
 }
 
 impl Trace {
-    /// The `n`th most popular is asked for `1/n` as often as the first.
+    /// Draws objects and requests; the `n`th most popular object gets `1/n` as many as the first.
     fn new(objects: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let sizes = (0..objects).map(|n| Pattern {
@@ -124,7 +124,7 @@ impl Trace {
         self.requests.len() / 2
     }
 
-    /// Hits after the warm-up.
+    /// Returns the simulated hits after the warm-up.
     fn simulate(&self, capacity: u64) -> u64 {
         let mut cache = S3Fifo::new(capacity);
         let mut hits = 0;
@@ -170,7 +170,7 @@ async fn ask(peer: &Peer, trace: &Arc<Trace>) -> Result<(u64, Latency)> {
     Ok((hits.load(Ordering::Relaxed), latency))
 }
 
-/// Until all has been asked for.
+/// Shows the progress until all requests are made, or none is made any more.
 async fn watch(next: &AtomicUsize, requests: usize) {
     let mut bar = Bar::new("requests", requests as u64);
     let mut seen = 0;
@@ -179,14 +179,14 @@ async fn watch(next: &AtomicUsize, requests: usize) {
         let now = next.load(Ordering::Relaxed).min(requests);
         bar.add((now - seen) as u64);
         if now == seen && now > 0 {
-            // All tasks have failed, or wait for something that will: their results say which.
+            // All tasks have failed or are stuck: their results tell the reason.
             return;
         }
         seen = now;
     }
 }
 
-/// Whether it was a hit, as `Cache-Status` (RFC 9211, 2.1) says.
+/// Reads an object and returns whether it was a hit by `Cache-Status` (RFC 9211, 2.1).
 async fn one(connection: &mut Connection, path: &str, pattern: Pattern) -> Result<bool> {
     let (answer, _) = connection.get(path, &[]).await?;
     ensure!(

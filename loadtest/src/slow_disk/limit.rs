@@ -1,4 +1,4 @@
-//! A rate that a disk is held to.
+//! A limit on a disk's rate.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,17 +12,17 @@ const V2: &str = "/sys/fs/cgroup";
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Bytes in a second; `None`: as fast as it goes.
+/// Rates in bytes per second; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Read.
+    /// Reads.
     pub read: Option<u64>,
-    /// Written past the file cache, or synced.
+    /// Writes past the file cache, and syncs.
     pub write: Option<u64>,
 }
 
 impl Rates {
-    /// The same for both, in MB (10⁶ bytes) a second.
+    /// Returns the same rate for both, in MB (10⁶ bytes) per second.
     #[must_use]
     pub const fn mb(rate: u64) -> Self {
         let rate = Some(rate * 1_000_000);
@@ -33,9 +33,9 @@ impl Rates {
     }
 }
 
-/// A group of processes that a disk serves at given rates only; gone when dropped, after the
-/// processes in it. A rate belongs to the device's numbers, and the next volume may get the same:
-/// what held one does not hold another only where each has a group of its own.
+/// A group of processes that a disk serves at limited rates. Drop it after its processes have
+/// ended. A rate belongs to the device's numbers, which the next volume may get again. So only a
+/// group of its own protects a volume from an old limit.
 #[derive(Debug)]
 pub struct Limit {
     dir: PathBuf,
@@ -46,7 +46,7 @@ impl Limit {
     /// Makes a group without a limit.
     ///
     /// # Errors
-    /// In a sentence, what this machine does not let us do.
+    /// If this machine does not allow it; the error says why.
     pub fn new() -> Result<Self> {
         need_root("holding a disk to a rate")?;
         let is_v1 = Path::new(V1)
@@ -69,7 +69,7 @@ impl Limit {
         Ok(Self { dir, is_v1 })
     }
 
-    /// Holds what runs in the group to these rates at this volume, from now on.
+    /// Limits the group's processes to these rates on this volume, from now on.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -80,7 +80,7 @@ impl Limit {
                 ("blkio.throttle.read_bps_device", rates.read),
                 ("blkio.throttle.write_bps_device", rates.write),
             ] {
-                // 0 takes a limit away.
+                // 0 removes a limit.
                 self.write(file, &format!("{numbers} {}", rate.unwrap_or(0)))?;
             }
             return Ok(());
@@ -97,7 +97,7 @@ impl Limit {
             .with_context(|| format!("the kernel refused `{text}` in {}", file.display()))
     }
 
-    /// The file that a process joins the group by: it writes its id into it.
+    /// Returns the file through which a process joins the group, by writing its id there.
     #[must_use]
     pub fn door(&self) -> PathBuf {
         self.dir.join("cgroup.procs")

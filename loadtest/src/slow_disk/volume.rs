@@ -9,30 +9,30 @@ use tempfile::TempDir;
 
 use super::{need_root, system};
 
-/// What a program that fills a disk writes at once.
+/// The bytes written at once by a program that fills the disk.
 const PIECE: usize = 1 << 20;
 
 /// An ext4 file system of its own on a loop device; unmounted, detached and deleted when dropped.
 #[derive(Debug)]
 pub struct Volume {
-    /// The file, and the directory it is mounted on.
+    /// The directory of the file and the mount point.
     dir: TempDir,
     device: Option<String>,
     mounted: bool,
     size: u64,
 }
 
-/// A file system on which all that writes waits, until this is dropped.
+/// A file system on which all writes wait, until this is dropped.
 #[derive(Debug)]
 pub struct Frozen {
     mount: PathBuf,
 }
 
 impl Volume {
-    /// Makes one of `mib` MiB below `dir`, all of it taken beforehand.
+    /// Makes a volume of `mib` MiB below `dir`, fully allocated.
     ///
     /// # Errors
-    /// In a sentence, what this machine does not let us do.
+    /// If this machine does not allow it; the error says why.
     pub fn new(dir: &Path, mib: u64) -> Result<Self> {
         need_root("a file system of our own on a loop device")?;
         let dir = tempfile::Builder::new().prefix("volume-").tempdir_in(dir)?;
@@ -44,7 +44,7 @@ impl Volume {
             size: mib << 20,
         };
         let file = File::create(volume.file())?;
-        // Sparse, it would measure how the file system below finds room.
+        // A sparse file would also measure allocation in the file system below.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, volume.size)
             .context("no room for the file of a volume")?;
         let quick = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
@@ -62,14 +62,14 @@ impl Volume {
         self.dir.path().join("file")
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("mount")
     }
 
     fn attach(&mut self, file: &str) -> Result<()> {
-        // Past the file cache of the file system below, which would answer for the disk.
+        // Direct I/O bypasses the file cache of the file system below, which would hide the disk.
         let direct = system("losetup", &["--find", "--show", "--direct-io=on", file]);
         let device = match direct {
             Ok(device) => device,
@@ -97,7 +97,7 @@ impl Volume {
         Ok(self.device()?.trim_start_matches("/dev/"))
     }
 
-    /// Its device's numbers, `MAJOR:MINOR`.
+    /// Returns its device's numbers, `MAJOR:MINOR`.
     ///
     /// # Errors
     /// If it has been pulled.
@@ -107,10 +107,10 @@ impl Volume {
         Ok(numbers.trim().to_owned())
     }
 
-    /// Fills it to the last byte, as another program would, and tells with which file.
+    /// Fills it to the last byte, as another program would, and returns the path of the file.
     ///
     /// # Errors
-    /// If anything else than the lack of room ends that.
+    /// If another error than lack of space ends that.
     pub fn fill(&self) -> Result<PathBuf> {
         let path = self.path().join("somebody-elses");
         let mut file = File::create(&path)?;
@@ -123,7 +123,7 @@ impl Volume {
                 Err(error) => return Err(error).context("filling the volume"),
             }
         }
-        // What was promised and not yet written counts.
+        // Delayed allocations count too.
         let synced = file.sync_all();
         ensure!(
             synced.is_ok() || synced.is_err_and(|error| error.kind() == ErrorKind::StorageFull),
@@ -132,10 +132,10 @@ impl Volume {
         Ok(path)
     }
 
-    /// Lets the file system find an error in itself: it turns read-only under all that is open.
+    /// Makes the file system report an error, so that it turns read-only under all open files.
     ///
     /// # Errors
-    /// If this kernel has no means for that.
+    /// If this kernel cannot do that.
     pub fn turn_read_only(&self) -> Result<()> {
         let knob = format!("/sys/fs/ext4/{}/trigger_fs_error", self.device_name()?);
         let mut file = OpenOptions::new()
@@ -153,7 +153,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts its device short: what lies behind the first `mib` MiB gives EIO, read or written.
+    /// Cuts its device short: reads and writes past the first `mib` MiB give EIO.
     ///
     /// # Errors
     /// If the kernel keeps the old size.
@@ -166,8 +166,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes the disk away while it is in use: its path is an empty directory, and what still has
-    /// it open gets EIO.
+    /// Takes the disk away while it is in use: its path is an empty directory, and open files get
+    /// EIO.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -177,8 +177,8 @@ impl Volume {
         self.cut_short(0)
     }
 
-    /// Takes the files below `dir` out of the file cache, but for what is not yet written: reads
-    /// of them go to the disk again, and of nothing else.
+    /// Removes the files below `dir` from the file cache, except unwritten pages, so that reads of
+    /// them go to the disk again. Other files are unaffected.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -188,14 +188,15 @@ impl Volume {
             if entry.file_type()?.is_dir() {
                 Self::forget_cached(&entry.path())?;
             } else if let Ok(file) = File::open(entry.path()) {
-                // Advice: a file that keeps its pages is read from memory, and hides a fault.
+                // This is only advice: a file that keeps its pages is read from memory, and hides a
+                // fault.
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
         }
         Ok(())
     }
 
-    /// Freezes it: all that writes waits.
+    /// Freezes it: all writes wait.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -220,7 +221,7 @@ impl Drop for Volume {
             && let Ok(path) = text(&self.path())
             && system("umount", &[&path]).is_err()
         {
-            // Whoever still has it open keeps it, but nobody finds it any more.
+            // A process that has it open keeps it, but its path is gone.
             complain(system("umount", &["--lazy", &path]));
         }
         if let Some(device) = self.device.take() {
@@ -229,7 +230,7 @@ impl Drop for Volume {
     }
 }
 
-/// In a destructor there is nobody to hand an error to.
+/// Prints an error: a destructor cannot return one.
 fn complain(result: Result<String>) {
     if let Err(error) = result {
         eprintln!("   cannot undo: {error:#}");

@@ -1,4 +1,4 @@
-//! All sizes of all photos made anew, as `wp media regenerate` does.
+//! All sizes of all photos regenerated, as by `wp media regenerate`.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use super::Site;
 
 impl Site {
-    /// Puts `count` copies of a photo into the media library, without sizes; gives their folder.
+    /// Puts `count` copies of a photo into the media library, without sizes; returns their folder.
     ///
     /// # Errors
-    /// If PHP cannot.
+    /// If PHP fails.
     pub fn fill(&self, photo: &Path, count: u64) -> Result<String> {
         let source = self.places.dir.join("source.jpg");
         std::fs::copy(photo, &source)?;
@@ -25,10 +25,10 @@ impl Site {
         Ok(folder)
     }
 
-    /// Makes the sizes of those copies, `sizes` of each at least; `quality` (1 to 100) in place of WordPress' own.
+    /// Makes at least `sizes` sizes of each of these copies; `quality` (1 to 100) replaces WordPress' own.
     ///
     /// # Errors
-    /// If not all of them were made.
+    /// If not all of them are made.
     pub fn regenerate(&self, count: u64, sizes: u64, quality: Option<u8>) -> Result<()> {
         let quality = quality.map(|quality| {
             format!("add_filter('wp_editor_set_quality', function () {{ return {quality}; }});\n")

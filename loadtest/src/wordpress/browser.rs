@@ -1,4 +1,5 @@
-//! A user of WordPress: logs in, uploads, edits, deletes, over the same requests as the admin pages.
+//! A user of WordPress that logs in, uploads, edits and deletes, with the same requests as the
+//! admin pages.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,22 +15,22 @@ use super::curl::{Answer, Curl};
 #[derive(Debug, Clone)]
 pub struct Browser {
     curl: Curl,
-    /// What `async-upload.php` wants.
+    /// The nonce of `async-upload.php`.
     upload_nonce: String,
-    /// What the REST API wants.
+    /// The nonce of the REST API.
     rest_nonce: String,
 }
 
-/// An uploaded file, as WordPress tells of it.
+/// An uploaded file, as reported by WordPress.
 #[derive(Debug, Clone)]
 pub struct Media {
-    /// Its number.
+    /// Its id.
     pub id: u64,
     /// Its address.
     pub url: String,
-    /// The path of every size in that address, the original's first.
+    /// The paths of all its sizes, sorted.
     pub paths: Vec<String>,
-    /// What the request for it took.
+    /// The duration of the upload's request.
     pub took: Duration,
     edit_nonce: String,
 }
@@ -37,16 +38,16 @@ pub struct Media {
 /// A step of the image editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edit {
-    /// By so many degrees to the left.
+    /// A rotation by degrees to the left.
     Rotate(i32),
-    /// To a part: x, y, width, height.
+    /// A crop to x, y, width, height.
     Crop(u32, u32, u32, u32),
 }
 
 impl Browser {
     pub(super) fn log_in(addr: SocketAddr, jar: &Path) -> Result<Self> {
         let curl = Curl::new(addr, Some(jar.to_owned()));
-        // It looks whether cookies come back.
+        // The login checks that cookies come back.
         curl.get("/wp-login.php")?;
         let (log, pwd) = USER;
         let fields = [
@@ -76,13 +77,13 @@ impl Browser {
         })
     }
 
-    /// The client with its cookies.
+    /// Returns the client with its cookies.
     #[must_use]
     pub const fn curl(&self) -> &Curl {
         &self.curl
     }
 
-    /// Uploads a file as the media page does; gives the answer, whatever it says.
+    /// Uploads a file as the media page does; returns any answer, even a refusal.
     ///
     /// # Errors
     /// If nothing answers.
@@ -152,7 +153,7 @@ impl Browser {
         })
     }
 
-    /// The paths of all sizes of a file, as they are now.
+    /// Returns the current paths of all sizes of a file.
     ///
     /// # Errors
     /// If WordPress knows no such file.
@@ -166,7 +167,7 @@ impl Browser {
         if let Some(sizes) = said["media_details"]["sizes"].as_object() {
             paths.extend(sizes.values().filter_map(|size| path(&size["source_url"])));
         }
-        // The original of one that WordPress has scaled down.
+        // The original of a picture that WordPress has scaled down.
         if let Some(original) = said["media_details"]["original_image"].as_str() {
             let folder = paths[0].rsplit_once('/').context("a path")?.0.to_owned();
             paths.push(format!("{folder}/{original}"));
@@ -176,10 +177,10 @@ impl Browser {
         Ok(paths)
     }
 
-    /// A request of the REST API; fails where it answers with an error.
+    /// Sends a request of the REST API.
     ///
     /// # Errors
-    /// If WordPress refuses.
+    /// If the answer is an error.
     pub fn rest(&self, method: &str, route: &str, body: Option<Value>) -> Result<Value> {
         let nonce = format!("X-WP-Nonce: {}", self.rest_nonce);
         let mut args = vec!["-X", method, "-H", &nonce];
@@ -204,7 +205,7 @@ impl Browser {
         Ok(serde_json::from_slice(&answer.body)?)
     }
 
-    /// Edits a picture in the image editor and saves it, in all its sizes. It has other paths then.
+    /// Edits a picture in the image editor and saves it in all its sizes; returns the new paths.
     ///
     /// # Errors
     /// If WordPress refuses.
@@ -245,7 +246,7 @@ impl Browser {
 }
 
 impl Media {
-    /// The paths of all sizes below the folder of uploads.
+    /// Returns the paths of all sizes, relative to the folder of uploads.
     pub fn below_uploads(&self) -> impl Iterator<Item = PathBuf> + '_ {
         let below = |path: &String| path.strip_prefix("/wp-content/uploads/").map(PathBuf::from);
         self.paths.iter().filter_map(below)

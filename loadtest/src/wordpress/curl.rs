@@ -1,4 +1,4 @@
-//! `curl` with a jar of cookies.
+//! `curl` with a cookie jar.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::must;
 
-/// No request takes longer, not even a large upload.
+/// Time limit for a request in seconds, long enough for a large upload.
 const PATIENCE: &str = "300";
 
 /// A client of one site.
@@ -17,7 +17,7 @@ const PATIENCE: &str = "300";
 pub struct Curl {
     addr: SocketAddr,
     jar: Option<PathBuf>,
-    /// Whether answers change what is in the jar.
+    /// Whether answers change the jar.
     is_open: bool,
 }
 
@@ -30,18 +30,18 @@ pub struct Answer {
     pub head: String,
     /// Its body.
     pub body: Vec<u8>,
-    /// From the start of the transfer to its end.
+    /// The time from the start of the transfer to its end.
     pub took: Duration,
 }
 
 impl Answer {
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header field.
+    /// Returns a header field.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
@@ -52,7 +52,7 @@ impl Answer {
 }
 
 impl Curl {
-    /// A client that keeps its cookies in the file `jar`.
+    /// Returns a client that keeps its cookies in the file `jar`.
     #[must_use]
     pub const fn new(addr: SocketAddr, jar: Option<PathBuf>) -> Self {
         Self {
@@ -62,8 +62,7 @@ impl Curl {
         }
     }
 
-    /// The same client, which leaves the jar as it is: several requests at once would read what another is about to
-    /// write.
+    /// Returns the same client, which does not write the jar: concurrent requests could read a half-written one.
     #[must_use]
     pub(super) fn with_closed_jar(self) -> Self {
         Self {
@@ -72,7 +71,7 @@ impl Curl {
         }
     }
 
-    /// A GET.
+    /// Sends a GET.
     ///
     /// # Errors
     /// If nothing answers.
@@ -80,7 +79,7 @@ impl Curl {
         self.run(path, &[])
     }
 
-    /// A POST of a form.
+    /// Sends a POST of a form.
     ///
     /// # Errors
     /// If nothing answers.
@@ -94,7 +93,7 @@ impl Curl {
         self.run(path, &args)
     }
 
-    /// A request with further arguments of curl.
+    /// Sends a request with further arguments of curl.
     ///
     /// # Errors
     /// If nothing answers.
@@ -116,7 +115,7 @@ impl Curl {
     }
 }
 
-/// Head, body, and the line that curl itself adds.
+/// Splits the output into head, body, and the line that curl itself adds.
 fn parse(mut output: Vec<u8>) -> Result<Answer> {
     let last = output.iter().rposition(|&byte| byte == b'\n');
     let line = output.split_off(last.context("no line at the end")?);

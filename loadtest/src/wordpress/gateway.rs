@@ -1,4 +1,4 @@
-//! A gateway of a recipe: a process with the recipe's file.
+//! A gateway that runs on a recipe's file.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -12,14 +12,15 @@ use anyhow::Result;
 use super::recipe::Home;
 use crate::child::{Server, handed_over};
 
-/// Where a gateway's public listener is.
+/// A gateway's public listener.
 #[derive(Debug)]
 pub enum Listens {
-    /// At a Unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
-    /// At an address.
+    /// A TCP address.
     Tcp(SocketAddr),
-    /// At a socket that is handed to it and stays open without it, as by a systemd socket unit.
+    /// A socket that is handed over and stays open without the gateway, as by a systemd socket
+    /// unit.
     Passed(UnixListener),
 }
 
@@ -28,12 +29,12 @@ impl Listens {
         match self {
             Self::Unix(path) => UnixStream::connect(path).is_ok(),
             Self::Tcp(addr) => TcpStream::connect(addr).is_ok(),
-            // Whether anything accepts cannot be seen from outside: connections wait.
+            // Connections wait in the queue, so a test connection would prove nothing.
             Self::Passed(_) => true,
         }
     }
 
-    /// The command that runs `program`, and its standard input.
+    /// Returns the command that runs `program`, and its standard input.
     fn command(&self, program: &Path) -> Result<(Command, Stdio)> {
         let Self::Passed(listener) = self else {
             return Ok((Command::new(program), Stdio::null()));
@@ -43,7 +44,7 @@ impl Listens {
     }
 }
 
-/// A gateway, running but where it was killed or stopped.
+/// A gateway that runs unless it was killed or stopped.
 #[derive(Debug)]
 pub struct Gateway {
     program: PathBuf,
@@ -55,7 +56,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts `program` in `home` with the configuration `toml`, and waits until it listens on its
-    /// socket and, if `mount` says where, has mounted.
+    /// socket and has mounted `mount`, if given.
     ///
     /// # Errors
     /// If it does not start.
@@ -63,7 +64,7 @@ impl Gateway {
         Self::start_on(program, home, toml, mount, Listens::Unix(home.socket()))
     }
 
-    /// The same for one that listens elsewhere.
+    /// Does the same with another listener.
     ///
     /// # Errors
     /// If it does not start.
@@ -86,7 +87,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Starts it again, after it was killed or stopped, or in place of the process that runs.
+    /// Starts it again after a kill or stop, or in place of the running process.
     ///
     /// # Errors
     /// If it does not start.
@@ -104,7 +105,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends it at once, by SIGKILL. Its mount is left behind.
+    /// Ends it at once, by SIGKILL. Its mount stays behind.
     ///
     /// # Errors
     /// If it cannot be waited for.
@@ -117,13 +118,13 @@ impl Gateway {
         self.server = None;
     }
 
-    /// Its process id, while it runs.
+    /// Returns its process id, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::pid)
     }
 
-    /// A line of its log's end that says what should not be.
+    /// Returns the first line with an error in the last lines of its log.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let log = self.log_tail();
@@ -132,7 +133,7 @@ impl Gateway {
             .map(str::to_owned)
     }
 
-    /// The end of its log.
+    /// Returns the last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.server
@@ -145,14 +146,14 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
-        // What a killed one has left.
+        // A killed gateway leaves its mount behind.
         if let Some(mount) = &self.mount {
             let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
         }
     }
 }
 
-/// Whether a FUSE file system is mounted there (proc_pid_mountinfo(5)), and its process lives.
+/// Tells whether a FUSE file system is mounted there (proc_pid_mountinfo(5)) and its process lives.
 fn answers(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let shown = path.display().to_string();

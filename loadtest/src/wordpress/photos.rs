@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::must;
 
-/// Makes a JPEG of so many pixels with the detail and the noise of a photo; each seed gives another.
+/// Makes a JPEG of this many pixels with the detail and noise of a photo, different for each seed.
 ///
 /// # Errors
 /// If ffmpeg is missing.
@@ -22,12 +22,12 @@ pub fn photo(file: &Path, (width, height): (u32, u32), seed: u32) -> Result<()> 
     )
 }
 
-/// 2 megapixels.
+/// The size of a photo of 2 megapixels.
 pub const SMALL: (u32, u32) = (1632, 1224);
-/// 12 megapixels.
+/// The size of a photo of 12 megapixels.
 pub const LARGE: (u32, u32) = (4000, 3000);
 
-/// Makes an MP4 of at least `bytes`: a short film, and a box of free space behind it.
+/// Makes an MP4 of at least `bytes`: a short film, followed by a box of free space.
 ///
 /// # Errors
 /// If ffmpeg is missing, or the file cannot be written.
@@ -40,7 +40,8 @@ pub fn film(file: &Path, bytes: u64) -> Result<()> {
     let len = std::fs::metadata(file)?.len();
     let free = bytes.saturating_sub(len).max(16);
     let mut out = std::fs::OpenOptions::new().append(true).open(file)?;
-    // A box of 64-bit length and the kind `free` (ISO/IEC 14496-12, 4.2); its content is no zeros.
+    // A box of 64-bit length and the kind `free` (ISO/IEC 14496-12, 4.2); its content is not all
+    // zeros.
     let mut head = vec![0, 0, 0, 1];
     head.extend(b"free");
     head.extend(free.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What is shipped in `config/`, with names, ports and passwords replaced and nothing else.
+//! The shipped files of `config/`, with only names, ports and passwords replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use super::Places;
 use crate::peers::Origin;
 use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
 
-/// A shipped file.
+/// Reads a shipped file.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If no file has that name.
 pub fn read(name: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../config")
@@ -22,7 +22,7 @@ pub fn read(name: &str) -> Result<String> {
 /// Replaces every occurrence of each name.
 ///
 /// # Errors
-/// If one does not occur: the recipe has changed, and what it says is not what would run.
+/// If a name does not occur: the recipe has changed, and the test would not run it as written.
 pub fn replaced(text: &str, names: &[(&str, String)]) -> Result<String> {
     let mut text = text.to_owned();
     for (name, by) in names {
@@ -32,17 +32,17 @@ pub fn replaced(text: &str, names: &[(&str, String)]) -> Result<String> {
     Ok(text)
 }
 
-/// Where a gateway of a recipe has what it keeps.
+/// The folder and addresses of a recipe's gateway.
 #[derive(Debug, Clone)]
 pub struct Home {
-    /// A folder of its own.
+    /// The gateway's own folder.
     pub dir: PathBuf,
-    /// The admin listener, where the recipe has one at 127.0.0.1:8081.
+    /// The admin listener, in place of the recipe's 127.0.0.1:8081.
     pub admin: std::net::SocketAddr,
 }
 
 impl Home {
-    /// Makes the folder and the files of secrets.
+    /// Makes the folder and the files with secrets.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -56,13 +56,13 @@ impl Home {
         })
     }
 
-    /// The public socket of a recipe for nginx on the same machine.
+    /// Returns the public socket of a recipe for nginx on the same machine.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.join("http.sock")
     }
 
-    /// What is below the folder.
+    /// Returns the path of `name` below the folder.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
@@ -72,7 +72,7 @@ impl Home {
 /// The token of the admin listener.
 pub const TOKEN: &str = "the-token-of-a-test-site";
 
-/// The names that each recipe has for a store, and those of `origin`.
+/// Returns the store's names in each recipe, with those of `origin`.
 #[must_use]
 pub fn store(origin: &Origin) -> [(&'static str, String); 2] {
     [
@@ -84,7 +84,7 @@ pub fn store(origin: &Origin) -> [(&'static str, String); 2] {
     ]
 }
 
-/// A configuration with `commit = "close"` in place of `background`.
+/// Returns a configuration with `commit = "close"` in place of `background`.
 ///
 /// # Errors
 /// As [`replaced`].
@@ -93,7 +93,8 @@ pub fn closing(toml: &str) -> Result<String> {
     replaced(toml, &[commit])
 }
 
-/// A gateway's configuration from `config/NAME`, for `origin`, with `root` in place of WordPress' document root.
+/// Returns a gateway's configuration from `config/NAME`, for `origin`, with `root` in place of WordPress' document
+/// root.
 ///
 /// # Errors
 /// As [`replaced`].
@@ -125,7 +126,7 @@ pub fn gateway(name: &str, home: &Home, root: &Path, origin: &Origin) -> Result<
     replaced(&text, &names)
 }
 
-/// nginx's `http` block from `config/nginx/NAME`.
+/// Returns nginx's `http` block from `config/nginx/NAME`.
 ///
 /// # Errors
 /// As [`replaced`].

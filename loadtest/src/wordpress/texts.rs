@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{PHP_USER, Places};
 
-/// What the database does first.
+/// The database's first commands.
 pub(super) const DATABASE: &str = "CREATE DATABASE IF NOT EXISTS wordpress;\n\
     CREATE USER IF NOT EXISTS wordpress@localhost IDENTIFIED BY 'wordpress';\n\
     GRANT ALL ON wordpress.* TO wordpress@localhost;\n";
@@ -22,7 +22,7 @@ pub(super) fn wp_config(places: &Places) -> String {
             "define('{name}_KEY', '{name} key');\ndefine('{name}_SALT', '{name} salt');\n"
         );
     }
-    // Nothing is fetched from elsewhere, and no request is made beside those of the test.
+    // WordPress fetches nothing from elsewhere, and makes only the requests of the test.
     for name in [
         "DISABLE_WP_CRON",
         "AUTOMATIC_UPDATER_DISABLED",
@@ -51,7 +51,7 @@ pub(super) fn php_fpm(places: &Places, root: bool) -> String {
     )
 }
 
-/// A whole configuration of nginx around an `http` block.
+/// Returns a whole configuration of nginx around an `http` block.
 pub(super) fn nginx(dir: &Path, http: &str) -> String {
     let dir = dir.display();
     let user = match super::is_root() {
@@ -69,7 +69,7 @@ pub(super) fn nginx(dir: &Path, http: &str) -> String {
     )
 }
 
-/// A server whose uploads lie on the local disk.
+/// Returns a server whose uploads lie on the local disk.
 pub(super) fn local(places: &Places) -> String {
     let (root, socket) = (places.root.display(), places.php_socket());
     format!(

@@ -1,4 +1,4 @@
-//! How the others are started.
+//! Commands for the other mounts.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::child::find_program;
 use crate::peers::minio::{ACCESS_KEY, SECRET_KEY};
 use crate::peers::{Origin, rclone};
 
-/// The names of those that can be mounted.
+/// The names of the available mounts.
 pub const NAMES: [&str; 6] = [
     "rclone",
     "rclone-full",
@@ -20,7 +20,7 @@ pub const NAMES: [&str; 6] = [
     "geesefs",
 ];
 
-/// As its users set it for audiobooks, over 8 connections at once.
+/// Options that users set for audiobooks, with 8 connections at once.
 const LONG_MEDIA: [&str; 5] = [
     "--vfs-cache-mode=off",
     "--vfs-read-chunk-streams=8",
@@ -28,15 +28,15 @@ const LONG_MEDIA: [&str; 5] = [
     "--vfs-read-ahead=64M",
     "--vfs-read-chunk-size-limit=2G",
 ];
-/// As its users set it for files that are written: several uploads at once, begun soon after the
-/// close and behind the writer's back; at 0 s it would be before the close returns.
+/// Options that users set for writing: several uploads at once, begun 100 ms after the close. At 0
+/// s the upload would precede the close's return.
 const WRITES: [&str; 3] = [
     "--vfs-cache-mode=writes",
     "--vfs-write-back=100ms",
     "--transfers=16",
 ];
 
-/// The command that mounts; `None` where the program is not installed.
+/// Returns the command that mounts; `None` if the program is not installed.
 pub(super) fn command(
     name: &str,
     access: Access,
@@ -75,8 +75,8 @@ fn read_only<'a>(access: Access, how: &'a [&'a str]) -> &'a [&'a str] {
     }
 }
 
-/// mountpoint-s3. It empties its cache when it starts: a second read has to follow the first in one
-/// process.
+/// Returns mountpoint-s3's command. It empties its cache when it starts: a second read must follow
+/// the first in one process.
 fn mountpoint(access: Access, path: &Path, origin: &Origin) -> Option<Command> {
     let mut command = Command::new(find_program("TIDEGATE_MOUNT_S3", &["mount-s3"])?);
     command.arg(&origin.bucket).arg(path);
@@ -98,13 +98,14 @@ fn geesefs(access: Access, path: &Path, origin: &Origin) -> Option<Command> {
     Some(command)
 }
 
-/// Gives the keys, in the variables that each of them reads. None asks for others on the network.
+/// Sets the keys in the variables that each program reads, so that none requests others over the
+/// network.
 pub(super) fn give_keys(command: &mut Command, origin: &Origin) {
     command
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
         .env("AWS_EC2_METADATA_DISABLED", "true")
-        // The endpoint speaks no TLS, and some versions of rclone fail over this.
+        // The endpoint speaks no TLS, and some versions of rclone fail because of this variable.
         .env_remove("AWS_CA_BUNDLE");
     rclone::give_keys(command, origin);
 }

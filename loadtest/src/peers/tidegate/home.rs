@@ -1,4 +1,4 @@
-//! A gateway that is started more than once in the same place: what its disks hold outlives it.
+//! A gateway that can be started again in the same place, with its cache disks kept.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,25 +11,25 @@ use crate::child::{Server, free_addr};
 use crate::peers::{Origin, Peer};
 use crate::slow_disk::Limit;
 
-/// How long an index may take to load, and a queue to be written.
+/// Time limit for loading an index, and for writing a queue.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The gateway looks at what lies on its disks once a second; after this time it has.
+/// Longer than the second between two looks of the gateway at its disks.
 pub const LOOKS: Duration = Duration::from_millis(1200);
-/// How often is asked.
+/// The interval between two polls.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One `[[cache.disk]]`.
+/// One `[[cache.disk]]` section.
 #[derive(Debug, Clone)]
 pub struct Disk {
     /// Its folder.
     pub path: PathBuf,
-    /// How much the cache may take there, in MiB.
+    /// The cache's capacity there, in MiB.
     pub capacity_mib: u64,
-    /// How much stays free, in MiB.
+    /// The space that stays free, in MiB.
     pub min_free_mib: u64,
 }
 
-/// How files are written through a gateway's mount.
+/// The write settings of a gateway's mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
     /// `commit`: `close`, or `background`.
@@ -38,33 +38,33 @@ pub struct Writing {
     pub spool_mib: u64,
 }
 
-/// Where a gateway lives, and how it is configured.
+/// A gateway's directory and configuration.
 #[derive(Debug, Clone)]
 pub struct Home {
-    /// A directory of its own.
+    /// The gateway's own directory.
     pub dir: PathBuf,
     /// The bucket.
     pub origin: Origin,
-    /// All but disks.
+    /// All settings but the disks.
     pub settings: Settings,
     /// The cache disks.
     pub disks: Vec<Disk>,
     /// `cache.chunk`, in KiB.
     pub chunk_kib: u64,
-    /// Where the metadata is; else beside the first disk.
+    /// The directory of the metadata; if `None`, beside the first disk.
     pub state: Option<PathBuf>,
-    /// Where the bucket is mounted too.
+    /// The mount point of the bucket, if it is mounted too.
     pub mount: Option<PathBuf>,
-    /// How that mount writes; else it only reads.
+    /// The mount's write settings; if `None`, it is read-only.
     pub writing: Option<Writing>,
-    /// The file by which it joins a [`Limit`].
+    /// The file through which it joins a [`Limit`].
     pub door: Option<PathBuf>,
 }
 
-/// What is waited for when it is started.
+/// The state to wait for at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// It accepts connections.
+    /// The gateway accepts connections.
     Listening,
     /// The index of every disk is loaded.
     Loaded,
@@ -73,7 +73,7 @@ pub enum Until {
 }
 
 impl Home {
-    /// A gateway without disks.
+    /// Returns a gateway without disks.
     #[must_use]
     pub const fn new(dir: PathBuf, origin: Origin, settings: Settings) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Home {
         }
     }
 
-    /// The same with one more disk.
+    /// Adds a disk.
     #[must_use]
     pub fn with_disk(mut self, path: PathBuf, capacity_mib: u64, min_free_mib: u64) -> Self {
         self.disks.push(Disk {
@@ -100,30 +100,30 @@ impl Home {
         self
     }
 
-    /// The same with a mount that writes.
+    /// Makes the mount writable.
     #[must_use]
     pub const fn writing(mut self, how: Writing) -> Self {
         self.writing = Some(how);
         self
     }
 
-    /// The same in a group that disks are held to a rate for.
+    /// Puts the gateway into a group with a limited disk rate.
     #[must_use]
     pub fn within(mut self, limit: &Limit) -> Self {
         self.door = Some(limit.door());
         self
     }
 
-    /// The chunks of an object of so many bytes.
+    /// Returns the number of chunks of an object of `bytes` bytes.
     #[must_use]
     pub const fn chunks(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.chunk_kib << 10)
     }
 
-    /// Starts it. Dropping the peer stops it in order; [`Peer::kill`] does not.
+    /// Starts the gateway. Dropping the peer stops it in order; [`Peer::kill`] does not.
     ///
     /// # Errors
-    /// If it does not start, or what is waited for does not come.
+    /// If it does not start, or does not reach the state `until` in time.
     pub async fn start(&self, until: Until) -> Result<Peer> {
         std::fs::create_dir_all(&self.dir)?;
         let (public, admin) = (free_addr()?, free_addr()?);
@@ -143,7 +143,7 @@ impl Home {
         Ok(peer)
     }
 
-    /// The binary; in a group it enters that before it becomes itself.
+    /// Returns the command; with a limit, a shell enters the group before it runs the binary.
     fn command(&self) -> Result<Command> {
         let program = binary()?;
         let Some(door) = &self.door else {
@@ -182,7 +182,7 @@ impl Home {
     /// Waits until the index of every disk is loaded.
     ///
     /// # Errors
-    /// If that takes too long.
+    /// If that takes more than two minutes.
     pub async fn wait_until_loaded(&self, peer: &Peer) -> Result<()> {
         let disks = self.disks.len() as f64;
         wait_for(peer, "tidegate_store_disk_up", |up| up >= disks)
@@ -191,10 +191,10 @@ impl Home {
     }
 }
 
-/// Waits until nothing waits to be written to a disk; tells how many chunks lie there then.
+/// Waits until no bytes are queued for a disk; returns the number of chunks on disk then.
 ///
 /// # Errors
-/// If that takes too long.
+/// If that takes more than two minutes.
 pub async fn settled(peer: &Peer) -> Result<f64> {
     let since = Instant::now();
     let mut before = f64::NAN;
@@ -210,16 +210,16 @@ pub async fn settled(peer: &Peer) -> Result<f64> {
     bail!("the queue of the disk does not run empty within {PATIENCE:?}")
 }
 
-/// Chunks in the indices of the disks, as they were a second ago at most.
+/// Returns the number of chunks in the disks' indices, at most a second old.
 ///
 /// # Errors
-/// If the gateway does not tell.
+/// If the gateway does not report it.
 pub async fn chunks_on_disk(peer: &Peer) -> Result<f64> {
     let chunks = peer.metric("tidegate_store_disk_chunks").await?;
     chunks.context("only tidegate tells of its chunks")
 }
 
-/// Waits until a metric is as wanted.
+/// Waits until `wanted` accepts the value of a metric.
 ///
 /// # Errors
 /// If that takes more than two minutes.

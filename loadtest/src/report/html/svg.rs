@@ -11,19 +11,19 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 220.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
-/// Told apart also by people who see no red or no green.
+/// Colours that people with colour-blindness can tell apart.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#8a6d00",
 ];
 
-/// From figures to places on the page.
+/// The largest figure of each axis.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     x: f64,
     y: f64,
 }
 
-/// The whole drawing.
+/// Draws the whole plot.
 pub(super) fn draw(plot: &Plot) -> String {
     let points = || plot.lines.iter().flat_map(|line| &line.points);
     let scale = Scale {
@@ -51,7 +51,7 @@ impl Scale {
     }
 }
 
-/// The largest figure, or one where there is none above zero.
+/// Returns the largest figure, or 1 if none is above zero.
 fn top(figures: impl Iterator<Item = f64>) -> f64 {
     let most = figures
         .filter(|figure| figure.is_finite())
@@ -59,7 +59,7 @@ fn top(figures: impl Iterator<Item = f64>) -> f64 {
     if most > 0.0 { most } else { 1.0 }
 }
 
-/// One, two or five times a power of ten, so that about five ticks fit.
+/// Returns one, two or five times a power of ten, so that about five ticks fit.
 fn tick(most: f64) -> f64 {
     let rough = most / 5.0;
     let power = 10_f64.powf(rough.log10().floor());

@@ -1,7 +1,7 @@
-//! What a sequential read, and one that ends early, cost the origin.
+//! The cost at the origin of a sequential read, and of one that ends early.
 //!
-//! Counted by a proxy between the peer and the origin, in a pass of its own: it takes a share of
-//! the machine that the timed passes need.
+//! A proxy between the peer and the origin counts the requests. This is a pass of its own, because
+//! the proxy takes processor time that the timed passes need.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::tally::{Asked, Tally};
 
-/// What the reader that leaves has read by then.
+/// The bytes after which the reader leaves.
 const LEAVES_AFTER: u64 = 10_000_000;
 
 /// Adds both figures to the report.
@@ -61,7 +61,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// How much was read, and what the origin was asked, up to the moment it was asked no more.
+/// Returns the bytes read, and all requests to the origin until they cease.
 async fn counted(
     context: &Context,
     origin: &Origin,

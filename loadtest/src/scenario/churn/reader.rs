@@ -1,4 +1,4 @@
-//! One of the readers, and what it knows of the versions there can be.
+//! One of the readers, and the versions that it may see.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -13,26 +13,26 @@ use crate::client::{Answer, Connection};
 use crate::pattern::Pattern;
 use crate::random::{Random, mix};
 
-/// Every version is at least this long, and less than twice as long: ranges within it exist in all.
+/// The least length of a version; none is twice as long. Ranges below it exist in all versions.
 const SHORTEST: u64 = 2 << 20;
 
-/// What all readers and the writer share.
+/// State shared by all readers and the writer.
 #[derive(Debug)]
 pub struct Shared {
     seed: u64,
     last: u64,
-    /// Which version an ETag stood for when it was first seen.
+    /// The version of each ETag when it was first seen.
     etags: Mutex<HashMap<String, u64>>,
-    /// When the last version was in place.
+    /// The time at which the last version was in place.
     pub last_change: OnceLock<Instant>,
-    /// How many readers have the last version.
+    /// The number of readers that have the last version.
     pub arrived: AtomicU64,
-    /// Ends the readers.
+    /// The flag that ends the readers.
     pub stop: AtomicBool,
 }
 
 impl Shared {
-    /// Versions 0 to `last`, whose contents follow from `seed`.
+    /// Returns the state for versions 0 to `last`, whose contents follow from `seed`.
     #[must_use]
     pub fn new(seed: u64, last: u64) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Shared {
         }
     }
 
-    /// The content of one version; their lengths differ too.
+    /// Returns the content of one version; lengths differ too.
     #[must_use]
     pub fn version(&self, number: u64) -> Pattern {
         let seed = mix(self.seed ^ number.wrapping_mul(0x9e37_79b9));
@@ -55,13 +55,13 @@ impl Shared {
         }
     }
 
-    /// Which version these bytes, found at `start`, begin like.
+    /// Returns the version whose bytes at `start` begin like `bytes`.
     fn recognise(&self, start: u64, bytes: &[u8]) -> Option<u64> {
         let beginning = &bytes[..bytes.len().min(32)];
         (0..=self.last).find(|&number| self.version(number).matches(start, beginning))
     }
 
-    /// Checks a whole body, and that its ETag has always stood for the version it belongs to.
+    /// Checks a whole body, and that its ETag has always stood for the same version.
     fn check(&self, start: u64, end: Option<u64>, answer: &Answer) -> Result<u64> {
         let number = self
             .recognise(start, &answer.body)
@@ -106,25 +106,25 @@ fn text(answer: &Answer, name: header::HeaderName) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// What readers saw.
+/// The observations of readers.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Bodies that came whole and were right.
+    /// Whole bodies with the right bytes.
     pub bodies: u64,
-    /// Answers that broke off: the client sees that, and asks again.
+    /// Answers that broke off: the client notices that and asks again.
     pub cut_off: u64,
-    /// Answers of 503.
+    /// Answers with status 503.
     pub refused: u64,
-    /// The versions seen.
+    /// The versions in these bodies.
     pub versions: HashSet<u64>,
-    /// Bodies that came whole and were wrong, and answers that should not be.
+    /// Whole bodies with wrong bytes, and unexpected statuses.
     pub complaints: Vec<String>,
-    /// For each reader that got it, how long after the last change it had the last version.
+    /// The time from the last change to the last version, for each reader that got it.
     pub last_after: Vec<Duration>,
 }
 
 impl Seen {
-    /// Adds what another reader saw.
+    /// Adds the observations of another reader.
     pub fn add(&mut self, other: Self) {
         self.bodies += other.bodies;
         self.cut_off += other.cut_off;
@@ -134,7 +134,7 @@ impl Seen {
         self.last_after.extend(other.last_after);
     }
 
-    /// How long the slowest reader took for the last version.
+    /// Returns the time that the slowest reader took to get the last version.
     #[must_use]
     pub fn slowest(&self) -> Option<Duration> {
         self.last_after.iter().max().copied()
@@ -152,7 +152,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader of the object at `path`.
+    /// Returns a reader of the object at `path`.
     #[must_use]
     pub fn new(number: u64, addr: SocketAddr, path: String, shared: Arc<Shared>) -> Self {
         let random = Random::new(mix(shared.seed ^ number));
@@ -165,7 +165,7 @@ impl Reader {
         }
     }
 
-    /// Reads the whole or a range, over and over, on a new connection after each failure.
+    /// Reads the whole object or a range, over and over, with a new connection after each failure.
     pub async fn read_until_stopped(mut self) -> Seen {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let Ok(mut connection) = Connection::open(self.addr).await else {
@@ -226,7 +226,7 @@ impl Reader {
     }
 
     fn arrive(&mut self) {
-        // Before the writer has noted the time, the change is no older than nothing.
+        // If the writer has not noted the time yet, the delay is zero.
         let after = self
             .shared
             .last_change

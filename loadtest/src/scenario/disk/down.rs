@@ -1,4 +1,4 @@
-//! The origin is gone when the gateway starts: what is cached is served, from the first second.
+//! An origin that is down when the gateway starts: cached objects are served from the first second.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,13 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 
-/// Largest object, in bytes: several chunks.
+/// The largest object, in bytes: several chunks.
 const MOST: u64 = 2_000_000;
-/// What was learnt of an object is written down within this time, for a kill not to take it.
+/// The time within which the gateway writes an object's metadata down, so that a kill does not lose
+/// it.
 const WRITTEN_DOWN: Duration = Duration::from_secs(6);
 
-/// Caches `--count` objects, and asks for all of them after a restart and after a kill.
+/// Caches `--count` objects, and requests all of them after a restart and after a kill.
 ///
 /// # Errors
 /// If it could not be carried out.
@@ -77,7 +78,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// How many were not served right, and after how many seconds the first was.
+/// Returns the number of objects not served right, and the seconds until the first right one.
 async fn read_all(
     addr: std::net::SocketAddr,
     objects: &[Object],

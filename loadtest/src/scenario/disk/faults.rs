@@ -1,5 +1,5 @@
-//! What can befall a disk, under load: no request fails, none waits longer than one deadline, and
-//! what is mended is used again.
+//! Disk faults under load: no request fails, none waits longer than one deadline, and a mended disk
+//! is used again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,17 +20,18 @@ mod strike;
 
 use strike::{Fault, Struck};
 
-/// All of one size, so that one takes as long as the other.
+/// The size of every object: equal sizes take equal times.
 const SIZE: u64 = 256 << 10;
-/// Half of them are on disk when it is struck; the others would be written to it.
+/// The number of objects. Half of them are on disk before the fault; the gateway would write the
+/// others to it.
 const OBJECTS: u64 = 800;
 const VOLUME_MIB: u64 = 640;
 const CAPACITY_MIB: u64 = 320;
-/// A disk that is mended is found mended within this time: probes are at most 30 s apart.
+/// The time within which the gateway uses a mended disk again: its probes are at most 30 s apart.
 const MENDED: Duration = Duration::from_secs(60);
-/// How long a fault lasts, and each measurement without one; `--seconds` says otherwise.
+/// The default length of a fault, and of a measurement without one; `--seconds` overrides it.
 const SECONDS: u64 = 5;
-/// What a request may wait beyond the norm, in ms.
+/// The longest wait beyond the norm, in ms.
 const DEADLINE_MS: f64 = 100.0;
 const HABIT: Habit = Habit {
     readers: 4,
@@ -38,7 +39,7 @@ const HABIT: Habit = Habit {
     rest: Duration::from_millis(5),
 };
 
-/// What is the same for all faults.
+/// The conditions shared by all faults.
 #[derive(Debug)]
 struct Ground<'a> {
     context: &'a Context,
@@ -47,23 +48,23 @@ struct Ground<'a> {
     lasts: Duration,
 }
 
-/// What came of one fault.
+/// The outcome of one fault.
 #[derive(Debug)]
 struct Outcome {
     found: Found,
-    /// What `/readyz` said of it.
+    /// The answer of `/readyz` during the fault.
     said: String,
-    /// After which time it was used again; `None` if never.
+    /// The time from the mend until the disk was used again; `None` if it never was.
     back: Option<Duration>,
 }
 
-/// Strikes a disk in every way, its metadata on it and apart from it.
+/// Strikes a disk in every way, with its metadata on it and apart from it.
 ///
 /// # Errors
 /// If it could not be carried out.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("disk-faults");
-    // Before anything else: whether this machine lets us.
+    // First, check that this machine allows loop devices.
     drop(Volume::new(context.dir(), 64)?);
     let limit = Limit::new();
     if let Err(error) = &limit {
@@ -157,7 +158,7 @@ impl Ground<'_> {
         })
     }
 
-    /// Without any disk: what a request takes that the origin answers.
+    /// Measures the norm: requests without any disk, answered by the origin.
     async fn norm(&self, report: &mut Report) -> Result<Found> {
         let peer = self.home()?.start(Until::Ready).await?;
         report.peer("no disk", peer.config());
@@ -203,7 +204,7 @@ impl Ground<'_> {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let found = load.end().await;
-        // What is left of the fault goes before the gateway is asked to end.
+        // Undo the rest of the fault before the gateway is told to stop.
         drop(struck);
         drop(peer);
         Ok(Outcome { found, said, back })

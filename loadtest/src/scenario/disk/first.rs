@@ -1,4 +1,4 @@
-//! A first read with a disk tier over one without: the disk takes part behind the reader's back.
+//! First reads with a disk tier over those without: the reader must not wait for the disk.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ const NONE: &str = "no disk";
 const ORDINARY: &str = "disk";
 const SLOW: &str = "disk held to 10 MB/s";
 
-/// Reads an object of `--count` MB for the first time: without a disk, with one, with a slow one.
+/// Reads an object of `--count` MB for the first time: with no disk, an ordinary disk, and a slow
+/// disk.
 ///
 /// # Errors
 /// If it could not be carried out, or tidegate answers wrong bytes.

@@ -1,5 +1,5 @@
-//! Bits of the cache's files flip and their ends go missing, under a running gateway and between two
-//! starts: no answer is wrong, and none fails.
+//! Bit flips and truncations in the cache's files, under a running gateway and between two starts:
+//! no answer is wrong, and none fails.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -21,14 +21,14 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
 const OBJECTS: u64 = 100;
-/// Sizes in bytes.
+/// Object sizes in bytes.
 const SIZES: (u64, u64) = (10_000, 2_000_000);
-/// Damages in a row that are done under one process, and then as many while there is none.
+/// The number of damages under one process; `BETWEEN` more follow while no process runs.
 const RUN: u64 = 40;
 const BETWEEN: u64 = 10;
-/// One damage in so many is a truncation.
+/// One damage in this many is a truncation.
 const TRUNCATIONS: u64 = 10;
-/// Answers that are waited for after each damage under a running gateway.
+/// The number of right answers to wait for after each damage under a running gateway.
 const ANSWERS: u64 = 10;
 const HABIT: Habit = Habit {
     readers: 4,
@@ -44,7 +44,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("disk-flips");
     let mut random = Random::new(context.options.seed ^ 0xf115);
     let objects = objects(context, &mut random).await?;
-    // Hardly any memory: what is read comes from the files.
+    // Hardly any memory, so that reads come from the files.
     let settings = Settings {
         memory_mib: 4,
         budget_mib: 64,
@@ -102,7 +102,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         Target::AtMost(0.0),
     );
     report.must("failed requests", all.failed as f64, Target::AtMost(0.0));
-    // Without any, nothing was tried.
+    // If none was noticed, the scenario tested nothing.
     let figure = "damaged chunks noticed";
     report.must(figure, noticed, Target::AtLeast(damages as f64 / 100.0));
     Ok(report)
@@ -121,7 +121,7 @@ async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Objec
 }
 
 async fn wait_for_answers(load: &Load, seen: u64) -> Result<()> {
-    // As long as a client has patience; a reader that fails counts as such by then.
+    // One minute, which is also a client's time limit.
     for _ in 0..6000 {
         if load.right() >= seen + ANSWERS {
             return Ok(());
@@ -131,13 +131,13 @@ async fn wait_for_answers(load: &Load, seen: u64) -> Result<()> {
     anyhow::bail!("no {ANSWERS} right answers within a minute")
 }
 
-/// Reads that gave no sound chunk, and chunks that a start did not find sound.
+/// Returns the number of reads without a sound chunk, and of unsound chunks found at a start.
 async fn faults(peer: &Peer) -> Result<f64> {
     let faults = peer.metric("tidegate_store_faults_total").await?;
     faults.context("only tidegate tells of faults")
 }
 
-/// What was damaged.
+/// The damages done so far.
 #[derive(Debug, Default)]
 struct Done {
     flips: u64,
@@ -149,13 +149,13 @@ impl Done {
         self.flips + self.truncations
     }
 
-    /// Flips a bit somewhere, or cuts a file off somewhere; a file as likely as it is long.
+    /// Flips a bit or truncates a file at a random place; a file's chance grows with its length.
     fn damage(&mut self, disk: &Path, random: &mut Random) -> Result<()> {
         let files = files(disk)?;
         let sum: u64 = files.iter().map(|(_, len)| len).sum();
         ensure!(sum > 0, "there is nothing to damage in {}", disk.display());
         let mut at = random.below(sum);
-        // One in four hits an index, small as they are.
+        // One in four hits an index, because indices are small.
         let indices: Vec<_> = files.iter().filter(|(path, _)| is_index(path)).collect();
         let (path, len) = if random.below(4) == 0 && !indices.is_empty() {
             let &&(ref path, len) = random.pick(&indices);
@@ -190,7 +190,7 @@ fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|name| name == "index")
 }
 
-/// The files of chunks and of their indices that are not empty, by name, with their lengths.
+/// Returns the files of chunks and indices that are not empty, by name, with their lengths.
 fn files(disk: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let mut found = vec![];
     for log in std::fs::read_dir(disk)? {
@@ -200,7 +200,7 @@ fn files(disk: &Path) -> Result<Vec<(PathBuf, u64)>> {
         }
         for file in std::fs::read_dir(log.path())? {
             let path = file?.path();
-            // It may be gone by now: the gateway does away with segments.
+            // The gateway may have deleted this segment meanwhile.
             if let Ok(meta) = path.metadata()
                 && meta.is_file()
                 && meta.len() > 0

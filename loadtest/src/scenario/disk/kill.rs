@@ -1,5 +1,6 @@
-//! Kill -9 at random moments under load: no wrong byte afterwards, and what was on disk is found. And
-//! kill -9 a while after a read: the bucket sends next to none of its bytes again.
+//! SIGKILL at random moments under load: no wrong byte afterwards, and the chunks on disk are found
+//! again. After a SIGKILL some seconds after a read, the bucket sends next to none of the bytes
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,13 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
 const OBJECTS: u64 = 400;
-/// Sizes in bytes: from one chunk to twenty.
+/// Object sizes in bytes: from one chunk to twenty.
 const SIZES: (u64, u64) = (100_000, 5_000_000);
-/// How long it runs under load before it is killed, in ms.
+/// The time under load before a kill, in ms.
 const RUN_MS: (u64, u64) = (50, 2500);
-/// The same for one kill in five, which comes before there is a load, in ms.
+/// The most time before one kill in five, which comes without a load, in ms.
 const EARLY_MS: u64 = 200;
-/// How long after a read it is killed, how many objects are read, and how often.
+/// The time between a read and the kill, the objects of each read, and the number of rounds.
 const AFTER: Duration = Duration::from_secs(5);
 const READ: usize = 14;
 const ROUNDS: usize = 5;
@@ -36,7 +37,7 @@ const HABIT: Habit = Habit {
     rest: Duration::ZERO,
 };
 
-/// What the kills showed so far.
+/// The results of the kills so far.
 #[derive(Debug)]
 struct Shown {
     found: Found,
@@ -72,7 +73,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut bar = Bar::new("kills", kills);
     for kill in 0..kills {
         if kill % 5 == 4 {
-            // In the middle of loading the index, or right behind it.
+            // While the gateway loads the index, or just after.
             let peer = home.start(Until::Listening).await?;
             tokio::time::sleep(Duration::from_millis(random.below(EARLY_MS))).await;
             peer.kill().context("cannot kill")?;
@@ -104,8 +105,8 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Reads objects for the first time, kills the gateway, and reads them again: the share of their bytes
-/// that the bucket did not send again.
+/// Reads objects for the first time, kills the gateway, and reads them again. Returns the share of
+/// their bytes that the bucket did not send again.
 async fn found_again(home: &Home, objects: &[Object]) -> Result<f64> {
     let read = async |peer: &Peer| {
         let found = verify(peer, objects).await;
@@ -125,7 +126,7 @@ async fn found_again(home: &Home, objects: &[Object]) -> Result<f64> {
 }
 
 impl Shown {
-    /// Starts it, and counts what it finds.
+    /// Starts the gateway, and counts the chunks that it finds.
     async fn start(&mut self, home: &Home) -> Result<Peer> {
         let peer = home.start(Until::Loaded).await?;
         tokio::time::sleep(LOOKS).await;
@@ -150,9 +151,9 @@ impl Shown {
         let load = Load::start(&peer, objects, HABIT, random.next_u64());
         let run = RUN_MS.0 + random.below(RUN_MS.1 - RUN_MS.0 + 1);
         tokio::time::sleep(Duration::from_millis(run)).await;
-        // What the index named up to a second ago has been written: a kill takes it from nobody.
+        // Chunks that the index named a second ago are written: a kill does not lose them.
         self.before = chunks_on_disk(&peer).await?.max(self.before);
-        // A moment of its own, wherever the writer is by then.
+        // A random moment, at any point of the writer's work.
         tokio::time::sleep(Duration::from_micros(random.below(20_000))).await;
         load.forgive();
         peer.kill().context("cannot kill")?;
@@ -195,7 +196,7 @@ async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Objec
     Ok(Arc::new(objects))
 }
 
-/// Everything once more, from its first byte to its last.
+/// Reads every object once more as a whole.
 async fn verify(peer: &Peer, objects: &[Object]) -> Found {
     let mut found = Found::default();
     for (key, pattern) in objects {

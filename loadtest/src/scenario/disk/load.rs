@@ -1,5 +1,5 @@
-//! Readers that go on while something happens to what they read from: every byte checked, every
-//! failure told from a wrong byte.
+//! Readers that go on while a fault happens: every byte is checked, and failures are counted apart
+//! from wrong bytes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,30 @@ use crate::measure::Latency;
 use crate::peers::Peer;
 use crate::random::Random;
 
-/// Failures that are told in words.
+/// The number of failures of a kind that are printed.
 const TOLD: usize = 5;
 
-/// What readers found.
+/// The results of readers.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// Answers that were right, from their first byte to their last.
+    /// Answers that were right from the first byte to the last.
     pub right: u64,
-    /// Requests without an answer, with another status, or with a body that broke off.
+    /// Requests without an answer, with an unexpected status, or with a body that broke off.
     pub failed: u64,
-    /// Answers with a byte that is not the object's.
+    /// Answers with a wrong byte.
     pub wrong: u64,
-    /// How long right answers took, to the last byte.
+    /// Durations of right answers, to the last byte.
     pub took: Latency,
 }
 
-/// How readers choose what to ask for.
+/// The behaviour of readers.
 #[derive(Debug, Clone, Copy)]
 pub struct Habit {
-    /// How many there are.
+    /// The number of readers.
     pub readers: u64,
-    /// Whether they also ask for random ranges.
+    /// Whether they also request random ranges.
     pub ranges: bool,
-    /// What each rests after an answer.
+    /// The pause of each reader after an answer.
     pub rest: Duration,
 }
 
@@ -67,7 +67,7 @@ enum Fault {
 }
 
 impl Load {
-    /// Starts to read `objects` from `peer`; choices follow from `seed`.
+    /// Starts to read `objects` from `peer`; random choices follow from `seed`.
     #[must_use]
     pub fn start(peer: &Peer, objects: &Arc<Vec<Object>>, habit: Habit, seed: u64) -> Self {
         let shared = Arc::new(Shared {
@@ -87,18 +87,18 @@ impl Load {
         Self { shared, tasks }
     }
 
-    /// Failures from now on have their reason here: only wrong bytes still count.
+    /// Ignores failures from now on, because the scenario causes them; wrong bytes still count.
     pub fn forgive(&self) {
         self.shared.ends.store(true, Ordering::SeqCst);
     }
 
-    /// How many answers were right so far.
+    /// Returns the number of right answers so far.
     #[must_use]
     pub fn right(&self) -> u64 {
         self.shared.found().right
     }
 
-    /// Lets everyone end with the answer they wait for; tells what was found.
+    /// Lets each reader end after its current answer, and returns the results.
     pub async fn end(mut self) -> Found {
         self.forgive();
         while self.tasks.join_next().await.is_some() {}
@@ -176,7 +176,7 @@ impl Shared {
             StatusCode::PARTIAL_CONTENT
         };
         if head.status != wanted {
-            // Its body is not read: this connection is of no more use.
+            // The body is not read, so the connection cannot be used again.
             *connection = None;
             return Err(Fault::Failed(format!("{path}: status {}", head.status)));
         }
@@ -206,7 +206,7 @@ fn tell(count: u64, text: &str) {
 }
 
 impl Found {
-    /// Adds what others found.
+    /// Adds the results of other readers.
     pub fn merge(&mut self, other: &Self) {
         self.right += other.right;
         self.failed += other.failed;

@@ -1,4 +1,4 @@
-//! The published case: a bucket that gives 56 MB/s in all, behind a disk of 80 MB/s.
+//! The published case: a bucket with 56 MB/s in all, behind a disk of 80 MB/s.
 
 use anyhow::Result;
 

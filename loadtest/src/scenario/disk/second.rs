@@ -1,5 +1,5 @@
-//! Second reads, after a restart and with an empty file cache: from a disk much slower than the
-//! origin, from one that is all there is, and beside other caches on disk.
+//! Second reads after a restart, with an empty file cache. The cases are a disk much slower than
+//! the origin, a disk alone, and an ordinary disk beside other caches.
 
 use anyhow::{Result, ensure};
 
@@ -65,7 +65,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-/// Much slower than the origin: what it holds must not be waited for.
+/// Measures a disk much slower than the origin: the reader must not wait for its chunks.
 async fn slow(
     context: &Context,
     object: &[Object],
@@ -83,7 +83,7 @@ async fn slow(
     let disk = Home::new(new_dir(context, "slow-")?, origin, STREAM)
         .with_disk(volume.path().join("cache"), mib, 16)
         .within(&limit);
-    // Filled while the disk is fast, as one is that turned slow.
+    // Fill while the disk is still fast; the limit follows.
     let share = fill(&disk, object).await?;
     report.series(SLOW, "share on disk", &[share]);
     limit.hold(&volume, Rates::mb(10))?;
@@ -98,7 +98,7 @@ async fn slow(
     Ok(())
 }
 
-/// All that there is: as fast as the disk itself.
+/// Measures the disk alone: reads must be as fast as the disk itself.
 async fn alone(
     context: &Context,
     object: &[Object],
@@ -133,7 +133,7 @@ async fn alone(
     Ok(())
 }
 
-/// Beside caches that keep files or parts of them on the same disk.
+/// Measures other caches that keep files or parts of them on the same disk.
 async fn beside(
     context: &Context,
     pattern: Pattern,
@@ -181,7 +181,8 @@ async fn beside(
     Ok(())
 }
 
-/// mountpoint-s3, once it has read the object; `None`, and a note, where it is not installed.
+/// Returns mountpoint-s3's mount after it has read the object. If it is not installed, returns
+/// `None` and adds a note.
 async fn mounted(
     dir: &std::path::Path,
     origin: &Origin,
@@ -195,7 +196,7 @@ async fn mounted(
         return Ok(None);
     };
     report.peer(MOUNTPOINT, mount.config());
-    // It empties its cache when it starts: the reads that are measured follow in one process.
+    // It empties its cache when it starts: the measured reads must follow in the same process.
     let first = sequence(mount.file(KEY), pattern, DD).await?;
     progress(format!(
         "   mountpoint-s3, first read: {:.1} MB/s",

@@ -1,5 +1,4 @@
-//! Many small chunks on disk: what a start costs until the first answer, until the index is whole,
-//! and in memory.
+//! Many small chunks on disk: the time to the first answer and to the whole index, and the memory.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +17,15 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 
-/// The smallest chunks there are, in bytes and KiB.
+/// The smallest chunk size, in bytes and in KiB.
 const CHUNK: u64 = 4096;
 const CHUNK_KIB: u64 = 4;
 /// Chunks of one object.
 const OF_OBJECT: u64 = 1000;
-/// What a process that has started still does, until its memory is looked at.
+/// The time for a started process to calm down before its memory is read.
 const CALM: Duration = Duration::from_secs(2);
 
-/// One start.
+/// The figures of one start.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     answer: Duration,
@@ -130,7 +129,8 @@ async fn objects(context: &Context) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Starts one, asks for a chunk of a known object at once, and waits until all is loaded.
+/// Starts a gateway, requests a chunk of a known object at once, and waits until the index is
+/// loaded.
 async fn start(home: &Home, object: &Object) -> Result<(Peer, Start)> {
     drop_file_cache()?;
     let since = Instant::now();

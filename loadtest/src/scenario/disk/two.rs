@@ -1,4 +1,4 @@
-//! One object on two disks: read nearly twice as fast as from one.
+//! One object on two disks, read nearly twice as fast as from one.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 const ONE: &str = "one disk held to 100 MB/s";
 const TWO: &str = "two disks, each held to 100 MB/s";
 
-/// Reads an object of `--count` MB again after a restart, the origin cut off.
+/// Reads an object of `--count` MB again after a restart, with the origin cut off.
 ///
 /// # Errors
 /// If it could not be carried out, or tidegate answers wrong bytes.

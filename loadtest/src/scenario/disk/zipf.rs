@@ -1,5 +1,5 @@
-//! What a scan does to a cache that knows what is popular: hit ratio before and after everything of
-//! three times the cache's size was read once.
+//! The effect of a scan on a cache of popular objects. A scan reads objects of three times the
+//! cache's size once; the hit ratio is taken before and after.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,14 +17,15 @@ use crate::random::Random;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
-/// Sizes of the popular objects: two pages of a disk each.
+/// Sizes of the popular objects: each takes two pages of a disk.
 const SIZES: (u64, u64) = (6000, 8192);
 const PAGES: u64 = 8192;
-/// Size of what is scanned.
+/// The size of each scanned object.
 const SCANNED: u64 = 1 << 20;
 const READERS: usize = 16;
 
-/// How what is scanned is treated, and the lines for it: the popular objects are `web`.
+/// The treatments of scanned objects, and their configuration lines; popular objects have the
+/// profile `web`.
 const SCANS: [(&str, &str); 3] = [
     (
         "backup",
@@ -38,7 +39,7 @@ const SCANS: [(&str, &str); 3] = [
     ("disk = first", "ttl = \"1h\"\n"),
 ];
 
-/// Asks for `--count` objects by popularity, around a scan.
+/// Requests `--count` objects by popularity, before and after a scan.
 ///
 /// # Errors
 /// If it could not be carried out, or tidegate answers wrong bytes.
@@ -119,7 +120,8 @@ async fn around(
     Ok((before, after))
 }
 
-/// Asks so many times, the `n`th most popular `1/n` as often as the first; the hits in percent.
+/// Makes `requests` requests, the `n`th most popular object `1/n` as often as the first. Returns
+/// the hits in percent.
 async fn ask(
     peer: &Peer,
     objects: &Arc<Vec<Object>>,

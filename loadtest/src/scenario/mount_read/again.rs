@@ -1,4 +1,4 @@
-//! The second read, from a cache on disk and after a restart; the third, from the kernel's pages.
+//! Second reads from a cache on disk after a restart, and third reads from the kernel's pages.
 
 use std::path::Path;
 
@@ -24,12 +24,12 @@ const THEIRS: &str = "mountpoint-s3 --cache, second read";
 const THEIRS_AGAIN: &str = "mountpoint-s3 --cache, third read from the kernel's pages";
 const LOCAL: &str = "local file, from the kernel's pages";
 
-/// How often something is read from the kernel's pages in a round.
+/// The number of reads from the kernel's pages in a round.
 const PASSES: u32 = 5;
 /// The folder of the cache.
 const DISK: &str = "disk";
 
-/// Who reads in a round; tidegate reads from disk and then from pages.
+/// The readers of a round; tidegate reads from disk and then from pages.
 const TURNS: [&str; 3] = [OURS, CACHE, LOCAL];
 
 pub(super) async fn run(
@@ -40,7 +40,7 @@ pub(super) async fn run(
 ) -> Result<()> {
     progress("again");
     let home = filled(context, origin, pattern).await?;
-    // It empties its cache when it starts: its second read follows its first in one process.
+    // It empties its cache when it starts: its second read must follow in the same process.
     let other = mounted(context, CACHE, origin, report).await?;
     if let Some(mount) = &other {
         sequence(mount.file(KEY), pattern, DD).await?;
@@ -73,7 +73,7 @@ pub(super) async fn run(
         let figure = "second read from disk, restarted, over mountpoint-s3 --cache";
         report.aim(figure, ratio, Target::AtLeast(1.0));
     }
-    // What the kernel makes of a mount's own pages, whoever serves the file.
+    // The kernel's own rate for a mount's pages, independent of the program behind the mount.
     let ratio = ways.ratio(THIRD, LOCAL).unwrap_or(f64::NAN);
     let note = format!("the third read over a local file's: {ratio:.3}");
     report.notes.push(note);
@@ -85,7 +85,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A gateway whose disk holds the object; it is stopped.
+/// Returns a stopped gateway whose disk holds the object.
 async fn filled(context: &Context, origin: &Origin, pattern: Pattern) -> Result<Home> {
     let home = home(context, origin)?;
     let mib = (pattern.len + pattern.len / 8) / (1 << 20) + 64;
@@ -106,7 +106,7 @@ async fn ours(home: &Home, pattern: Pattern, ways: &mut Ways) -> Result<()> {
     Ok(())
 }
 
-/// The rate of a file that has just been read: the median of several reads, as one of them is over
+/// Returns the rate of a file that has just been read: the median of several reads, as each ends
 /// within a quarter of a second.
 async fn from_pages(path: &Path, pattern: Pattern) -> Result<f64> {
     let mut rates = vec![];

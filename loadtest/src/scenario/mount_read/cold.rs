@@ -1,4 +1,4 @@
-//! The first read of a long object: over HTTP, through the mount, through others.
+//! The first read of a long object: over HTTP, through the mount, and through other mounts.
 
 use anyhow::Result;
 
@@ -17,7 +17,7 @@ use crate::ways::Ways;
 
 const HTTP: &str = "tidegate, HTTP";
 const ALL: [&str; 5] = [HTTP, OURS, "mountpoint-s3", "geesefs", "rclone"];
-/// What the mount is to be over each of them.
+/// The mount's least rate over each of them.
 const TARGETS: [(&str, f64); 4] = [
     (HTTP, 0.97),
     ("mountpoint-s3", 1.1),

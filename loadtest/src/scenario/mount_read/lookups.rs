@@ -1,4 +1,4 @@
-//! What the origin is asked before a file ten folders deep is open.
+//! The requests to the origin before a file ten folders deep is open.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::report::{Report, Target};
 use crate::tally::{Asked, Tally};
 
 const FOLDER: &str = "deep/b/c/d/e/f/g/h/i/j";
-/// The folders, and the file in the last of them.
+/// The number of names: ten folders, and the file in the last of them.
 const NAMES: f64 = 11.0;
 const ALL: [&str; 4] = [OURS, "mountpoint-s3", "geesefs", "rclone"];
 
@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file, and counts all that is asked until nothing is any more.
+/// Opens a file, and counts all requests until they cease.
 async fn open(tally: &Tally, path: PathBuf) -> Result<Asked> {
     let before = tally.settled().await;
     let file = tokio::task::spawn_blocking(move || File::open(path)).await??;

@@ -12,7 +12,7 @@ use crate::pausing::{self, Pausing};
 use crate::peers::mounts::Mount;
 use crate::report::{Report, Target};
 
-/// A film in its best quality, copied.
+/// The pace of a copied film in its best quality.
 const PACE: f64 = 90e6;
 const SETTLED: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! 4 KiB at random places of what was read before, without the kernel's pages.
+//! Random 4 KiB reads of an object that was read before, without the kernel's pages.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::ways::Ways;
 
 const LEN: u64 = 256_000_000;
 const READS: u64 = 20_000;
-/// One without a cache, or with a slow one, is not waited for.
+/// Time limit for mounts without a cache, or with a slow one.
 const WITHIN: Duration = Duration::from_secs(5);
-/// With their caches, where they have one, and as they come.
+/// All mounts, with and without their caches.
 const ALL: [&str; 6] = [
     OURS,
     "mountpoint-s3-cache",
@@ -27,7 +27,7 @@ const ALL: [&str; 6] = [
     "rclone-full",
     "rclone",
 ];
-/// Those that can have kept what was read before.
+/// Mounts with a cache for bytes that were read before.
 const CACHES: [&str; 3] = ["mountpoint-s3-cache", "geesefs", "rclone-full"];
 
 pub(super) async fn run(context: &Context, origin: &Origin, report: &mut Report) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::slow_disk::drop_file_cache;
 
 const LEN: u64 = 512 * 1024;
 const OBJECTS: u64 = 10;
-/// Others with their caches, where they have one.
+/// The mounts, others with their caches if they have one.
 const ALL: [&str; 4] = [OURS, "mountpoint-s3-cache", "geesefs", "rclone-full"];
 
 pub(super) async fn run(context: &Context, origin: &Origin, report: &mut Report) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `tar`, and a look at what it gives: each file's bytes follow from its name.
+//! `tar`, and a check of its output: each file's bytes follow from its name.
 
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -9,13 +9,13 @@ use anyhow::{Context as _, Result, ensure};
 use super::LEN;
 use crate::pattern::Pattern;
 
-/// Headers and contents stand in blocks of this size (POSIX.1-1988, ustar).
+/// The block size of headers and contents (POSIX.1-1988, ustar).
 const BLOCK: usize = 512;
 const NAME: std::ops::Range<usize> = 0..100;
 const SIZE: std::ops::Range<usize> = 124..135;
 const KIND: usize = 156;
 
-/// Has `tar` read a folder below `root`, and checks every byte; how many files there were.
+/// Lets `tar` read a folder below `root`, checks every byte, and returns the number of files.
 pub(super) fn read(root: &Path, folder: &str) -> Result<u64> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--file=-", "--format=ustar"]);
@@ -24,8 +24,8 @@ pub(super) fn read(root: &Path, folder: &str) -> Result<u64> {
     let out = child.stdout.take().context("tar has no output")?;
     let found = check(BufReader::with_capacity(1 << 20, out))?;
     let status = child.wait()?;
-    // 1 says that a file's time changed while it was read, as some mounts tell it first by a listing
-    // and then by the object; the bytes are compared here.
+    // Status 1 means that a file's time changed during the read: some mounts report the listing's
+    // time first and then the object's. The bytes are checked here.
     ensure!(matches!(status.code(), Some(0 | 1)), "tar failed: {status}");
     Ok(found)
 }

@@ -15,15 +15,16 @@ use crate::peers::{Origin, Peer};
 use crate::report::{Report, Target};
 use crate::ways::Ways;
 
-/// Those that hold a close until the file is in the bucket, and those that do not.
+/// The ways to write. The first two hold a close until the file is in the bucket; the others do
+/// not.
 const ALL: [&str; 5] = [CLOSE, MOUNTPOINT, BACKGROUND, RCLONE, GEESEFS];
-/// Who is held against whom.
+/// The pairs to compare.
 const PAIRS: [(&str, &str); 3] = [
     (CLOSE, MOUNTPOINT),
     (BACKGROUND, RCLONE),
     (BACKGROUND, GEESEFS),
 ];
-/// How long may pass before everything is in the bucket, after the last close.
+/// Time limit for all files to be in the bucket, after the last close.
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -66,7 +67,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A folder that holds the files.
+/// Makes a folder that holds the files.
 fn source(context: &Context, files: &Files) -> Result<PathBuf> {
     let folder = context.dir().join(FOLDER);
     std::fs::create_dir(&folder)?;
@@ -85,8 +86,8 @@ async fn copy(folder: &Path, mount: &Mount) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the bucket, asked with nothing in between, lists all files in their size. Markers of
-/// folders are not counted.
+/// Waits until the bucket itself lists all files with their sizes. Markers of folders are not
+/// counted.
 async fn all_there(context: &Context, files: &Files) -> Result<()> {
     let since = Instant::now();
     loop {
@@ -103,7 +104,7 @@ async fn all_there(context: &Context, files: &Files) -> Result<()> {
     }
 }
 
-/// Reads every file from the bucket itself.
+/// Reads and checks every file in the bucket itself.
 async fn verified(context: &Context, files: &Files) -> Result<()> {
     let direct = Peer::direct(&context.origin());
     let mut connection = Connection::open(direct.addr()).await?;

@@ -1,4 +1,4 @@
-//! An image of a disk: converted onto the mount, which writes here and there, over copied.
+//! A disk image: converted onto the mount with writes at random places, over a copy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ const CP: &str = "tidegate, cp of the image";
 const CONVERT: &str = "tidegate, qemu-img convert of the image";
 const ALL: [&str; 2] = [CP, CONVERT];
 
-/// Gives the most memory that the gateway took, in bytes.
+/// Returns the gateway's peak memory, in bytes.
 pub(super) async fn run(
     context: &Context,
     origin: &Origin,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     Ok(peak)
 }
 
-/// A qcow2 image, every cluster of which is in use.
+/// Makes a qcow2 image with every cluster in use.
 async fn image(context: &Context, qemu: &Path, len: u64) -> Result<PathBuf> {
     progress(format!("an image of {} MB", len / 1_000_000));
     let (raw, image) = (
@@ -88,7 +88,8 @@ fn convert(qemu: &Path, format: &str, from: &Path, to: &Path) -> Command {
     command
 }
 
-/// Fetches the image from the bucket itself, has it checked and compared, and deletes it.
+/// Fetches the image from the bucket itself, checks and compares it with `qemu-img`, and deletes
+/// it.
 async fn verified(context: &Context, qemu: &Path, image: &Path) -> Result<()> {
     let direct = Peer::direct(&context.origin());
     let mut connection = Connection::open(direct.addr()).await?;

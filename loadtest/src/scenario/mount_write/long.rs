@@ -1,4 +1,4 @@
-//! One long file, and one of a quarter of its length: what a longer one would take follows from both.
+//! One long file, and one of a quarter of its length, to extrapolate to a longer one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const BARE: &str = "bare UploadPart, 16 streams of 32 MiB";
 const AWS: &str = "aws s3 cp, parts of 32 MiB";
 const MOUNTPOINT: &str = "mountpoint-s3";
 const OTHERS: [&str; 3] = [BARE, AWS, MOUNTPOINT];
-/// What each is called in `--peers`.
+/// The name of each way in `--peers`.
 const PEERS: [(&str, &str); 4] = [
     (OURS, "tidegate"),
     (BARE, "direct"),
@@ -35,17 +35,17 @@ const PARTS: Parts = Parts {
     size: 32 << 20,
     streams: 16,
 };
-/// What is told of a file this long is extrapolated.
+/// The length of the extrapolated file, in bytes.
 const FAR: f64 = 100e9;
 const PIECE: u64 = 16 << 20;
 
-/// What is copied.
+/// The file to copy.
 struct Source {
     path: PathBuf,
     pattern: Pattern,
 }
 
-/// Gives the most memory that the gateway took, in bytes.
+/// Returns the gateway's peak memory, in bytes.
 pub(super) async fn run(
     context: &Context,
     origin: &Origin,
@@ -98,15 +98,15 @@ pub(super) async fn run(
     Ok(peak)
 }
 
-/// Writes the file once before anything is measured: on a virtual machine whoever comes first pays for
-/// memory that the host has yet to give. The store's own time for the same bytes was threefold.
+/// Writes the file once before anything is measured. On a virtual machine the first writer pays for
+/// memory that the host has yet to provide: the store then took three times as long.
 async fn warm_up(context: &Context, source: &Source) -> Result<()> {
     progress("a long file, not measured");
     context.bucket.upload(KEY, &source.path, PARTS).await?;
     verified(context, source.pattern).await
 }
 
-/// Our time over the shortest of the others' in one round.
+/// Returns our time over the shortest of the others in one round.
 fn over_the_best(took: &BTreeMap<&str, f64>) -> Option<f64> {
     let others = OTHERS.iter().filter_map(|way| took.get(way).copied());
     Some(took.get(OURS)? / others.reduce(f64::min)?)
@@ -125,8 +125,8 @@ fn source(context: &Context, name: &str, pattern: Pattern) -> Result<Source> {
     Ok(Source { path, pattern })
 }
 
-/// Writes the file in one of the ways: seconds, and the most memory if the way is ours. `None`, and
-/// a note, if its program is missing.
+/// Writes the file in one way. Returns the seconds, and the peak memory if the way is ours. If its
+/// program is missing, returns `None` and adds a note.
 async fn write(
     context: &Context,
     way: &str,
@@ -186,7 +186,7 @@ async fn with_mountpoint(
     Ok(Some(copied(path, &mount.file(KEY)).await?))
 }
 
-/// Reads the object back from the bucket itself, every byte, and deletes it.
+/// Reads the object back from the bucket itself, checks every byte, and deletes it.
 async fn verified(context: &Context, pattern: Pattern) -> Result<()> {
     let direct = Peer::direct(&context.origin());
     let mut connection = Connection::open(direct.addr()).await?;
@@ -194,7 +194,7 @@ async fn verified(context: &Context, pattern: Pattern) -> Result<()> {
     context.delete_all(KEY).await
 }
 
-/// A straight line through the two lengths that were measured.
+/// Extrapolates a straight line through the two measured lengths.
 fn extrapolate(len: f64, quarter: &Ways, whole: &Ways, report: &mut Report) {
     let rows = whole.names().filter_map(|way| {
         let seconds = line(len, quarter.median(way)?, whole.median(way)?);
@@ -205,7 +205,7 @@ fn extrapolate(len: f64, quarter: &Ways, whole: &Ways, report: &mut Report) {
     report.table(title, &["way", "s", "MB/s"], rows.collect());
 }
 
-/// Seconds for [`FAR`], where a quarter of `len` took `short` and all of it `long`.
+/// Returns the seconds for [`FAR`], if a quarter of `len` took `short` and all of it `long`.
 fn line(len: f64, short: f64, long: f64) -> f64 {
     (long - short).mul_add((FAR - len) / (len * 0.75), long)
 }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_on_as_it_came() {
-        // One second to begin with, and a gigabyte a second from then on.
+        // One second to start, then a gigabyte per second.
         assert!((line(8e9, 3.0, 9.0) - 101.0).abs() < 1e-6);
     }
 

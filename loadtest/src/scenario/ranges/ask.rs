@@ -1,5 +1,5 @@
-//! A `Range` header field drawn at random, and what it means (RFC 9110, 14.1.2): written here
-//! apart from the gateway's own reading of it, so that one can be held against the other.
+//! A random `Range` header field and its meaning (RFC 9110, 14.1.2). This implementation is
+//! independent of the gateway's, so that each checks the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,12 +22,12 @@ pub enum Piece {
 pub struct Ask(pub Vec<Piece>);
 
 const CHUNK: u64 = 256 * 1024;
-/// Most requests ask for at most this, so that a run spends its time on many, not on large ones.
+/// The usual most bytes of a range, so that a run makes many requests, not large ones.
 const USUAL: u64 = 1 << 20;
 
 impl Ask {
-    /// Draws one for an object of `size` bytes: single, suffix, open, several; now and then one
-    /// that lies outside.
+    /// Draws a range set for an object of `size` bytes: single, suffix, open, several; now and then
+    /// one outside the object.
     pub fn draw(random: &mut Random, size: u64) -> Self {
         let pieces = if random.below(5) == 0 {
             2 + random.below(4)
@@ -37,7 +37,7 @@ impl Ask {
         Self((0..pieces).map(|_| draw_piece(random, size)).collect())
     }
 
-    /// The bytes that its satisfiable elements mean, in the order asked.
+    /// Returns the bytes of its satisfiable elements, in the requested order.
     #[must_use]
     pub fn resolve(&self, size: u64) -> Vec<Range<u64>> {
         self.0
@@ -89,7 +89,7 @@ fn draw_piece(random: &mut Random, size: u64) -> Piece {
     }
 }
 
-/// At least 1; it may reach past the end.
+/// Draws a length of at least 1, which may reach past the end.
 fn draw_len(random: &mut Random, size: u64) -> u64 {
     let max = if random.below(20) == 0 {
         size + 10
@@ -99,7 +99,7 @@ fn draw_len(random: &mut Random, size: u64) -> u64 {
     random.magnitude(max)
 }
 
-/// Anywhere, beside a chunk's boundary, or about the end.
+/// Draws a start: anywhere, beside a chunk's boundary, or about the end.
 fn draw_start(random: &mut Random, size: u64) -> u64 {
     match random.below(4) {
         0 => (random.below(size / CHUNK + 1) * CHUNK + random.below(3)).saturating_sub(1),

@@ -1,4 +1,4 @@
-//! Whether an answer to a `Range` request is a right one.
+//! The check of an answer to a `Range` request.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ struct Part {
     bytes: Bytes,
 }
 
-/// Holds an answer against what was asked and what the object is.
+/// Compares an answer with the request and the object.
 ///
 /// # Errors
-/// Why the answer is wrong.
+/// If the answer is wrong; the error gives the reason.
 pub fn check(ask: &Ask, object: Pattern, answer: &Answer) -> Result<()> {
     let wanted = ask.resolve(object.len);
     match answer.head.status {
@@ -51,8 +51,9 @@ pub fn check(ask: &Ask, object: Pattern, answer: &Answer) -> Result<()> {
     }
 }
 
-/// Where the whole is a right answer too: no part of an empty object can be said in a Content-Range
-/// (RFC 9110, 14.4), and a set that asks for more than there is may be ignored (14.2).
+/// Tells whether the whole object is a right answer too. No Content-Range can describe a part of an
+/// empty object (RFC 9110, 14.4). A server may ignore a set that asks for more bytes than the
+/// object has (14.2).
 fn may_be_ignored(wanted: &[Range<u64>], size: u64) -> bool {
     let sum: u64 = wanted.iter().map(|range| range.end - range.start).sum();
     size == 0 || (wanted.len() > 1 && sum > size)
@@ -96,7 +97,8 @@ fn hull(ranges: &[Range<u64>]) -> Option<Range<u64>> {
     Some(start..ranges.iter().map(|range| range.end).max()?)
 }
 
-/// The parts of a 206: itself, or those of a `multipart/byteranges` body (RFC 9110, 14.6).
+/// Returns the parts of a 206: the body itself, or those of a `multipart/byteranges` body (RFC
+/// 9110, 14.6).
 fn parts(answer: &Answer, size: u64) -> Result<Vec<Part>> {
     let kind = field(&answer.head, header::CONTENT_TYPE).unwrap_or_default();
     let Some(boundary) = kind.strip_prefix("multipart/byteranges; boundary=") else {
@@ -130,7 +132,8 @@ fn parts(answer: &Answer, size: u64) -> Result<Vec<Part>> {
             .filter_map(|line| line.split_once(": "))
             .find(|(name, _)| name.eq_ignore_ascii_case("content-range"))
             .context("a part without Content-Range")?;
-        // The length follows from the range: the bytes themselves may look like a delimiter.
+        // The length follows from the range, because the bytes themselves may look like a
+        // delimiter.
         let range = content_range(said.1, size)?;
         let len = usize::try_from(range.end - range.start)?;
         ensure!(rest.len() >= len, "the part {range:?} is cut off");
@@ -152,7 +155,7 @@ fn part(said: &str, size: u64, bytes: Bytes) -> Result<Part> {
     Ok(Part { range, bytes })
 }
 
-/// `bytes FIRST-LAST/SIZE`, RFC 9110, 14.4.
+/// Parses `bytes FIRST-LAST/SIZE` (RFC 9110, 14.4).
 fn content_range(said: &str, size: u64) -> Result<Range<u64>> {
     let parse = || {
         let (range, total) = said.strip_prefix("bytes ")?.split_once('/')?;

@@ -1,4 +1,4 @@
-//! What programs do with files, on the folder of a mount.
+//! Programs' file operations on the folder of a mount.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::pattern::Pattern;
 
-/// How much programs read and write at once.
+/// The bytes that programs read and write at once.
 const STEP: usize = 64 << 10;
-/// How much ffprobe reads at once.
+/// The bytes that ffprobe reads at once.
 const PROBE: usize = 32 << 10;
 
-/// A folder that names are looked up in.
+/// A folder in which names are looked up.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(pub(super) PathBuf);
 
@@ -23,15 +23,14 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Creates a file, or empties the one that is there, and writes it.
+    /// Creates or truncates a file, and writes it.
     pub(super) fn write(&self, name: &str, pattern: Pattern) -> Result<()> {
         let path = self.at(name);
         let mut file = File::create(&path).with_context(|| format!("create {name}"))?;
         put(&mut file, pattern).with_context(|| format!("write {name}"))
     }
 
-    /// The same, with the first bytes written once more at the end, as a muxer does that learns then what they
-    /// have to be.
+    /// Writes a file, then writes some of its first bytes again, as a muxer does that learns them only at the end.
     pub(super) fn write_and_patch(&self, name: &str, pattern: Pattern) -> Result<()> {
         let path = self.at(name);
         let mut file = File::create(&path).with_context(|| format!("create {name}"))?;
@@ -42,7 +41,7 @@ impl Folder {
         patched.with_context(|| format!("write into {name}"))
     }
 
-    /// Reads a file to its end, and compares every byte.
+    /// Reads a file to its end, and checks every byte.
     pub(super) fn read(&self, name: &str, pattern: Pattern) -> Result<()> {
         self.part(name, pattern, 0, pattern.len)?;
         let found = fs::metadata(self.at(name))?.len();
@@ -50,7 +49,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Reads `len` bytes from `start` on, or what there is, and compares them.
+    /// Reads up to `len` bytes from `start` on, and checks them.
     pub(super) fn part(&self, name: &str, pattern: Pattern, start: u64, len: u64) -> Result<()> {
         let mut file = File::open(self.at(name)).with_context(|| format!("open {name}"))?;
         file.seek(SeekFrom::Start(start))?;
@@ -69,7 +68,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens a file once, and reads 32 KiB, or what there is, from each of these places on.
+    /// Opens a file once, and reads up to 32 KiB from each of these places on.
     pub(super) fn probe(&self, name: &str, pattern: Pattern, places: &[u64]) -> Result<()> {
         let mut file = File::open(self.at(name)).with_context(|| format!("open {name}"))?;
         for start in places {
@@ -88,13 +87,13 @@ impl Folder {
         Ok(())
     }
 
-    /// Looks a name up that should be there.
+    /// Looks up a name that must be there.
     pub(super) fn stat(&self, name: &str) -> Result<()> {
         fs::metadata(self.at(name)).with_context(|| format!("stat {name}"))?;
         Ok(())
     }
 
-    /// Looks a name up that should not be there.
+    /// Looks up a name that must not be there.
     pub(super) fn is_missing(&self, name: &str) -> Result<()> {
         ensure!(!self.at(name).try_exists()?, "{name} is there");
         Ok(())
@@ -118,7 +117,7 @@ impl Folder {
         renamed.with_context(|| format!("rename {from}"))
     }
 
-    /// Empties a file that is there, and writes it anew.
+    /// Truncates an existing file, and writes it anew.
     pub(super) fn overwrite(&self, name: &str, pattern: Pattern) -> Result<()> {
         let open = OpenOptions::new()
             .write(true)
@@ -128,12 +127,12 @@ impl Folder {
         put(&mut file, pattern).with_context(|| format!("overwrite {name}"))
     }
 
-    /// Deletes a folder and what is in it, as `rm -r` does.
+    /// Deletes a folder with its contents, as `rm -r` does.
     pub(super) fn remove(&self, name: &str) -> Result<()> {
         fs::remove_dir_all(self.at(name)).with_context(|| format!("remove {name}"))
     }
 
-    /// Walks through all folders and looks at each entry; tells how many files there are.
+    /// Walks through all folders and looks up each entry; returns the number of files.
     pub(super) fn walk(&self, name: &str) -> Result<usize> {
         let mut files = 0;
         let mut folders = vec![self.at(name)];

@@ -1,5 +1,5 @@
-//! A day of an audiobook library, with the calls that Audiobookshelf 2.36 was seen to make: imported over HTTP,
-//! scanned with ffprobe, played, its tags embedded by ffmpeg, one book merged into a single file, one deleted.
+//! A day of an audiobook library, with the calls of Audiobookshelf 2.36. Books are imported over HTTP, scanned with
+//! ffprobe and played, and ffmpeg embeds tags. One book is merged into a single file, one is deleted.
 
 use anyhow::{Result, ensure};
 
@@ -12,13 +12,13 @@ const MIB: u64 = 1 << 20;
 
 struct Book {
     folder: &'static str,
-    /// Its tracks: how many, their suffix and length.
+    /// Its tracks: number, suffix and length.
     tracks: (u64, &'static str, u64),
     /// A small file of text beside them.
     text: Option<&'static str>,
 }
 
-/// Of 129 MB.
+/// The library of 129 MB.
 const BOOKS: [Book; 4] = [
     Book {
         folder: "Ann Author/First Book",
@@ -45,10 +45,10 @@ const EMBEDDED: [&Book; 2] = [&BOOKS[0], &BOOKS[1]];
 const MERGED: &Book = &BOOKS[2];
 const DELETED: &Book = &BOOKS[3];
 
-/// A few seconds that a player asks for anew.
+/// A few seconds that a player requests again: offset and length.
 const JUMP: (u64, u64) = (1_000_000, 1_000_000);
 
-/// A library that is used.
+/// The steps of a library in use.
 const SCANNED: Step = step("scan", scan);
 const COVERED: Step = step("covers", covers);
 const PLAYED: Step = step("play", play);
@@ -129,7 +129,7 @@ impl Book {
         self.tracks().chain([self.cover()]).chain(self.text())
     }
 
-    /// Whether its index lies at the end of each track.
+    /// Tells whether each track has its index at the end.
     fn has_index(&self) -> bool {
         self.tracks.1 != "mp3"
     }
@@ -139,7 +139,7 @@ fn all() -> Vec<(String, Pattern)> {
     BOOKS.iter().flat_map(Book::files).collect()
 }
 
-/// A track with tags in it.
+/// Returns a track with embedded tags.
 fn tagged(pattern: Pattern) -> Pattern {
     Pattern {
         seed: pattern.seed + 50,
@@ -147,7 +147,7 @@ fn tagged(pattern: Pattern) -> Pattern {
     }
 }
 
-/// All tracks of the book in one file.
+/// Returns the file with all tracks of the merged book.
 fn merged() -> (String, Pattern) {
     let len = MERGED.tracks().map(|(_, pattern)| pattern.len).sum();
     (
@@ -175,8 +175,8 @@ fn import(mount: &Folder, _: u64) -> Result<()> {
     Ok(())
 }
 
-/// Walks, and probes each track as ffprobe does: an MP3 by its head, an MP4 by its head, the index at its end and
-/// the head again. The kernel reads ahead of that.
+/// Walks through all folders and probes each track as ffprobe does. It reads an MP3's head, or an MP4's head, the index
+/// at its end, and the head again. The kernel reads ahead of that.
 fn scan(mount: &Folder, _: u64) -> Result<()> {
     let files = mount.walk(".")?;
     ensure!(files == all().len(), "{files} files found");
@@ -202,7 +202,7 @@ fn walk(mount: &Folder, _: u64) -> Result<()> {
 fn covers(mount: &Folder, _: u64) -> Result<()> {
     for (name, pattern) in BOOKS.iter().map(Book::cover) {
         mount.read(&name, pattern)?;
-        // Once as it is, once for the copy of another size.
+        // Once for itself, once for the copy of another size.
         mount.read(&name, pattern)?;
     }
     Ok(())
@@ -216,7 +216,7 @@ fn play(mount: &Folder, _: u64) -> Result<()> {
     Ok(())
 }
 
-/// ffmpeg writes a copy beside each track, which is then copied over the track and deleted.
+/// Embeds tags as with ffmpeg: it writes a copy beside each track, which then overwrites the track and is deleted.
 fn embed(mount: &Folder, _: u64) -> Result<()> {
     for book in EMBEDDED {
         for (name, pattern) in book.tracks() {
@@ -236,7 +236,7 @@ fn embed(mount: &Folder, _: u64) -> Result<()> {
     Ok(())
 }
 
-/// The tracks are merged elsewhere and moved away; the first one is overwritten by the whole book and renamed.
+/// Merges a book: the tracks are read and moved away; the whole book overwrites the first one, which is renamed.
 fn merge(mount: &Folder, _: u64) -> Result<()> {
     let probe = format!("{}/accessTest", MERGED.folder);
     mount.write(&probe, Pattern { seed: 0, len: 0 })?;

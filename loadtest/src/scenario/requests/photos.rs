@@ -1,5 +1,5 @@
-//! Photos, uploaded as WordPress does: the original is moved in and looked at, nine sizes are made of it, and
-//! plugins look for names that are not there.
+//! Photos, uploaded as WordPress does: it stores and reads the original, makes nine sizes of it, and its plugins look
+//! up missing names.
 
 use anyhow::Result;
 
@@ -8,9 +8,9 @@ use super::places::Recipe;
 use super::{Play, most, step};
 use crate::pattern::Pattern;
 
-/// The folder of the month. It is there, with the photos of others.
+/// The folder of the month, which already holds other photos.
 const MONTH: &str = "2026/11";
-/// The original of 2 megapixels, and what WordPress makes of it.
+/// The bytes of the original of 2 megapixels; `SIZES` are the files that WordPress makes of it.
 const ORIGINAL: u64 = 2_100_000;
 const SIZES: [(&str, u64); 9] = [
     ("-scaled", 900_000),
@@ -23,9 +23,9 @@ const SIZES: [(&str, u64); 9] = [
     ("-600x400", 70_000),
     ("-100x100", 6_000),
 ];
-/// What is held against the targets: the folder was looked into once since the mount was started.
+/// The step with the targets; the step before it has listed the folder once since the mount's start.
 const UPLOADING: &str = "upload";
-/// Those of others.
+/// The number of other photos.
 const THERE: u64 = 40;
 
 pub(super) const UPLOAD: Play = Play {
@@ -66,7 +66,7 @@ fn there(_: u64) -> Vec<(String, Pattern)> {
     (0..THERE).map(one).collect()
 }
 
-/// A photo's files: name and content.
+/// Returns a photo's files, as name and content.
 fn files(photo: u64) -> impl Iterator<Item = (String, Pattern)> {
     let sizes = SIZES.iter().map(|(suffix, len)| (*suffix, *len));
     (0..)

@@ -1,4 +1,4 @@
-//! The mounts that are compared, each with a bucket of its own behind a proxy that counts.
+//! The compared mounts, each with a bucket of its own behind a counting proxy.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::tally::Tally;
 use crate::wordpress::gateway::{Gateway, Listens};
 use crate::wordpress::recipe::{self, Home};
 
-/// Which mount.
+/// The mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Tidegate by its recipe, published behind the writer's back.
+    /// Tidegate by its recipe, which publishes in the background.
     Background,
-    /// Tidegate by its recipe, published before a close returns.
+    /// Tidegate by its recipe, which publishes before a close returns.
     Close,
-    /// Another, by the name that it has among the mounts.
+    /// Another mount, by its name in [`Mount::other`].
     Other(&'static str),
 }
 
@@ -50,18 +50,18 @@ impl Kind {
     }
 }
 
-/// Which of the shipped recipes Tidegate runs on.
+/// The shipped recipe of Tidegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recipe {
-    /// `wordpress-mount.toml`; its mount shows what lies below `uploads/`.
+    /// `wordpress-mount.toml`; its mount shows the keys below `uploads/`.
     Uploads,
     /// `audiobookshelf-mount.toml`.
     Library,
 }
 
-/// A mount with all that is behind it; dropped in this order.
+/// A mount with everything behind it; dropped in this order.
 pub(super) struct Place {
-    /// What the programs see as their folder.
+    /// The folder that the programs use.
     pub(super) folder: Folder,
     pub(super) tally: Tally,
     pub(super) bucket: Bucket,
@@ -72,7 +72,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Mounts a bucket of this name; `None` where the program is not installed.
+    /// Mounts a bucket of this name; `None` if the program is not installed.
     pub(super) async fn start(
         context: &Context,
         kind: Kind,
@@ -132,7 +132,7 @@ impl Place {
         }))
     }
 
-    /// What Tidegate says it asked the bucket for: by cause, and by kind.
+    /// Returns Tidegate's own counts of requests to the bucket: by cause, and by kind.
     pub(super) async fn causes(&self) -> Result<Option<String>> {
         let Some(admin) = self.admin else {
             return Ok(None);
@@ -159,13 +159,13 @@ impl Place {
         )))
     }
 
-    /// A line of the gateway's log that says what should not be.
+    /// Returns a line of the gateway's log that reports an error.
     pub(super) fn complaint(&self) -> Option<String> {
         self.gateway.as_ref()?.complaint()
     }
 }
 
-/// With what the recipe has as comments for a library that is written to, and a listener that tells metrics.
+/// Returns the recipe with its commented lines for a writable library and with an admin listener.
 fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens)> {
     let public = free_addr()?;
     let mut names = vec![
@@ -189,7 +189,7 @@ fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens
     Ok((toml + &admin, Listens::Tcp(public)))
 }
 
-/// A bucket of its own for each play and mount.
+/// Returns the name of the bucket of a play and mount.
 pub(super) fn bucket_name(title: &str, kind: Kind) -> String {
     let first: String = title.chars().filter(char::is_ascii_alphanumeric).collect();
     let first = &first[..first.len().min(30)];

@@ -1,18 +1,18 @@
-//! What requests cost at list prices: S3 Standard, us-east-1.
+//! The price of requests at list prices: S3 Standard, us-east-1.
 
 use crate::tally::Asked;
 
-/// Where the prices stand.
+/// The source of the prices.
 pub(super) const SOURCE: &str = "prices: S3 Standard, us-east-1, https://aws.amazon.com/s3/pricing/ (requests and data retrievals), \
      2026-11: PUT, COPY, POST, LIST $0.005 and GET, HEAD $0.0004 for 1,000; DELETE is free. Bytes are not in it: in the \
      region they are free, to the internet they are $0.09 a GB";
 
-/// Dollars for 1,000 requests of the dear kind: PUT, COPY, POST and LIST.
+/// Dollars for 1,000 requests of the expensive kind: PUT, COPY, POST and LIST.
 const DEAR: f64 = 0.005;
 /// Dollars for 1,000 requests of the cheap kind: GET, HEAD and all others.
 const CHEAP: f64 = 0.0004;
 
-/// Dollars for a thousand times these requests.
+/// Returns the dollars for a thousand times these requests.
 pub(super) fn of_a_thousand(asked: &Asked) -> f64 {
     let dear = asked.put + asked.copy + asked.multipart + asked.list;
     let cheap = asked.get + asked.head + asked.bucket + asked.other;

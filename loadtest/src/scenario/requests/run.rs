@@ -1,4 +1,4 @@
-//! A play on one mount, and what came of it.
+//! A play on one mount, and its results.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,17 +14,16 @@ use crate::report::Report;
 use crate::report::terminal::figure;
 use crate::tally::Asked;
 
-/// How long nothing is asked before a mount counts as done: ours begins to upload at once, others after a
-/// while.
+/// The time without requests after which a mount counts as done: ours begins to upload at once, others after a while.
 const OURS: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_secs(7);
 
-/// What a play cost on a mount.
+/// The cost of a play on a mount.
 pub(super) struct Run {
     pub(super) kind: Kind,
     pub(super) count: u64,
     pub(super) asked: Asked,
-    /// Objects that are missing, too many or other than what was written.
+    /// Objects that are missing, unexpected, or different from the written ones.
     pub(super) wrong: usize,
     seconds: f64,
     steps: Vec<(&'static str, f64, Asked)>,
@@ -32,7 +31,7 @@ pub(super) struct Run {
     causes: Option<String>,
 }
 
-/// `None` where the mount is not installed.
+/// Plays on one mount; returns `None` if the mount is not installed.
 pub(super) async fn play(
     context: &Context,
     play: &Play,
@@ -89,9 +88,9 @@ pub(super) async fn play(
     }))
 }
 
-/// How many objects are not as they should be.
+/// Returns the number of wrong objects.
 async fn wrong(bucket: &Bucket, expected: &[(String, Pattern)]) -> Result<usize> {
-    // Markers of folders are nothing that was written.
+    // Markers of folders are not written files.
     let found = bucket.list("").await?.into_iter();
     let found: HashMap<_, _> = found.filter(|(key, _)| !key.ends_with('/')).collect();
     let mut wrong = 0;
@@ -107,7 +106,7 @@ async fn wrong(bucket: &Bucket, expected: &[(String, Pattern)]) -> Result<usize>
 }
 
 impl Run {
-    /// What one of the steps asked for.
+    /// Returns the requests of one step.
     pub(super) fn of(&self, name: &str) -> Asked {
         let step = self.steps.iter().find(|(one, ..)| *one == name);
         step.map(|(_, _, asked)| *asked).unwrap_or_default()
@@ -146,7 +145,7 @@ fn row(name: &str, seconds: f64, asked: &Asked) -> Vec<String> {
     row
 }
 
-/// A row for each mount, and one for each step of ours.
+/// Adds a row for each mount, and one for each step of ours.
 pub(super) fn tables(play: &Play, runs: &[Run], report: &mut Report) {
     let rows = runs
         .iter()

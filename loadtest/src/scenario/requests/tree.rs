@@ -1,4 +1,4 @@
-//! A scan of a tree: every folder is listed, every file looked at and opened for its beginning.
+//! A scan of a tree that lists every folder, looks up every file, and reads its beginning.
 
 use anyhow::{Result, ensure};
 
@@ -7,7 +7,7 @@ use super::places::Recipe;
 use super::{Play, most, step};
 use crate::pattern::Pattern;
 
-/// Larger than what comes whole with the request that opens it.
+/// The file length: more than comes whole with the request that opens it.
 const LEN: u64 = 5 << 18;
 const BEGINNING: u64 = 64 << 10;
 const IN_A_FOLDER: u64 = 20;
@@ -25,7 +25,7 @@ pub(super) const SCAN: Play = Play {
             1.0,
         ),
         most("HEAD", |run| run.asked.head as f64, 0.0),
-        // A folder for 20 files, the one that they are in, and the root.
+        // A folder for 20 files, its parent, and the root.
         most(
             "LIST a folder",
             |run| run.asked.list as f64 / (run.count + 2) as f64,

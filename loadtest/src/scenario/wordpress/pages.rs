@@ -19,12 +19,12 @@ use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::scenario::page::{FOURTEEN, THREE};
 
-/// Users at once, and how many pages each loads.
+/// The users at once, and the page loads of each.
 const USERS: u64 = 20;
 const LOADS: u64 = 5;
 /// Connections of a browser to one server.
 const BROWSER: usize = 6;
-/// A user reads before the next page: far below what two cores can serve.
+/// A user's pause before the next page, so that the load stays far below the capacity of two cores.
 const READS: Duration = Duration::from_millis(500);
 
 type Images = [(&'static str, u64)];
@@ -36,7 +36,7 @@ struct Place {
     addr: SocketAddr,
 }
 
-/// How a page is loaded in turn: the row's name, and the connections of a user.
+/// The ways to load a page, in turn: the row's name, and a user's connections.
 const WAYS: [(&str, usize); 3] = [
     ("cold", BROWSER),
     ("warm", BROWSER),
@@ -77,7 +77,7 @@ pub(super) async fn run(
                 let mut row = vec![place.name.to_owned(), how.to_owned()];
                 row.extend(figures.map(figure));
                 rows.push(row);
-                // The last way is the one that the targets are about: no image waits for another of its page.
+                // The targets are about the last way, in which images of a page do not compete.
                 if connections == 1 {
                     warm.push((place.kind, found));
                 }
@@ -119,13 +119,13 @@ fn object(image: usize, images: &Images) -> (String, Pattern) {
     )
 }
 
-/// Puts the images of both pages into the bucket, below `prefix`, before anything has looked there.
+/// Puts the images of both pages into the bucket, below `prefix`, before any look-up there.
 pub(super) async fn put(bucket: &Bucket, prefix: &str) -> Result<()> {
     let keyed = all().map(|(key, pattern)| (format!("{prefix}{key}"), pattern));
     bucket.put_all(keyed.collect::<Vec<_>>()).await
 }
 
-/// Puts them into a local folder.
+/// Puts the images of both pages into a local folder.
 pub(super) fn write(uploads: &Path) -> Result<()> {
     for (key, pattern) in all() {
         let file = uploads.join(key);
@@ -141,7 +141,7 @@ fn all() -> impl Iterator<Item = (String, Pattern)> {
         .flat_map(|images| (0..images.len()).map(move |image| object(image, images)))
 }
 
-/// Latencies of the images. Each connection of a user takes the next image of the page that none has taken.
+/// Returns latencies of the images. Each connection of a user takes the page's next image from a common list.
 async fn load(addr: SocketAddr, images: &'static Images, connections: usize) -> Result<Latency> {
     let users = (0..USERS).map(|user| async move {
         let mut latency = Latency::default();

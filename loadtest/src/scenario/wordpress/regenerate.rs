@@ -1,4 +1,4 @@
-//! All sizes of all photos made anew, as `wp media regenerate` does.
+//! All sizes of all photos regenerated, as by `wp media regenerate`.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::context::progress;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
-/// Puts `count` copies of a photo into the media library of each site, and has their sizes made.
+/// Puts `count` copies of a photo into each site's media library, and makes their sizes.
 pub(super) fn run(
     stages: &[Stage],
     photos: &[Photos; 2],

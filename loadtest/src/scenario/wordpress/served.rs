@@ -1,4 +1,4 @@
-//! `rclone serve http` behind nginx: how visitors get images out of a bucket where nothing is mounted.
+//! `rclone serve http` behind nginx: images from a bucket for visitors, without a mount.
 
 use std::net::SocketAddr;
 
@@ -12,10 +12,10 @@ use crate::peers::rclone::{self, Cache};
 use crate::peers::{Origin, Peer};
 use crate::wordpress::{Places, Web};
 
-/// What it is called in tables and in `--peers`.
+/// The name in tables and in `--peers`.
 pub(super) const NAME: &str = "rclone-serve";
 
-/// A running one; dropped in this order.
+/// A running server; dropped in this order.
 pub(super) struct Served {
     pub(super) addr: SocketAddr,
     pub(super) config: String,
@@ -25,7 +25,7 @@ pub(super) struct Served {
     _places: Places,
 }
 
-/// Starts one with its cache on disk (`full`), on a bucket with the images of both pages.
+/// Starts a server with its cache on disk (`full`), on a bucket with the images of both pages.
 pub(super) async fn start(context: &Context) -> Result<Served> {
     let dir = context.dir().join(NAME);
     let places = Places::lay_out(&dir.join("site"))?;
@@ -48,7 +48,7 @@ pub(super) async fn start(context: &Context) -> Result<Served> {
     })
 }
 
-/// As the recipe has it in front of Tidegate.
+/// Returns nginx's `http` block, like the recipe's for Tidegate.
 fn nginx(addr: SocketAddr, rclone: SocketAddr) -> String {
     format!(
         "upstream rclone {{\nserver {rclone};\nkeepalive 64;\n}}\nserver {{\nlisten {addr};\n\

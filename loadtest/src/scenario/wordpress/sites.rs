@@ -1,4 +1,4 @@
-//! The sites that are compared.
+//! The compared sites.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::wordpress::gateway::Gateway;
 use crate::wordpress::recipe::{self, Home};
 use crate::wordpress::{Browser, Media, Places, Site};
 
-/// The longest that files may take to arrive in the bucket, and how often that is looked at.
+/// Time limit for files to arrive in the bucket, and the interval between checks.
 const ARRIVAL: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where a site's uploads are.
+/// The place of a site's uploads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// On the local disk; nginx serves them.
+    /// The local disk; nginx serves them.
     Local,
     /// Recipe 1.
     Background,
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// A site with all that is behind it; dropped in this order.
+/// A site with everything behind it; dropped in this order.
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) editor: Browser,
@@ -57,7 +57,7 @@ pub(super) struct Stage {
     gateway: Option<Gateway>,
     _mount: Option<Mount>,
     _cloud: Option<Cloud>,
-    // The mount lies in it.
+    // Last, because the mount lies in it.
     _places: Places,
 }
 
@@ -123,7 +123,7 @@ impl Stage {
         &self.config
     }
 
-    /// What was asked of the bucket so far, once nothing more is.
+    /// Returns the requests to the bucket so far, after they have ceased.
     pub(super) async fn asked(&self) -> Option<Asked> {
         match &self.tally {
             Some(tally) => Some(tally.settled().await),
@@ -131,7 +131,8 @@ impl Stage {
         }
     }
 
-    /// Uploads a photo, and waits until all of its files are in the bucket: the next site has the machine to itself.
+    /// Uploads a photo, and waits until all its files are in the bucket, so that the next site has the machine to
+    /// itself.
     ///
     /// # Errors
     /// If WordPress refuses it, or its files do not arrive.
@@ -150,14 +151,14 @@ impl Stage {
         Ok(media)
     }
 
-    /// A line of the gateway's log that says what should not be.
+    /// Returns a line of the gateway's log that reports an error.
     pub(super) fn complaint(&self) -> Option<String> {
         let complaint = self.gateway.as_ref()?.complaint()?;
         Some(format!("{}: {complaint}", self.kind.name()))
     }
 }
 
-/// What is behind a site.
+/// Everything behind a site.
 #[derive(Default)]
 struct Behind {
     gateway: Option<Gateway>,

@@ -1,4 +1,4 @@
-//! What an upload takes, and what it asks of the bucket.
+//! The time of an upload, and its requests to the bucket.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::wordpress::photos::{self, LARGE, SMALL};
 pub(super) struct Photos {
     title: &'static str,
     pub(super) files: Vec<PathBuf>,
-    /// The most that `background` and `close` may take, over a local folder.
+    /// The most times of `background` and `close`, over a local folder.
     targets: [f64; 2],
 }
 
@@ -40,7 +40,7 @@ pub(super) fn photos(dir: &Path, count: u64) -> Result<[Photos; 2]> {
     ])
 }
 
-/// What was found, of each size and each site.
+/// The results for each size and each site.
 pub(super) struct Uploaded(Vec<Size>);
 
 struct Size {
@@ -56,9 +56,9 @@ struct Found {
     asked: Option<Asked>,
 }
 
-/// Uploads every photo to every site, in turns. Each turn begins once the files of the one before are in the bucket.
+/// Uploads every photo to every site, in turns. A turn begins when the files of the turn before are in the bucket.
 pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Uploaded> {
-    // The folder of the month, and what PHP and the database have at hand afterwards.
+    // Warms up the folder of the month, PHP and the database.
     for stage in stages {
         stage.editor.upload(&photos[0].files[0])?;
     }
@@ -167,7 +167,7 @@ impl Size {
         self.aim(report, &local);
     }
 
-    /// Holds ours against its targets.
+    /// Compares our sites with the targets.
     fn aim(&self, report: &mut Report, local: &[f64]) {
         let kinds = [Kind::Background, Kind::Close];
         for (kind, target) in kinds.into_iter().zip(self.targets) {

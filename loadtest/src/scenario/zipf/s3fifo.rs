@@ -1,8 +1,8 @@
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023), weighed in
-//! bytes, as a model to hold a cache against: no concurrency, no shards, no expiry.
+//! bytes, as a reference model. It has no concurrency, no shards and no expiry.
 //!
-//! With the parameters of the memory tier: a small queue of a tenth of the capacity, a ghost queue
-//! that remembers as much as the cache holds, one use to get from the small queue into the main.
+//! The parameters are the memory tier's. The small queue has a tenth of the capacity, and the ghost
+//! queue is as large as the cache. One use moves an object from the small queue to the main one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -44,7 +44,7 @@ impl Queue {
 }
 
 impl S3Fifo {
-    /// An empty cache of `capacity` bytes.
+    /// Returns an empty cache of `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         Self {
             capacity,
@@ -56,7 +56,7 @@ impl S3Fifo {
         }
     }
 
-    /// Asks for an object and takes it in if it was not there; tells whether it was.
+    /// Requests an object, and admits it if it is absent; returns whether it was there.
     pub(super) fn ask(&mut self, object: usize, weight: u64) -> bool {
         if let Some(entry) = self.held.get_mut(&object) {
             entry.uses = (entry.uses + 1).min(MOST_USES);
@@ -72,7 +72,7 @@ impl S3Fifo {
         false
     }
 
-    /// Lets one go; `false` if there is none.
+    /// Evicts one object; returns `false` if there is none.
     fn evict(&mut self) -> bool {
         if self.small.weight > self.capacity / 10 && self.evict_small() {
             return true;

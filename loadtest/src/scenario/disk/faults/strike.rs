@@ -1,4 +1,4 @@
-//! The faults, and how they are mended where they can be.
+//! The faults and their repair.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use anyhow::{Context as _, Result};
 use crate::slow_disk::volume::Frozen;
 use crate::slow_disk::{Limit, Rates, Volume};
 
-/// What is left of a disk that was cut short, in MiB.
+/// The rest of a disk that was cut short, in MiB.
 const LEFT_MIB: u64 = 48;
-/// Bytes in a second at which a read of a chunk takes a minute.
+/// A rate in bytes per second at which reading a chunk takes a minute.
 const CRAWL: u64 = 4096;
 
-/// What befalls a disk.
+/// A fault of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Another program fills it to the last byte.
+    /// Another program fills the disk to the last byte.
     Full,
-    /// The file system finds an error in itself and turns read-only.
+    /// The file system finds an error and turns read-only.
     ReadOnly,
-    /// Most of it gives EIO, read and written.
+    /// Most of the disk gives EIO for reads and writes.
     Broken,
-    /// It is unmounted and its device is gone.
+    /// The disk is unmounted and its device is gone.
     Pulled,
-    /// All that writes waits.
+    /// All writes wait.
     HungWrites,
-    /// All that reads waits, and direct writes do too.
+    /// All reads wait, and direct writes too.
     HungReads,
 }
 
@@ -51,7 +51,8 @@ impl Fault {
         }
     }
 
-    /// The gateway tells a write that hangs from a long one by now, and any other fault sooner.
+    /// Returns the least length of the fault: the gateway needs up to 13 s to tell a hung write
+    /// from a long one.
     pub(super) const fn is_noticed_within(self) -> Duration {
         Duration::from_secs(if matches!(self, Self::HungWrites) {
             13
@@ -60,13 +61,13 @@ impl Fault {
         })
     }
 
-    /// Whether it passes without a new mount, as far as the kernel is concerned.
+    /// Tells whether the fault can end without a new mount.
     pub(super) const fn can_be_mended(self) -> bool {
         matches!(self, Self::Full | Self::HungWrites | Self::HungReads)
     }
 }
 
-/// A disk that something has befallen.
+/// A disk with a fault.
 #[derive(Debug)]
 pub(super) struct Struck {
     fault: Fault,
@@ -75,7 +76,7 @@ pub(super) struct Struck {
 }
 
 impl Struck {
-    /// Strikes the volume whose directory `cache` is in use.
+    /// Causes the fault on `volume`, whose directory `cache` is in use.
     pub(super) fn now(
         fault: Fault,
         volume: &mut Volume,
@@ -103,13 +104,13 @@ impl Struck {
             frozen,
         };
         if fault != Fault::Pulled && fault != Fault::HungWrites {
-            // What the kernel still has of these files would hide the fault from readers.
+            // The kernel's cached pages of these files would hide the fault from readers.
             Volume::forget_cached(cache)?;
         }
         Ok(struck)
     }
 
-    /// Undoes what can be undone.
+    /// Undoes the fault as far as possible.
     pub(super) fn mend(&mut self, volume: &Volume, limit: Option<&Limit>) -> Result<()> {
         self.frozen = None;
         if let Some(filler) = self.filler.take() {
