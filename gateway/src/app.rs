@@ -31,7 +31,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(feature = "demo")]
 use crate::cli::DemoArgs;
 use crate::cli::{self, Actions, DoctorArgs, MountArgs};
-use crate::config::{self, Config, Environment, Loaded};
+use tidegate_config::{Config, Environment, Loaded};
 #[cfg(feature = "demo")]
 use crate::demo;
 use crate::doctor;
@@ -68,9 +68,9 @@ impl Actions for App {
 
     #[cfg(feature = "demo")]
     fn demo(&self, args: &DemoArgs) -> anyhow::Result<()> {
-        log(&config::Log {
+        log(&tidegate_config::Log {
             level: "warn".to_owned(),
-            ..config::Log::default()
+            ..tidegate_config::Log::default()
         })?;
         let options = demo::Options {
             dir: args.dir.clone(),
@@ -82,9 +82,9 @@ impl Actions for App {
     }
 
     fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()> {
-        log(&config::Log {
+        log(&tidegate_config::Log {
             level: "error".to_owned(),
-            ..config::Log::default()
+            ..tidegate_config::Log::default()
         })?;
         let options = doctor::Options {
             objects: args.object.clone(),
@@ -122,10 +122,10 @@ fn run(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> 
     done
 }
 
-fn log(log: &config::Log) -> anyhow::Result<()> {
+fn log(log: &tidegate_config::Log) -> anyhow::Result<()> {
     let format = match log.format {
-        config::LogFormat::Text => Format::Text,
-        config::LogFormat::Json => Format::Json,
+        tidegate_config::LogFormat::Text => Format::Text,
+        tidegate_config::LogFormat::Json => Format::Json,
     };
     let logging = Logging {
         format,

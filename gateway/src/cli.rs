@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{self, Environment, LoadError, Loaded, Problems};
+use tidegate_config::{Environment, LoadError, Loaded, Problems};
 
 mod args;
 mod check;
@@ -208,7 +208,7 @@ pub fn run(cli: &Cli, env: &Environment, actions: &impl Actions) -> u8 {
 }
 
 fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Result<()> {
-    let load = || config::load(cli.config.as_deref(), env);
+    let load = || tidegate_config::load(cli.config.as_deref(), env);
     match &cli.command {
         #[cfg(feature = "demo")]
         Command::Demo(args) => actions.demo(args),
@@ -230,9 +230,9 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Warm(args) => show::print(&warm::warm(&load()?.config.admin, env, args)?),
         Command::Completions { shell } => show::completions(*shell, Cli::command()),
         Command::Man => show::manual(Cli::command()),
-        Command::Schema => show::print(&config::reference::schema()),
-        Command::ConfigReference { toml: true } => show::print(&config::reference::toml()),
-        Command::ConfigReference { toml: false } => show::print(&config::reference::page()),
+        Command::Schema => show::print(&tidegate_config::reference::schema()),
+        Command::ConfigReference { toml: true } => show::print(&tidegate_config::reference::toml()),
+        Command::ConfigReference { toml: false } => show::print(&tidegate_config::reference::page()),
     }
 }
 

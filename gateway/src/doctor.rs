@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::config::{self, Config};
+use tidegate_config::{Config};
 use tidegate_origin::Origin;
 use tidegate_plan::diagnosis::{Cache, Measurements, judge};
 use tidegate_plan::route::{RouteTable, Rule};
@@ -112,13 +112,13 @@ pub async fn run(
 }
 
 /// Returns the disks of the configuration, then the named ones that are not among them.
-fn disks_of(config: &Config, options: &Options) -> Vec<config::Disk> {
+fn disks_of(config: &Config, options: &Options) -> Vec<tidegate_config::Disk> {
     let mut disks = config.cache.disk.clone();
     for path in &options.disks {
         if !disks.iter().any(|disk| disk.path == *path) {
-            disks.push(config::Disk {
+            disks.push(tidegate_config::Disk {
                 path: path.clone(),
-                ..config::Disk::default()
+                ..tidegate_config::Disk::default()
             });
         }
     }

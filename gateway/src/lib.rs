@@ -13,7 +13,6 @@
 
 pub mod app;
 pub mod cli;
-pub mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;

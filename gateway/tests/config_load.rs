@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate::config::{self, Config, Environment, LoadError, Loaded, Secret};
+use tidegate_config::{self, Config, Environment, LoadError, Loaded, Secret};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Profile};
 

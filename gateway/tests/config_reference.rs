@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate::config::{self, Config, Environment, Loaded, reference};
+use tidegate_config::{self, Config, Environment, Loaded, reference};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

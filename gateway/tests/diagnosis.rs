@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::config::{Environment, parse};
+use tidegate_config::{Environment, parse};
 use tidegate_plan::ByteSize;
 use tidegate_plan::diagnosis::{Cache, Disk, Measurements, Origin, Rate, judge};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::config::{Config, Environment, parse};
+use tidegate_config::{Config, Environment, parse};
 use tidegate::doctor::{Options, Origins, Progress, Report, run};
 use tidegate::embedded::Embedded;
 use tidegate_origin::Metrics;

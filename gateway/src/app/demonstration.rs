@@ -1,7 +1,7 @@
 //! The gateway of the demo.
 
 use super::{Gateway, Sockets};
-use crate::config::{self, Config, Environment, Secret};
+use tidegate_config::{Config, Environment, Secret};
 use crate::demo;
 use tidegate_plan::ByteSize;
 use tidegate_socket::Listener;
@@ -15,32 +15,32 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
     std::fs::remove_dir_all(&launch.folder)?;
     std::fs::create_dir_all(&launch.folder)?;
     let config = Config {
-        admin: config::Admin {
+        admin: tidegate_config::Admin {
             token: Some(Secret::File(launch.token_file)),
-            ..config::Admin::default()
+            ..tidegate_config::Admin::default()
         },
-        cache: config::Cache {
-            disk: vec![config::Disk {
+        cache: tidegate_config::Cache {
+            disk: vec![tidegate_config::Disk {
                 path: launch.folder.join("cache"),
                 capacity: ByteSize(1 << 30),
                 min_free: ByteSize(256 << 20),
             }],
-            ..config::Cache::default()
+            ..tidegate_config::Cache::default()
         },
-        origin: vec![config::Origin {
+        origin: vec![tidegate_config::Origin {
             name: "demo".to_owned(),
             bucket: launch.bucket.to_owned(),
             endpoint: Some(launch.endpoint),
             path_style: true,
             access_key_id: Some(launch.credentials.access_key_id),
             secret_access_key: Some(Secret::Literal(launch.credentials.secret_access_key)),
-            ..config::Origin::default()
+            ..tidegate_config::Origin::default()
         }],
         // Pages that are dropped into the demo's folder come without a type, and are its own user's.
-        route: vec![config::Route {
+        route: vec![tidegate_config::Route {
             origin: "demo".to_owned(),
-            guess_types: config::GuessTypes::All,
-            ..config::Route::default()
+            guess_types: tidegate_config::GuessTypes::All,
+            ..tidegate_config::Route::default()
         }],
         ..Config::default()
     };

@@ -17,7 +17,7 @@ use super::mounts::{self, Mounts};
 use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
 use crate::admin::{self, Admin, EngineControl};
-use crate::config::{Config, Environment};
+use tidegate_config::{Config, Environment};
 use crate::http::{self, Ceiling, Frontend, Route};
 use tidegate_cache::Stores;
 use tidegate_engine::{Budget, Engine, Parts};

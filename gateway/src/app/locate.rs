@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::routes::Origins;
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
-use crate::config::Config;
+use tidegate_config::Config;
 use crate::http::{Route, RouteSettings};
 use tidegate_engine::Source;
 use tidegate_plan::key::encoded;
@@ -34,7 +34,7 @@ impl Locator {
             host: route.settings.host.clone(),
             path: route.settings.path.clone(),
         };
-        let known = |(own, route): (crate::config::Route, &Route)| Known {
+        let known = |(own, route): (tidegate_config::Route, &Route)| Known {
             settings: route.settings.clone(),
             origin: own.origin,
             source: route.source.clone(),
@@ -178,7 +178,7 @@ fn bad(error: KeyError) -> PlaceError {
 mod tests {
     use super::*;
     use crate::app::routes;
-    use crate::config::{Environment, parse};
+    use tidegate_config::{Environment, parse};
     use tidegate_origin::{FakeOrigin, Origin};
 
     fn locator() -> Locator {

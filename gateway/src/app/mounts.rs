@@ -11,7 +11,7 @@ use super::background::Background;
 use super::gateway::{self, Assembled};
 use super::writing;
 use crate::cli::MountArgs;
-use crate::config::{self, CommitName, Config, Environment, Mtime};
+use tidegate_config::{CommitName, Config, Environment, Mtime};
 use crate::fuse::{self, Access, Modified, Mounted, Writable};
 use crate::http::Route;
 use tidegate_engine::Engine;
@@ -26,7 +26,7 @@ pub(super) struct Mounts(Vec<Mounted>);
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
-    mounts: &[config::Mount],
+    mounts: &[tidegate_config::Mount],
     (engine, write_path): (&Engine, &Arc<WritePath>),
     routes: &[Route],
     registry: &mut Registry,
@@ -85,7 +85,7 @@ impl Mounts {
     }
 }
 
-fn settings(mount: &config::Mount, prefix: &str) -> fuse::Settings {
+fn settings(mount: &tidegate_config::Mount, prefix: &str) -> fuse::Settings {
     use rustix::process::{getgid, getuid};
     fuse::Settings {
         path: mount.path.clone(),
@@ -104,8 +104,8 @@ fn settings(mount: &config::Mount, prefix: &str) -> fuse::Settings {
 }
 
 /// Returns the mount that a command line means: the configuration's of that folder, or a default one.
-pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<config::Mount> {
-    let same = |mount: &&config::Mount| same_folder(&mount.path, &args.path);
+pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {
+    let same = |mount: &&tidegate_config::Mount| same_folder(&mount.path, &args.path);
     let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();
     mount.path.clone_from(&args.path);
     if let Some(route) = &args.route {
@@ -142,7 +142,7 @@ impl Alone {
     pub(super) async fn start(
         config: &Config,
         env: &Environment,
-        mount: config::Mount,
+        mount: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
         let Assembled {
             engine,

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 
 use super::writing;
 use crate::cli::MountArgs;
-use crate::config::{self, Config, Environment};
+use tidegate_config::{Config, Environment};
 use crate::http::Route;
 use tidegate_engine::Engine;
 use tidegate_write::{WritePath, Writers};
@@ -22,7 +22,7 @@ pub(super) struct Mounts;
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
-    mounts: &[config::Mount],
+    mounts: &[tidegate_config::Mount],
     (_, write_path): (&Engine, &Arc<WritePath>),
     routes: &[Route],
     registry: &mut Registry,
@@ -45,7 +45,7 @@ impl Mounts {
     pub(super) async fn stop(self) {}
 }
 
-pub(super) fn meant(_: &Config, _: &MountArgs) -> anyhow::Result<config::Mount> {
+pub(super) fn meant(_: &Config, _: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {
     bail!(NOT_BUILT_IN)
 }
 
@@ -57,7 +57,7 @@ impl Alone {
     pub(super) async fn start(
         _: &Config,
         _: &Environment,
-        _: config::Mount,
+        _: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
         bail!(NOT_BUILT_IN)
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
-use crate::config::{self, Config};
+use tidegate_config::{Config};
 use crate::http::Route;
 use tidegate_engine::Source;
 use tidegate_plan::Profile;
@@ -11,7 +11,7 @@ use tidegate_plan::Profile;
 /// Every route, and the configuration to read a profile for it.
 pub(super) struct Profiles {
     config: Config,
-    routes: Vec<(config::Route, Arc<Source>)>,
+    routes: Vec<(tidegate_config::Route, Arc<Source>)>,
     /// The name of each route's profile, if it has one. Held during a change, so that of two
     /// changes each sees the other's result.
     names: Mutex<Vec<Option<String>>>,
@@ -45,7 +45,7 @@ impl Profiles {
     /// hosts without regard to case (RFC 9110, 4.2.3).
     fn find(&self, change: &Change) -> Result<usize, ChangeError> {
         let bare = |path: &str| path.trim_end_matches('/').to_owned();
-        let meant = |route: &config::Route| {
+        let meant = |route: &tidegate_config::Route| {
             let host = match (&change.host, &route.host) {
                 (Some(asked), Some(own)) => own.eq_ignore_ascii_case(asked),
                 (Some(_), None) => false,
@@ -63,7 +63,7 @@ impl Profiles {
     }
 
     fn read(&self, to: &To, now: &Profile) -> Result<(Option<String>, Profile), ChangeError> {
-        let wrong = |problems: config::Problems| ChangeError::Wrong(problems.to_string());
+        let wrong = |problems: tidegate_config::Problems| ChangeError::Wrong(problems.to_string());
         Ok(match to {
             To::Named(name) => {
                 let profile = self.config.named_profile(name).map_err(wrong)?;
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::app::routes;
-    use crate::config::{Environment, parse};
+    use tidegate_config::{Environment, parse};
     use tidegate_origin::FakeOrigin;
 
     fn profiles() -> Profiles {

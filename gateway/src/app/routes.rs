@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
 use super::settings;
-use crate::config::{self, Config, Environment};
+use tidegate_config::{Config, Environment};
 use crate::http::{Route, RouteSettings};
 use tidegate_engine::Source;
 use tidegate_origin::Origin;
@@ -40,7 +40,7 @@ pub(super) fn routes(
     env: &Environment,
     origins: &Origins,
 ) -> anyhow::Result<Vec<Route>> {
-    let route = |route: config::Route| {
+    let route = |route: tidegate_config::Route| {
         let origin = origins
             .get(&route.origin)
             .context("a route's origin was checked")?;
@@ -59,7 +59,7 @@ pub(super) fn routes(
     config.routes().into_iter().map(route).collect()
 }
 
-fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {
+fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Result<RouteSettings> {
     let write_token = write_token(&route, env)?;
     let header = |(name, value): (String, String)| {
         Ok((HeaderName::try_from(name)?, HeaderValue::try_from(value)?))
@@ -77,24 +77,24 @@ fn settings_of(route: config::Route, env: &Environment) -> anyhow::Result<RouteS
         compress: route.compress,
         precompressed: route.precompressed.into_iter().map(coding).collect(),
         guess_types: match route.guess_types {
-            config::GuessTypes::Passive => GuessTypes::Passive,
-            config::GuessTypes::All => GuessTypes::All,
-            config::GuessTypes::Off => GuessTypes::Off,
+            tidegate_config::GuessTypes::Passive => GuessTypes::Passive,
+            tidegate_config::GuessTypes::All => GuessTypes::All,
+            tidegate_config::GuessTypes::Off => GuessTypes::Off,
         },
         write_token,
     })
 }
 
-fn coding(stored: config::Precompressed) -> Coding {
+fn coding(stored: tidegate_config::Precompressed) -> Coding {
     match stored {
-        config::Precompressed::Br => Coding::Brotli,
-        config::Precompressed::Gzip => Coding::Gzip,
-        config::Precompressed::Zstd => Coding::Zstd,
+        tidegate_config::Precompressed::Br => Coding::Brotli,
+        tidegate_config::Precompressed::Gzip => Coding::Gzip,
+        tidegate_config::Precompressed::Zstd => Coding::Zstd,
     }
 }
 
 /// Returns the token that a change through this route must show.
-fn write_token(route: &config::Route, env: &Environment) -> anyhow::Result<Option<Token>> {
+fn write_token(route: &tidegate_config::Route, env: &Environment) -> anyhow::Result<Option<Token>> {
     let Some(token) = route.write_token.as_ref().filter(|_| route.writable) else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::config::{Config, Environment, Http, Origin};
+use tidegate_config::{Config, Environment, Http, Origin};
 use crate::http;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
@@ -43,7 +43,7 @@ pub(super) fn origin(
     env: &Environment,
 ) -> anyhow::Result<tidegate_origin::Settings> {
     let context = || format!("origin `{}`", origin.name);
-    let secret = |secret: &Option<crate::config::Secret>| {
+    let secret = |secret: &Option<tidegate_config::Secret>| {
         let secret = secret.as_ref().map(|secret| secret.resolve(env));
         secret.transpose().with_context(context)
     };
@@ -103,7 +103,7 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings
 }
 
 /// Returns a route's sites and the maximum age of a preflight's answer.
-pub(super) fn cors(cors: &crate::config::Cors) -> http::Cors {
+pub(super) fn cors(cors: &tidegate_config::Cors) -> http::Cors {
     http::Cors {
         origins: cors.origins.clone(),
         max_age: Duration::from(cors.max_age),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
-use crate::config::{self, Config, Environment};
+use tidegate_config::{Config, Environment};
 use crate::http::Route;
 use tidegate_plan::upload::kept_in;
 use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
@@ -17,7 +17,7 @@ use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
 pub(super) async fn start(
     config: &Config,
     env: &Environment,
-    mounts: &[config::Mount],
+    mounts: &[tidegate_config::Mount],
     write_path: &Arc<WritePath>,
     routes: &[Route],
     registry: &mut Registry,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::config::{
+use tidegate_config::{
     CommitName, Config, Environment, KeyPath, Loaded, Mount, Place, Problem, Problems, Secret,
 };
 use tidegate_plan::Token;

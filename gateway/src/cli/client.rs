@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::config::{Admin, Environment};
+use tidegate_config::{Admin, Environment};
 use tidegate_plan::Listen;
 
 /// The time that one answer may take: a few writes to disk, or one request to an origin.

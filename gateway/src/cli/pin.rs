@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::PinArgs;
 use super::client::{Ask, Client, check_path, in_query, run};
 use super::stat::plain;
-use crate::config::{Admin, Environment};
+use tidegate_config::{Admin, Environment};
 use tidegate_plan::ByteSize;
 
 /// Pins, unpins or lists, and returns the result as text.

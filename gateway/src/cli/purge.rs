@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::PurgeArgs;
 use super::client::{Ask, Client, check_path, run};
-use crate::config::{Admin, Environment};
+use tidegate_config::{Admin, Environment};
 
 /// Purges, and returns the purged names.
 pub(super) fn purge(admin: &Admin, env: &Environment, args: &PurgeArgs) -> anyhow::Result<String> {

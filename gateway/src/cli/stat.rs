@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::StatArgs;
 use super::client::{Ask, Client, check_path, in_query, run};
-use crate::config::Admin;
+use tidegate_config::Admin;
 
 /// Runs of bytes that are shown to people.
 const SHOWN: usize = 20;

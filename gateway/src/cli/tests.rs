@@ -130,7 +130,7 @@ fn purged(
 ) -> (anyhow::Result<String>, String) {
     let env = Environment::from_iter([("TOKEN", "s3cret")]);
     let text = format!("[admin]\nlisten = \"{listen}\"\ntoken = {{ env = \"TOKEN\" }}\n");
-    let admin = config::parse("t.toml", &text, &env)
+    let admin = tidegate_config::parse("t.toml", &text, &env)
         .expect("it is right")
         .config
         .admin;
@@ -189,21 +189,21 @@ fn a_purge_that_cannot_be_asked_for_says_why() {
         prefix: false,
         host: None,
     };
-    let why = |admin: &config::Admin, path: &str| {
+    let why = |admin: &tidegate_config::Admin, path: &str| {
         let error = purge::purge(admin, &env, &args(path)).expect_err("nobody listens");
         format!("{error:#}")
     };
-    let mut admin = config::Admin::default();
+    let mut admin = tidegate_config::Admin::default();
     assert_eq!(
         why(&admin, "/a"),
         "`admin.token` is not set, so nothing can be purged"
     );
-    admin.token = Some(config::Secret::Env("TOKEN".into()));
+    admin.token = Some(tidegate_config::Secret::Env("TOKEN".into()));
     assert_eq!(
         why(&admin, "/a"),
         "`admin.token`: the environment variable TOKEN is not set"
     );
-    admin.token = Some(config::Secret::Literal("s3cret".into()));
+    admin.token = Some(tidegate_config::Secret::Literal("s3cret".into()));
     assert_eq!(
         why(&admin, "a"),
         "`a` does not begin with `/`: give the path as it stands in the URL"

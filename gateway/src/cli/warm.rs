@@ -16,7 +16,7 @@ use self::source::Paths;
 use super::WarmArgs;
 use super::client::{Ask, Client, run};
 use super::stat::plain;
-use crate::config::{Admin, Environment};
+use tidegate_config::{Admin, Environment};
 
 mod progress;
 mod source;

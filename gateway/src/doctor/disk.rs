@@ -10,7 +10,6 @@ use super::scratch::Access::{Read, Write};
 use super::scratch::Order::{Scattered, Sequence};
 use super::scratch::{Access, Order, Pass, Passed, Scratch};
 use super::{Options, Progress};
-use crate::config;
 use tidegate_cache::space::Space;
 use tidegate_plan::ByteSize;
 use tidegate_plan::diagnosis::Disk;
@@ -32,7 +31,7 @@ const KEPT: (u64, u64) = (20, 1 << 30);
 /// # Errors
 /// If it cannot be written to, or is nearly full.
 pub(super) async fn measure(
-    asked: &config::Disk,
+    asked: &tidegate_config::Disk,
     chunk: ByteSize,
     options: &Options,
     progress: &mut Progress,

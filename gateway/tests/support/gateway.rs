@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use tidegate::app::{Gateway, Sockets};
-use tidegate::config::{self, Environment};
+use tidegate_config::{self, Environment};
 use tidegate_plan::Listen;
 use tidegate_socket::Listener;
 use tokio::net::TcpStream;

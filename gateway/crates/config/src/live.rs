@@ -88,7 +88,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::parse;
+    use crate::parse;
 
     fn config() -> Config {
         let text = "[cache]\nbudget = \"100MiB\"\n[[origin]]\nname = \"o\"\nbucket = \"b\"\n\
