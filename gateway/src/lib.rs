@@ -22,4 +22,3 @@ pub mod embedded;
 pub mod admin;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
-pub mod http;

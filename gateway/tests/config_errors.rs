@@ -1,7 +1,7 @@
 //! Errors of a configuration: each names its place, its key and the valid values, and all of them
 //! are reported at once.
 
-use tidegate_config::{self, Environment};
+use tidegate_config::{Environment};
 
 /// A bucket, so that the configuration serves something.
 const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";
@@ -9,7 +9,7 @@ const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";
 /// Returns the error lines for a text, with an environment over it.
 fn told_with(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
     let env = variables.iter().copied().collect::<Environment>();
-    match config::parse("t.toml", text, &env) {
+    match tidegate_config::parse("t.toml", text, &env) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.to_string().lines().map(str::to_owned).collect(),
     }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_config::{self, Config, Environment, LoadError, Loaded, Secret};
+use tidegate_config::{Config, Environment, LoadError, Loaded, Secret};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Profile};
 
 fn parsed(text: &str, variables: &[(&str, &str)]) -> Loaded {
     let env = variables.iter().copied().collect::<Environment>();
-    match config::parse("t.toml", text, &env) {
+    match tidegate_config::parse("t.toml", text, &env) {
         Ok(loaded) => loaded,
         Err(problems) => panic!("{problems}"),
     }
@@ -236,7 +236,7 @@ fn secrets_are_shown_nowhere() {
         ("TIDEGATE_ORIGIN__0__X", "s3cret"),
     ];
     let env = Environment::from_iter(variables);
-    let told = config::parse("t.toml", text, &env).expect_err("it is wrong");
+    let told = tidegate_config::parse("t.toml", text, &env).expect_err("it is wrong");
     assert!(!format!("{told} {told:?}").contains("s3cret"), "{told}");
 }
 
@@ -252,10 +252,10 @@ fn the_file_is_the_one_that_was_asked_for() {
     let env = Environment::from_iter([("TIDEGATE_CONFIG", named.to_str().expect("text"))]);
     let memory =
         |loaded: Result<Loaded, LoadError>| loaded.expect("it is right").config.cache.memory;
-    assert_eq!(memory(config::load(Some(&asked), &env)), ByteSize(1 << 30));
-    assert_eq!(memory(config::load(None, &env)), ByteSize(2 << 30));
+    assert_eq!(memory(tidegate_config::load(Some(&asked), &env)), ByteSize(1 << 30));
+    assert_eq!(memory(tidegate_config::load(None, &env)), ByteSize(2 << 30));
     let nowhere = folder.path().join("nowhere.toml");
-    let error = config::load(Some(&nowhere), &env).expect_err("it is not there");
+    let error = tidegate_config::load(Some(&nowhere), &env).expect_err("it is not there");
     let text = error.to_string();
     assert!(
         text.starts_with(&format!("cannot read {}: ", nowhere.display())),
@@ -278,7 +278,7 @@ fn the_files_that_people_copy_are_right() {
             .and_then(|name| name.to_str())
             .expect("text")
             .to_owned();
-        let loaded = config::load(Some(&path), &Environment::default());
+        let loaded = tidegate_config::load(Some(&path), &Environment::default());
         let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.warnings, [], "{name}");
         assert_eq!(

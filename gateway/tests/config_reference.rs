@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate_config::{self, Config, Environment, Loaded, reference};
+use tidegate_config::{Config, Environment, Loaded, reference};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn parse(name: &str, text: &str) -> Loaded {
-    match config::parse(name, text, &Environment::default()) {
+    match tidegate_config::parse(name, text, &Environment::default()) {
         Ok(loaded) => loaded,
         Err(problems) => panic!("{problems}"),
     }
@@ -105,7 +105,7 @@ fn keys_of_file(value: &toml::Value, path: &str, all: &mut BTreeSet<String>) {
 #[test]
 fn the_example_has_every_key_of_the_schema() {
     let (mut wanted, mut there) = (BTreeSet::new(), BTreeSet::new());
-    keys_of_schema(&config::json_schema(), "", &mut wanted);
+    keys_of_schema(&tidegate_config::json_schema(), "", &mut wanted);
     let file: toml::Value = toml::from_str(&everything()).expect("it is TOML");
     keys_of_file(&file, "", &mut there);
     for key in [

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
-use tidegate::http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
 use tidegate_origin::FakeOrigin;

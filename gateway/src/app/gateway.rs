@@ -18,7 +18,7 @@ use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
 use crate::admin::{self, Admin, EngineControl};
 use tidegate_config::{Config, Environment};
-use crate::http::{self, Ceiling, Frontend, Route};
+use tidegate_http::{Ceiling, Frontend, Route};
 use tidegate_cache::Stores;
 use tidegate_engine::{Budget, Engine, Parts};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
@@ -130,7 +130,7 @@ impl Gateway {
             }
         };
 
-        let counted = Arc::new(http::Metrics::default());
+        let counted = Arc::new(tidegate_http::Metrics::default());
         counted.register(&mut registry);
         allowance.register(&mut registry);
         let draining = CancellationToken::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::routes::Origins;
 use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_config::Config;
-use crate::http::{Route, RouteSettings};
+use tidegate_http::{Route, RouteSettings};
 use tidegate_engine::Source;
 use tidegate_plan::key::encoded;
 use tidegate_plan::route::{RouteTable, Rule};

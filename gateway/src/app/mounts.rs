@@ -13,7 +13,7 @@ use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
 use crate::fuse::{self, Access, Modified, Mounted, Writable};
-use crate::http::Route;
+use tidegate_http::Route;
 use tidegate_engine::Engine;
 use tidegate_write::{Commit, WritePath, Writers};
 

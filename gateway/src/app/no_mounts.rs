@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{Config, Environment};
-use crate::http::Route;
+use tidegate_http::Route;
 use tidegate_engine::Engine;
 use tidegate_write::{WritePath, Writers};
 

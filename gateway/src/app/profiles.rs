@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
 use tidegate_config::{Config};
-use crate::http::Route;
+use tidegate_http::Route;
 use tidegate_engine::Source;
 use tidegate_plan::Profile;
 

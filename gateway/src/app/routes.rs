@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings;
 use tidegate_config::{Config, Environment};
-use crate::http::{Route, RouteSettings};
+use tidegate_http::{Route, RouteSettings};
 use tidegate_engine::Source;
 use tidegate_origin::Origin;
 use tidegate_plan::media_type::GuessTypes;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use tidegate_config::{Config, Environment, Http, Origin};
-use crate::http;
 use tidegate_origin::settings::Credentials;
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{ByteSize, Geometry};
@@ -18,11 +17,11 @@ const STREAM_SHARE: u64 = 16 << 10;
 const CONNECTION_SHARE: u64 = 32 << 10;
 
 /// Returns the settings of the public listener, for a memory budget of `budget`.
-pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
+pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
     let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     let share = |of: u64| bytes(ByteSize(budget.0 / of));
     let connections = usize::try_from(http.max_connections).unwrap_or(usize::MAX);
-    http::Settings {
+    tidegate_http::Settings {
         streams: share(STREAM_SHARE),
         connections: connections.min(share(CONNECTION_SHARE)),
         header_timeout: http.header_timeout.into(),
@@ -33,7 +32,7 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> http::Settings {
         drain: http.drain.into(),
         trusted_proxies: http.trusted_proxies.clone(),
         server_timing: http.server_timing,
-        ..http::Settings::default()
+        ..tidegate_http::Settings::default()
     }
 }
 
@@ -103,8 +102,8 @@ pub(super) fn stores(config: &Config) -> anyhow::Result<tidegate_cache::Settings
 }
 
 /// Returns a route's sites and the maximum age of a preflight's answer.
-pub(super) fn cors(cors: &tidegate_config::Cors) -> http::Cors {
-    http::Cors {
+pub(super) fn cors(cors: &tidegate_config::Cors) -> tidegate_http::Cors {
+    tidegate_http::Cors {
         origins: cors.origins.clone(),
         max_age: Duration::from(cors.max_age),
     }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
 use tidegate_config::{Config, Environment};
-use crate::http::Route;
+use tidegate_http::Route;
 use tidegate_plan::upload::kept_in;
 use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
 

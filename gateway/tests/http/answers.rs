@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use tidegate::http::{RouteSettings, Settings};
+use tidegate_http::{RouteSettings, Settings};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 

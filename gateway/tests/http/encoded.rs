@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Method, Request};
-use tidegate::http::{RouteSettings, Settings};
+use tidegate_http::{RouteSettings, Settings};
 use tidegate_plan::Coding;
 use tokio::time::timeout;
 

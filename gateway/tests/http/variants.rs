@@ -1,7 +1,7 @@
 //! Answers that differ by route and by client: headers, CORS, compression.
 
 use http::Method;
-use tidegate::http::{Cors, RouteSettings, Settings};
+use tidegate_http::{Cors, RouteSettings, Settings};
 
 use crate::gateway::{Gateway, sample, status};
 

@@ -9,7 +9,7 @@ use http::header::SERVER;
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
-use tidegate::http::{RouteSettings, Settings};
+use tidegate_http::{RouteSettings, Settings};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::Token;

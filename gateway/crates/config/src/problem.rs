@@ -17,16 +17,17 @@ pub(super) enum Step {
 
 impl KeyPath {
     /// Returns the key of a section: `cache.memory`.
-    pub(crate) fn of(section: &str, key: &str) -> Self {
+    pub fn of(section: &str, key: &str) -> Self {
         Self::default().key(section).key(key)
     }
 
     /// Returns a table in a list of tables: `route[1]`.
-    pub(crate) fn nth(section: &str, index: usize) -> Self {
+    pub fn nth(section: &str, index: usize) -> Self {
         Self::default().key(section).index(index)
     }
 
-    pub(crate) fn key(&self, key: &str) -> Self {
+    /// Returns the key `key` of this table.
+    pub fn key(&self, key: &str) -> Self {
         self.then(Step::Key(key.to_owned()))
     }
 

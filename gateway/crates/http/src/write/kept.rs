@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, EXPIRES};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::http::rescue::Cause;
+use crate::rescue::Cause;
 use tidegate_plan::version::is_kept;
 
 /// Headers that are no lists: several lines must all be the same.

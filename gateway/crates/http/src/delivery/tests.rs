@@ -1,9 +1,9 @@
 use super::*;
-use crate::http::body::{Body, Content};
-use crate::http::exchange::Exchange;
-use crate::http::metrics::Metrics;
-use crate::http::pace::{Ceiling, SMALL_PIECE};
-use crate::http::pulse::{Limits, Pulse, Why};
+use crate::body::{Body, Content};
+use crate::exchange::Exchange;
+use crate::metrics::Metrics;
+use crate::pace::{Ceiling, SMALL_PIECE};
+use crate::pulse::{Limits, Pulse, Why};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http_body::Body as _;
 use http_body_util::BodyExt;

@@ -1,11 +1,11 @@
 use super::*;
-use crate::http::body::{Body, Content};
-use crate::http::delivery::tests::{Fake, Fault};
-use crate::http::delivery::{Delivery, Readable};
-use crate::http::exchange::Exchange;
-use crate::http::pace::{Allowance, Ceiling};
-use crate::http::pulse::Pulse;
-use crate::http::status::CacheResult;
+use crate::body::{Body, Content};
+use crate::delivery::tests::{Fake, Fault};
+use crate::delivery::{Delivery, Readable};
+use crate::exchange::Exchange;
+use crate::pace::{Allowance, Ceiling};
+use crate::pulse::Pulse;
+use crate::status::CacheResult;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};

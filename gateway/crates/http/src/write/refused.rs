@@ -4,7 +4,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_RANGE, TRAILER};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 
-use crate::http::rescue::Cause;
+use crate::rescue::Cause;
 
 /// S3's subresources of an object, by their names in a query.
 const SUBRESOURCES: [&str; 8] = [
