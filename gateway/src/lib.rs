@@ -19,6 +19,5 @@ pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
 
-pub mod admin;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;

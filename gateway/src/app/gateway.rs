@@ -16,7 +16,7 @@ use super::background::Background;
 use super::mounts::{self, Mounts};
 use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
-use crate::admin::{self, Admin, EngineControl};
+use tidegate_admin::{Admin, EngineControl};
 use tidegate_config::{Config, Environment};
 use tidegate_http::{Ceiling, Frontend, Route};
 use tidegate_cache::Stores;
@@ -178,7 +178,7 @@ impl Gateway {
             mounts,
             writers,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
-            private: tokio::spawn(admin::serve(sockets.admin, admin.router(), stop.clone())),
+            private: tokio::spawn(tidegate_admin::serve(sockets.admin, admin.router(), stop.clone())),
             draining,
             stop,
             deadline,
@@ -252,9 +252,9 @@ async fn connect(
 }
 
 /// Returns the hosts that the admin listener answers to.
-fn hosts(listed: &[String]) -> admin::hosts::Hosts {
+fn hosts(listed: &[String]) -> tidegate_admin::hosts::Hosts {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
+    tidegate_admin::hosts::Hosts::new(machine.as_deref().map(str::trim), listed)
 }
 
 /// Returns the token that a change through the admin listener must show.

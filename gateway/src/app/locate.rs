@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::routes::Origins;
-use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
+use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_config::Config;
 use tidegate_http::{Route, RouteSettings};
 use tidegate_engine::Source;

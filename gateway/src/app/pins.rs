@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
-use crate::admin::pins::{Pin, PinError, Pins};
-use crate::admin::place::{Below, Locate};
+use tidegate_admin::pins::{Pin, PinError, Pins};
+use tidegate_admin::place::{Below, Locate};
 use tidegate_cache::{Pinning, Tiering, pins};
 use tidegate_plan::ByteSize;
 

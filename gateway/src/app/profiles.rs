@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
+use tidegate_admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
 use tidegate_config::{Config};
 use tidegate_http::Route;
 use tidegate_engine::Source;

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
+use tidegate_admin::cache::{Budget, Change, ChangeError, Disk, Memory, Report, Tiers};
 use tidegate_cache::tiering::DiskReport;
 use tidegate_cache::{Tiering, TieringError};
 use tidegate_engine::Engine;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 
-use crate::admin::place::{Below, Locate, Located, Place, PlaceError};
+use crate::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
 use tidegate_engine::{Budget, Engine, Open, Parts, Source};
 use tidegate_origin::FakeOrigin;
