@@ -19,5 +19,3 @@ pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
 
-#[cfg(all(feature = "fuse", target_os = "linux"))]
-pub mod fuse;

@@ -12,7 +12,7 @@ use super::gateway::{self, Assembled};
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
-use crate::fuse::{self, Access, Modified, Mounted, Writable};
+use tidegate_fuse::{Access, Modified, Mounted, Writable};
 use tidegate_http::Route;
 use tidegate_engine::Engine;
 use tidegate_write::{Commit, WritePath, Writers};
@@ -32,7 +32,7 @@ pub(super) async fn start(
     registry: &mut Registry,
 ) -> anyhow::Result<(Mounts, Option<Writers>)> {
     let writers = writing::start(config, env, mounts, write_path, routes, registry).await?;
-    let metrics = fuse::Metrics::default();
+    let metrics = tidegate_fuse::Metrics::default();
     metrics.register(registry);
     let mut all = Mounts(Vec::new());
     for mount in mounts {
@@ -54,7 +54,7 @@ pub(super) async fn start(
                 rename_limit: usize::try_from(mount.rename_limit).unwrap_or(usize::MAX),
             }),
         };
-        match fuse::mount(settings, engine, source, access, metrics.clone()).await {
+        match tidegate_fuse::mount(settings, engine, source, access, metrics.clone()).await {
             Ok(mounted) => all.0.push(mounted),
             Err(error) => {
                 all.stop().await;
@@ -85,9 +85,9 @@ impl Mounts {
     }
 }
 
-fn settings(mount: &tidegate_config::Mount, prefix: &str) -> fuse::Settings {
+fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Settings {
     use rustix::process::{getgid, getuid};
-    fuse::Settings {
+    tidegate_fuse::Settings {
         path: mount.path.clone(),
         prefix: prefix.to_owned(),
         uid: mount.uid.unwrap_or_else(|| getuid().as_raw()),

@@ -31,7 +31,7 @@ impl Files {
     }
 
     /// Removes a file.
-    pub(in crate::fuse) async fn unlink(
+    pub(crate) async fn unlink(
         self: &Arc<Self>,
         folder: u64,
         name: OsString,
@@ -61,7 +61,7 @@ impl Files {
     }
 
     /// Makes a folder.
-    pub(in crate::fuse) async fn mkdir(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
+    pub(crate) async fn mkdir(&self, folder: u64, name: OsString) -> Result<Shown, Errno> {
         let (writers, source) = (self.writers()?, self.source.clone());
         let (folder, path, used) = self.use_name(&(folder, name)).await?;
         if self.meaning(&path).await?.entry != Entry::Missing {
@@ -80,7 +80,7 @@ impl Files {
     }
 
     /// Removes an empty folder.
-    pub(in crate::fuse) async fn rmdir(
+    pub(crate) async fn rmdir(
         self: &Arc<Self>,
         folder: u64,
         name: OsString,
@@ -99,7 +99,7 @@ impl Files {
     }
 
     /// Renames a file or a folder. `keep`: fails if the new name exists.
-    pub(in crate::fuse) async fn rename(
+    pub(crate) async fn rename(
         self: &Arc<Self>,
         from: (u64, OsString),
         to: (u64, OsString),

@@ -78,7 +78,7 @@ impl Files {
     }
 
     /// Returns the names of drafts in a folder.
-    pub(in crate::fuse) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
+    pub(crate) fn drafts_in(&self, folder: &str) -> Vec<(String, Entry)> {
         let Some(writable) = &self.writable else {
             return Vec::new();
         };

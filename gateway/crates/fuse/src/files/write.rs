@@ -50,10 +50,10 @@ impl Pen {
 
 /// The attributes that `setattr` is to change; mode and owner are accepted, and not kept.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::fuse) struct SetAttr {
-    pub(in crate::fuse) size: Option<u64>,
-    pub(in crate::fuse) modified: Option<SystemTime>,
-    pub(in crate::fuse) handle: Option<u64>,
+pub(crate) struct SetAttr {
+    pub(crate) size: Option<u64>,
+    pub(crate) modified: Option<SystemTime>,
+    pub(crate) handle: Option<u64>,
 }
 
 /// Returns whether a flag of open(2) is set.
@@ -63,7 +63,7 @@ pub(super) fn has(flags: i32, flag: OFlags) -> bool {
 
 impl Files {
     /// Creates a file, or opens the one that is there, and opens it for writing.
-    pub(in crate::fuse) async fn create(
+    pub(crate) async fn create(
         &self,
         folder: u64,
         name: OsString,
@@ -138,7 +138,7 @@ impl Files {
     }
 
     /// Returns a copy of the bytes that the kernel sent, for it takes them back with the answer.
-    pub(in crate::fuse) fn copy(&self, data: &[u8]) -> Bytes {
+    pub(crate) fn copy(&self, data: &[u8]) -> Bytes {
         match &self.writable {
             Some(writable) => writable.writers.copy(data),
             None => Bytes::copy_from_slice(data),
@@ -146,7 +146,7 @@ impl Files {
     }
 
     /// Writes at an offset if no wait is needed; `false`: nothing was written.
-    pub(in crate::fuse) fn write_now(
+    pub(crate) fn write_now(
         &self,
         (handle, thread): (u64, u32),
         offset: u64,
@@ -165,7 +165,7 @@ impl Files {
     }
 
     /// Writes at an offset; `append`: at the end of the file at that moment.
-    pub(in crate::fuse) async fn write(
+    pub(crate) async fn write(
         &self,
         (handle, thread): (u64, u32),
         offset: u64,
@@ -204,7 +204,7 @@ impl Files {
     }
 
     /// Handles the close of one descriptor of a handle by a process.
-    pub(in crate::fuse) async fn flush(&self, handle: u64, thread: u32) -> Result<(), Errno> {
+    pub(crate) async fn flush(&self, handle: u64, thread: u32) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let Some(pen) = &handle.pen else {
             return Ok(());
@@ -230,7 +230,7 @@ impl Files {
     }
 
     /// Makes the written bytes durable here.
-    pub(in crate::fuse) async fn fsync(&self, handle: u64) -> Result<(), Errno> {
+    pub(crate) async fn fsync(&self, handle: u64) -> Result<(), Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let Some(writer) = handle.draft() else {
             return Ok(());
@@ -239,7 +239,7 @@ impl Files {
     }
 
     /// Changes attributes, and returns the new ones.
-    pub(in crate::fuse) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<Shown, Errno> {
+    pub(crate) async fn setattr(&self, ino: u64, set: SetAttr) -> Result<Shown, Errno> {
         let node = self.nodes.get(ino).ok_or(Errno::ESTALE)?;
         if !self.is_writable() {
             return Err(Errno::EROFS);
@@ -326,7 +326,7 @@ impl Files {
     }
 
     /// Grows a file, or only accepts the request (fallocate(2)): space is not reserved.
-    pub(in crate::fuse) async fn allocate(
+    pub(crate) async fn allocate(
         &self,
         handle: u64,
         offset: u64,

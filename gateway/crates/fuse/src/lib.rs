@@ -7,7 +7,6 @@
 //! ```text
 //!  program ── kernel ──/dev/fuse── kernel.rs ── files.rs ─┬─ nodes     the nodes that the kernel knows: numbers, names
 //!             pages, names           dispatch   deadline  ├─ pages     the version whose pages the kernel may keep
-//!                                                         ├─ passthrough  files that the kernel reads by itself
 //!                                                         ├─ folder    names, page by page
 //!                                                         ├─ slot      the draft of a file, and its handles
 //!                                                         ├─ Engine    look_up, list, open, read_at
@@ -33,13 +32,14 @@
 //! holds pages of two versions (ADR 0010).
 //!
 //! On mounts without writers, the kernel reads by itself the objects that are stored as plain files
-//! (`passthrough`, ADR 0020).
 //!
 //! # Endings
 //!
 //! Every request is answered within one deadline, if need be with an error. When the mount goes,
 //! all waiting requests are answered at once: a program that waits for a file system cannot be
 //! killed.
+
+#![cfg(target_os = "linux")]
 
 mod attr;
 mod beneath;

@@ -100,7 +100,7 @@ impl Drop for Paged {
 
 /// The bytes of a read, in one piece.
 #[derive(Debug)]
-pub(in crate::fuse) enum Data {
+pub(crate) enum Data {
     /// As the cache has them.
     Shared(Bytes),
     /// Joined from several chunks.
@@ -121,7 +121,7 @@ impl Files {
     ///
     /// The kernel opens a file that it believes is there. If it is not, the answer `ESTALE` makes the kernel look
     /// again; it then finds nothing, or creates the file if the program asked for that.
-    pub(in crate::fuse) async fn open(
+    pub(crate) async fn open(
         &self,
         ino: u64,
         flags: OpenFlags,
@@ -276,7 +276,7 @@ impl Files {
     }
 
     /// Closes a handle whose last descriptor is closed. Uncommitted bytes are committed in the background.
-    pub(in crate::fuse) async fn close(&self, handle: u64) {
+    pub(crate) async fn close(&self, handle: u64) {
         let Some(handle) = self.open.close(handle) else {
             return;
         };
@@ -292,7 +292,7 @@ impl Files {
     }
 
     /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
-    pub(in crate::fuse) async fn read(
+    pub(crate) async fn read(
         &self,
         handle: u64,
         offset: u64,
