@@ -31,10 +31,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(feature = "demo")]
 use crate::cli::DemoArgs;
 use crate::cli::{self, Actions, DoctorArgs, MountArgs};
-use tidegate_config::{Config, Environment, Loaded};
 #[cfg(feature = "demo")]
 use crate::demo;
 use crate::doctor;
+use tidegate_config::{Config, Environment, Loaded};
 use tidegate_socket::Inherited;
 use tidegate_telemetry::logging::{Format, Logging};
 

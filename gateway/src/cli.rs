@@ -232,7 +232,9 @@ fn dispatch(cli: &Cli, env: &Environment, actions: &impl Actions) -> anyhow::Res
         Command::Man => show::manual(Cli::command()),
         Command::Schema => show::print(&tidegate_config::reference::schema()),
         Command::ConfigReference { toml: true } => show::print(&tidegate_config::reference::toml()),
-        Command::ConfigReference { toml: false } => show::print(&tidegate_config::reference::page()),
+        Command::ConfigReference { toml: false } => {
+            show::print(&tidegate_config::reference::page())
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use tidegate_config::{Config};
+use tidegate_config::Config;
 use tidegate_origin::Origin;
 use tidegate_plan::diagnosis::{Cache, Measurements, judge};
 use tidegate_plan::route::{RouteTable, Rule};

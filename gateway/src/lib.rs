@@ -18,4 +18,3 @@ pub mod demo;
 pub mod doctor;
 #[cfg(feature = "demo")]
 pub mod embedded;
-

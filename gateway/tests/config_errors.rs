@@ -1,7 +1,7 @@
 //! Errors of a configuration: each names its place, its key and the valid values, and all of them
 //! are reported at once.
 
-use tidegate_config::{Environment};
+use tidegate_config::Environment;
 
 /// A bucket, so that the configuration serves something.
 const MEDIA: &str = "[[origin]]\nname = \"media\"\nbucket = \"media\"\n";

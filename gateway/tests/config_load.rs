@@ -252,7 +252,10 @@ fn the_file_is_the_one_that_was_asked_for() {
     let env = Environment::from_iter([("TIDEGATE_CONFIG", named.to_str().expect("text"))]);
     let memory =
         |loaded: Result<Loaded, LoadError>| loaded.expect("it is right").config.cache.memory;
-    assert_eq!(memory(tidegate_config::load(Some(&asked), &env)), ByteSize(1 << 30));
+    assert_eq!(
+        memory(tidegate_config::load(Some(&asked), &env)),
+        ByteSize(1 << 30)
+    );
     assert_eq!(memory(tidegate_config::load(None, &env)), ByteSize(2 << 30));
     let nowhere = folder.path().join("nowhere.toml");
     let error = tidegate_config::load(Some(&nowhere), &env).expect_err("it is not there");

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate_config::{Config, Environment, parse};
 use tidegate::doctor::{Options, Origins, Progress, Report, run};
 use tidegate::embedded::Embedded;
+use tidegate_config::{Config, Environment, parse};
 use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::ByteSize;

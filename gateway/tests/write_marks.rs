@@ -57,7 +57,7 @@ async fn receive(desk: &Desk, bytes: Bytes) -> Result<(), WriteError> {
         digests: Digests::default(),
     };
     let body = stream::iter([Ok(bytes)]);
-    let (write_path, key) = (&desk.write_path, valid("a"));
+    let (write_path, key) = (desk.writers.write_path(), valid("a"));
     let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
 }
@@ -75,7 +75,10 @@ async fn change(desk: &Desk, way: Way) -> Result<(), WriteError> {
         Way::PutParts => receive(desk, sample(2, LARGE)).await,
         Way::Delete => {
             let wanted = Wanted::Anything;
-            desk.write_path.delete(source, &valid("a"), &wanted).await
+            desk.writers
+                .write_path()
+                .delete(source, &valid("a"), &wanted)
+                .await
         }
         Way::Write => write(desk, "new".into()).await,
         Way::WriteParts => write(desk, sample(2, 10 * PART)).await,

@@ -189,7 +189,8 @@ impl Model {
         let (world, key_of) = (&self.desk.world, valid(key));
         let received = self
             .desk
-            .write_path
+            .writers
+            .write_path()
             .receive(&world.source, &key_of, incoming, body)
             .await;
         if received.is_ok() {

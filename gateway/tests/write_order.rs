@@ -44,7 +44,7 @@ async fn received(desk: &Desk, bytes: &Bytes) -> Result<(), WriteError> {
         digests: Digests::default(),
     };
     let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
-    let (write_path, key) = (&desk.write_path, valid(KEY));
+    let (write_path, key) = (desk.writers.write_path(), valid(KEY));
     let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
 }
@@ -102,7 +102,7 @@ async fn what_is_cut_to_nothing_while_it_waits_for_its_turn_is_not_published() {
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_over_http_does_not_come_back() {
     let desk = waiting(&sample(1, 100)).await;
-    let write_path = desk.write_path.clone();
+    let write_path = desk.writers.write_path().clone();
     let delete = async || {
         let wanted = Wanted::Anything;
         write_path.delete(source(&desk), &valid(KEY), &wanted).await
@@ -222,7 +222,7 @@ async fn a_small_file_waits_for_no_client_that_sends() {
             length,
             digests: Digests::default(),
         };
-        let (write_path, source) = (desk.write_path.clone(), source(&desk).clone());
+        let (write_path, source) = (desk.writers.write_path().clone(), source(&desk).clone());
         clients.push(tokio::spawn(async move {
             let body = stream::pending::<Result<Bytes, Left>>();
             write_path

@@ -43,7 +43,11 @@ fn received(
         length: None,
         digests: Digests::default(),
     };
-    let (write_path, source, key) = (desk.write_path.clone(), source(desk).clone(), valid(key));
+    let (write_path, source, key) = (
+        desk.writers.write_path().clone(),
+        source(desk).clone(),
+        valid(key),
+    );
     let body = stream::iter([Ok::<_, Left>(bytes.clone())]);
     async move { write_path.receive(&source, &key, incoming, body).await }
 }
@@ -189,7 +193,8 @@ async fn what_is_deleted_while_it_is_renamed_waits_its_turn() {
     pass(secs(1)).await;
     let key = valid(OTHER);
     let deleted = desk
-        .write_path
+        .writers
+        .write_path()
         .delete(source(&desk), &key, &Wanted::Anything)
         .await;
     deleted.expect("deleted");

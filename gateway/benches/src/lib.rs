@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
-use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
+use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate_write::WritePath;
@@ -115,8 +115,7 @@ impl Hot {
             source: self.source.clone(),
         };
         Frontend::new(
-            self.engine.clone(),
-            WritePath::new(&self.engine),
+            (self.engine.clone(), WritePath::new(&self.engine)),
             vec![route],
             Settings::default(),
             Arc::new(Metrics::default()),

@@ -1,8 +1,8 @@
 //! The gateway of the demo.
 
 use super::{Gateway, Sockets};
-use tidegate_config::{Config, Environment, Secret};
 use crate::demo;
+use tidegate_config::{Config, Environment, Secret};
 use tidegate_plan::ByteSize;
 use tidegate_socket::Listener;
 

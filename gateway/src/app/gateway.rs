@@ -17,10 +17,10 @@ use super::mounts::{self, Mounts};
 use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
 use tidegate_admin::{Admin, EngineControl};
-use tidegate_config::{Config, Environment};
-use tidegate_http::{Ceiling, Frontend, Route};
 use tidegate_cache::Stores;
+use tidegate_config::{Config, Environment};
 use tidegate_engine::{Budget, Engine, Parts};
+use tidegate_http::{Ceiling, Frontend, Route};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_socket::{Inherited, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
@@ -122,20 +122,21 @@ impl Gateway {
         // The last step that can fail; by now there are open parts to close.
         let shared = (&engine, &write_path);
         let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
-        let (mounts, writers) = match mounts.await {
-            Ok(started) => started,
-            Err(error) => {
-                engine.close(deadline).await;
-                return Err(error);
-            }
-        };
-
+        let (mounts, writers) = or_close(&engine, deadline, mounts).await?;
         let counted = Arc::new(tidegate_http::Metrics::default());
         counted.register(&mut registry);
         allowance.register(&mut registry);
+        let served = (engine.clone(), write_path);
+        let frontend = Frontend::new(served, routes.clone(), settings, counted, allowance);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
+        let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
+        let pins = pins::OperatorPins {
+            pinning: stores.pinning,
+            tiering: stores.tiering,
+            locate: locator.clone(),
+        };
         let admin = Admin {
             control: Arc::new(EngineControl {
                 engine: engine.clone(),
@@ -144,15 +145,8 @@ impl Gateway {
                 missing: Box::new(mounts.missing()),
             }),
             routes: Arc::new(profiles::Profiles::new(config, &routes)),
-            tiers: Arc::new(tiers::OperatorTiers::new(
-                stores.tiering.clone(),
-                engine.clone(),
-            )),
-            pins: Arc::new(pins::OperatorPins {
-                pinning: stores.pinning,
-                tiering: stores.tiering,
-                locate: locator.clone(),
-            }),
+            tiers: Arc::new(tiers),
+            pins: Arc::new(pins),
             locate: locator,
             engine: engine.clone(),
             writers: writers.clone(),
@@ -161,24 +155,17 @@ impl Gateway {
             token,
             draining: draining.clone(),
         };
-        for listener in &sockets.http {
-            tracing::info!(address = %listener.address()?, "serving");
-        }
-        tracing::info!(address = %sockets.admin.address()?, "admin listener");
-        let frontend = Frontend::new(
-            engine.clone(),
-            write_path,
-            routes,
-            settings,
-            counted,
-            allowance,
-        );
+        announce(&sockets)?;
         Ok(Self {
             engine,
             mounts,
             writers,
             public: tokio::spawn(frontend.serve(sockets.http, draining.clone())),
-            private: tokio::spawn(tidegate_admin::serve(sockets.admin, admin.router(), stop.clone())),
+            private: tokio::spawn(tidegate_admin::serve(
+                sockets.admin,
+                admin.router(),
+                stop.clone(),
+            )),
             draining,
             stop,
             deadline,
@@ -200,6 +187,28 @@ impl Gateway {
             tracing::error!(%error, "the admin listener ended badly");
         }
     }
+}
+
+/// Waits for a part to start. If it fails, closes the engine, which has open files by then.
+pub(super) async fn or_close<T>(
+    engine: &Engine,
+    deadline: Duration,
+    starting: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let started = starting.await;
+    if started.is_err() {
+        engine.close(deadline).await;
+    }
+    started
+}
+
+/// Logs the addresses of the listeners.
+fn announce(sockets: &Sockets) -> anyhow::Result<()> {
+    for listener in &sockets.http {
+        tracing::info!(address = %listener.address()?, "serving");
+    }
+    tracing::info!(address = %sockets.admin.address()?, "admin listener");
+    Ok(())
 }
 
 /// The parts under every frontend.

@@ -12,9 +12,9 @@ use super::gateway::{self, Assembled};
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
+use tidegate_engine::Engine;
 use tidegate_fuse::{Access, Modified, Mounted, Writable};
 use tidegate_http::Route;
-use tidegate_engine::Engine;
 use tidegate_write::{Commit, WritePath, Writers};
 
 /// The mounts of a process.
@@ -154,19 +154,16 @@ impl Alone {
         } = gateway::assemble(config, env).await?;
         let drain = config.http.drain.into();
         let shared = (&engine, &write_path);
-        match start(config, env, &[mount], shared, &routes, &mut registry).await {
-            Ok((mounted, writers)) => Ok(Self {
-                engine,
-                mounted,
-                writers,
-                drain,
-                _background: background,
-            }),
-            Err(error) => {
-                engine.close(drain).await;
-                Err(error)
-            }
-        }
+        let mounts = [mount];
+        let starting = start(config, env, &mounts, shared, &routes, &mut registry);
+        let (mounted, writers) = gateway::or_close(&engine, drain, starting).await?;
+        Ok(Self {
+            engine,
+            mounted,
+            writers,
+            drain,
+            _background: background,
+        })
     }
 
     /// Waits until the mount has ended.

@@ -9,8 +9,8 @@ use prometheus_client::registry::Registry;
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{Config, Environment};
-use tidegate_http::Route;
 use tidegate_engine::Engine;
+use tidegate_http::Route;
 use tidegate_write::{WritePath, Writers};
 
 const NOT_BUILT_IN: &str = "this tidegate was built without mounts";

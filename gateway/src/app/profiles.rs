@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
-use tidegate_config::{Config};
-use tidegate_http::Route;
+use tidegate_config::Config;
 use tidegate_engine::Source;
+use tidegate_http::Route;
 use tidegate_plan::Profile;
 
 /// Every route, and the configuration to read a profile for it.

@@ -9,8 +9,8 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings;
 use tidegate_config::{Config, Environment};
-use tidegate_http::{Route, RouteSettings};
 use tidegate_engine::Source;
+use tidegate_http::{Route, RouteSettings};
 use tidegate_origin::Origin;
 use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, Token};

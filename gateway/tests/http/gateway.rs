@@ -13,9 +13,9 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_cache::Stores;
 use tidegate_engine::{Budget, Engine, Parts, Source};
+use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};
@@ -35,7 +35,6 @@ pub(crate) const CHUNK: u64 = 4096;
 /// A running gateway.
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
-    pub(crate) engine: Engine,
     pub(crate) write_path: Arc<WritePath>,
     pub(crate) source: Arc<Source>,
     counted: Registry,
@@ -122,8 +121,7 @@ impl Gateway {
         let pinned = Arc::new(Ceiling::new(16 << 20));
         let write_path = WritePath::new(&engine);
         let frontend = Frontend::new(
-            engine.clone(),
-            write_path.clone(),
+            (engine, write_path.clone()),
             routes,
             settings,
             metrics,
@@ -137,7 +135,6 @@ impl Gateway {
         let stop = CancellationToken::new();
         Self {
             origin: fake,
-            engine,
             write_path,
             source,
             counted,

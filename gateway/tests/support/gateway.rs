@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use tidegate::app::{Gateway, Sockets};
-use tidegate_config::{Environment};
+use tidegate_config::Environment;
 use tidegate_plan::Listen;
 use tidegate_socket::Listener;
 use tokio::net::TcpStream;
@@ -36,7 +36,8 @@ impl Whole {
     /// Does the same, and returns the error if it does not start.
     pub(crate) async fn try_start(toml: &str) -> anyhow::Result<Self> {
         let env = Environment::default();
-        let loaded = tidegate_config::parse("test.toml", toml, &env).expect("a right configuration");
+        let loaded =
+            tidegate_config::parse("test.toml", toml, &env).expect("a right configuration");
         let mut config = loaded.config;
         let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
         config.http.listen.0 = vec![any.clone()];

@@ -23,7 +23,6 @@ pub(crate) const FILES: u64 = 20 << 10;
 /// An engine with writers.
 pub(crate) struct Desk {
     pub(crate) world: World,
-    pub(crate) write_path: Arc<WritePath>,
     pub(crate) writers: Writers,
     /// The moment at which a close returns.
     pub(crate) commit: Commit,
@@ -85,10 +84,8 @@ impl Desk {
     pub(crate) fn over(world: World, spool: TempDir, terms: &Terms) -> Self {
         let settings = terms.settings(spool.path());
         let sources = std::slice::from_ref(&world.source);
-        let write_path = WritePath::new(&world.engine);
-        let writers = Writers::start(&write_path, settings, sources);
+        let writers = Writers::start(&WritePath::new(&world.engine), settings, sources);
         Self {
-            write_path,
             writers: writers.expect("a spool"),
             commit: terms.commit,
             world,

@@ -45,10 +45,12 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// The engine's shared state. The write path uses it to tell the engine of changes.
 pub struct Core {
     pub(super) chunks: Arc<dyn ChunkStore>,
+    /// The metadata store: which version each key has.
     pub meta: Arc<dyn MetaStore>,
     pub(super) geometry: Geometry,
     /// Buffers for arriving chunks, reused from chunks that the memory tier evicts.
     pub(super) buffers: Arc<Pool>,
+    /// The memory for everything on its way.
     pub budget: Budget,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,

@@ -29,7 +29,7 @@ impl Identities {
     }
 
     /// Returns every identity of the bucket to which this one belongs, itself included.
-    pub fn all(&self, id: OriginId) -> Vec<OriginId> {
+    pub(super) fn all(&self, id: OriginId) -> Vec<OriginId> {
         self.0.get(&id).map_or_else(|| vec![id], |all| all.to_vec())
     }
 }

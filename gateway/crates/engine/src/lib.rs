@@ -346,6 +346,7 @@ impl Engine {
         }
     }
 
+    /// Returns an object on the recorded version, without a request.
     pub fn at_hand(
         &self,
         source: &Source,

@@ -5,6 +5,7 @@
 //! the version. Only bytes whose checksum the store has compared are filed, and none if the outcome
 //! of a write is in doubt. ADR 0031 has the reasons.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,12 @@ pub struct Filing {
     pin: PinId,
     /// Chunks of another version on a disk, to be filed once this one is known.
     on_disk: Vec<(ChunkKey, Cause)>,
+}
+
+impl fmt::Debug for Filing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filing").finish_non_exhaustive()
+    }
 }
 
 /// The maximum number of looked-up chunks of another version: 1 GiB of the default size. A commit
@@ -268,9 +275,11 @@ pub async fn install(
 }
 
 /// The chunks of an object that is in memory as a whole, and the memory that they take.
+#[derive(Debug)]
 pub struct Chunks {
+    /// The chunks by number.
     pub chunks: Vec<(u32, Bytes)>,
-    pub _charge: Charge,
+    _charge: Charge,
 }
 
 impl Chunks {

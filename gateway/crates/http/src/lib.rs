@@ -103,8 +103,7 @@ impl Frontend {
     /// Returns a frontend for `routes`. Engine memory that clients keep alive is charged to `allowance`.
     #[must_use]
     pub fn new(
-        engine: Engine,
-        write_path: Arc<WritePath>,
+        (engine, write_path): (Engine, Arc<WritePath>),
         routes: Vec<Route>,
         settings: Settings,
         metrics: Arc<Metrics>,

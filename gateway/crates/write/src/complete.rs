@@ -172,7 +172,7 @@ impl Writing {
         let copy = origin.writing().copy(source, &key, Some(headers.clone()));
         let core = &self.inner.core;
         let asked = core.now();
-        let error = match change_key(&core, &self.id(), copy).await {
+        let error = match change_key(core, &self.id(), copy).await {
             Ok(written) => {
                 return Ok(Published {
                     known: Known::Answered(Answered::now(core, asked, written.answered)),

@@ -280,6 +280,12 @@ impl Writers {
         Writer::join(&self.0, writing)
     }
 
+    /// Returns the write path that the drafts belong to.
+    #[must_use]
+    pub fn write_path(&self) -> &Arc<WritePath> {
+        &self.0.path
+    }
+
     /// Copies bytes for a write. A long write needs no other copy afterwards.
     #[must_use]
     pub fn copy(&self, bytes: &[u8]) -> Bytes {

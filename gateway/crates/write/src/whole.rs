@@ -58,7 +58,7 @@ impl Writing {
         let put = origin.put(&key, headers.clone(), payload, guard.clone());
         let core = &self.inner.core;
         let (id, profile, asked) = (self.id(), self.source.profile.load_full(), core.now());
-        let put = change_key(&core, &id, put);
+        let put = change_key(core, &id, put);
         let cut = Chunks::cut(core, &profile, &pieces, false);
         let (put, chunks) = tokio::join!(put, cut);
         match put {

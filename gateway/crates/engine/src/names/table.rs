@@ -264,7 +264,7 @@ impl Table {
 
     /// Records that this process has changed an object, or may have, with an unknown result. The rest of its folder
     /// stays known.
-    pub fn forget_key(&self, origin: OriginId, key: &str) {
+    pub(crate) fn forget_key(&self, origin: OriginId, key: &str) {
         let mut names = self.lock();
         let epoch = self.begin_epoch();
         let path = key.trim_end_matches('/');

@@ -6,6 +6,7 @@
 //! count.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,12 @@ pub struct PartChunks {
     core: Arc<Core>,
     address: VersionId,
     state: Mutex<State>,
+}
+
+impl fmt::Debug for PartChunks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartChunks").finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]
@@ -183,6 +190,12 @@ pub struct Passing {
     range: ByteRange,
     sent: Mutex<Try>,
     room: Mutex<Option<(Reserved, Charge)>>,
+}
+
+impl fmt::Debug for Passing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passing").finish_non_exhaustive()
+    }
 }
 
 /// One try to send a part.

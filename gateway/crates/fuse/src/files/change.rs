@@ -31,11 +31,7 @@ impl Files {
     }
 
     /// Removes a file.
-    pub(crate) async fn unlink(
-        self: &Arc<Self>,
-        folder: u64,
-        name: OsString,
-    ) -> Result<(), Errno> {
+    pub(crate) async fn unlink(self: &Arc<Self>, folder: u64, name: OsString) -> Result<(), Errno> {
         let (_, path, used) = self.use_name(&(folder, name)).await?;
         self.remove(path, used).await
     }
@@ -80,11 +76,7 @@ impl Files {
     }
 
     /// Removes an empty folder.
-    pub(crate) async fn rmdir(
-        self: &Arc<Self>,
-        folder: u64,
-        name: OsString,
-    ) -> Result<(), Errno> {
+    pub(crate) async fn rmdir(self: &Arc<Self>, folder: u64, name: OsString) -> Result<(), Errno> {
         let writers = self.writers()?;
         let (_, path, used) = self.use_name(&(folder, name)).await?;
         let prefix = format!("{path}/");

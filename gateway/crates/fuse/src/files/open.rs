@@ -292,12 +292,7 @@ impl Files {
     }
 
     /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
-    pub(crate) async fn read(
-        &self,
-        handle: u64,
-        offset: u64,
-        size: u32,
-    ) -> Result<Data, Errno> {
+    pub(crate) async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Data, Errno> {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {

@@ -146,12 +146,7 @@ impl Files {
     }
 
     /// Writes at an offset if no wait is needed; `false`: nothing was written.
-    pub(crate) fn write_now(
-        &self,
-        (handle, thread): (u64, u32),
-        offset: u64,
-        data: &[u8],
-    ) -> bool {
+    pub(crate) fn write_now(&self, (handle, thread): (u64, u32), offset: u64, data: &[u8]) -> bool {
         let Some(handle) = self.open.get(handle) else {
             return false;
         };

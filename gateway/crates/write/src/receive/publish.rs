@@ -61,7 +61,7 @@ impl Receiving {
         let asked = core.now();
         let origin = self.source.origin.writing();
         let put = origin.put(&self.id.key, headers, payload, guard);
-        let put = change_key(&core, &self.id, put);
+        let put = change_key(core, &self.id, put);
         let (put, chunks) = tokio::join!(put, Chunks::cut(core, &profile, &pieces, true));
         let written = put?;
         Ok(Published {
