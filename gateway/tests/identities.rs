@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use tidegate_engine::names::Entry;
-use tidegate_engine::{Error, Open, Scope, Source, Watch};
+use tidegate_engine::{Error, InvalidationSubscriber, Open, ReadContext, Scope};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{OriginId, RangeSpec};
 
@@ -241,7 +241,7 @@ async fn a_purge_through_one_access_empties_all() {
 #[derive(Debug, Default)]
 struct Told(std::sync::Mutex<Vec<(OriginId, Scope)>>);
 
-impl Watch for Told {
+impl InvalidationSubscriber for Told {
     fn purged<'a>(
         &'a self,
         origin: OriginId,
@@ -270,9 +270,11 @@ async fn a_draft_that_is_published_is_known_under_every_identity() {
     let desk = Desk::over(world, folder, &Terms::default());
     let engine = &desk.world.engine;
     let told = Arc::new(Told::default());
-    engine.watch(Arc::downgrade(&(told.clone() as Arc<dyn Watch>)));
+    engine.subscribe(Arc::downgrade(
+        &(told.clone() as Arc<dyn InvalidationSubscriber>),
+    ));
 
-    let size = async |source: &Arc<Source>, key: &str| {
+    let size = async |source: &Arc<ReadContext>, key: &str| {
         let found = engine.look_up(source, key, false).await.expect("an answer");
         match found.entry {
             Entry::File(facts) => Some(facts.size),

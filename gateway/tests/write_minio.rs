@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate_engine::{Engine, Open, Source};
+use tidegate_engine::{Engine, Open, ReadContext};
 use tidegate_origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
 use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
 use tidegate_write::{Commit, How};
@@ -27,7 +27,7 @@ use writers::{PART, start};
 
 struct World {
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     writers: Writers,
     _spool: tempfile::TempDir,
     _server: Minio,

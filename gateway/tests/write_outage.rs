@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tidegate::embedded::Embedded;
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_plan::ObjectKey;
 use tidegate_write::Writers;
 use tidegate_write::{Commit, How};
@@ -39,7 +39,7 @@ async fn behind(door: &Door, embedded: &Embedded) -> tidegate_origin::Settings {
 }
 
 /// Writes an object; the door is shut after half of it.
-async fn write(writers: &Writers, source: &Arc<Source>, number: u64, door: &Door) {
+async fn write(writers: &Writers, source: &Arc<ReadContext>, number: u64, door: &Door) {
     let writer = writers
         .open(source, &key(number), How::Create, Vec::new())
         .await;

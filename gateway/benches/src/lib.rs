@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
-use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, Source};
+use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, ReadContext};
 use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
@@ -34,7 +34,7 @@ pub struct Hot {
     /// The engine.
     pub engine: Engine,
     /// The bucket and the profile `web`, as the engine knows them.
-    pub source: Arc<Source>,
+    pub source: Arc<ReadContext>,
     /// The object's name.
     pub key: ObjectKey,
 }
@@ -66,7 +66,7 @@ impl Hot {
             clock: Arc::new(|| Timestamp::from_secs(1_800_000_000)),
             origins: Vec::new(),
         });
-        let source = Source {
+        let source = ReadContext {
             origin: Arc::new(origin.clone()),
             profile: ArcSwap::from_pointee(Profile::web()),
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::routes::Origins;
 use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_config::Config;
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteSettings};
 use tidegate_plan::key::encoded;
 use tidegate_plan::route::{RouteTable, Rule};
@@ -24,7 +24,7 @@ pub(super) struct Locator {
 struct Known {
     settings: RouteSettings,
     origin: String,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
 }
 
 impl Locator {

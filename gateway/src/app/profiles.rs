@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_admin::profile::{Change, ChangeError, RouteProfile, Routes, To};
 use tidegate_config::Config;
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_http::Route;
 use tidegate_plan::Profile;
 
 /// Every route, and the configuration to read a profile for it.
 pub(super) struct Profiles {
     config: Config,
-    routes: Vec<(tidegate_config::Route, Arc<Source>)>,
+    routes: Vec<(tidegate_config::Route, Arc<ReadContext>)>,
     /// The name of each route's profile, if it has one. Held during a change, so that of two
     /// changes each sees the other's result.
     names: Mutex<Vec<Option<String>>>,

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::settings;
 use tidegate_config::{Config, Environment};
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteSettings};
 use tidegate_origin::Origin;
 use tidegate_plan::media_type::GuessTypes;
@@ -47,7 +47,7 @@ pub(super) fn routes(
         let profile = config
             .profile(&route.profile)
             .context("a route's profile was checked")?;
-        let source = Source {
+        let source = ReadContext {
             origin: origin.clone(),
             profile: ArcSwap::from_pointee(profile),
         };

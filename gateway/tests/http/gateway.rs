@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
-use tidegate_engine::{Budget, Engine, Parts, Source};
+use tidegate_engine::{Budget, Engine, Parts, ReadContext};
 use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
@@ -36,7 +36,7 @@ pub(crate) const CHUNK: u64 = 4096;
 pub(crate) struct Gateway {
     pub(crate) origin: FakeOrigin,
     pub(crate) write_path: Arc<WritePath>,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<ReadContext>,
     counted: Registry,
     now: Arc<AtomicU64>,
     address: SocketAddr,
@@ -108,7 +108,7 @@ impl Gateway {
         });
         let mut counted = Registry::default();
         engine.register(&mut counted);
-        let source = Arc::new(Source {
+        let source = Arc::new(ReadContext {
             origin: bucket,
             profile: ArcSwap::from_pointee(Profile::web()),
         });

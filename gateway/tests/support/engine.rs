@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
-use tidegate_engine::{Budget, Clock, Engine, Error, Object, Open, Parts, Reader, Source};
+use tidegate_engine::{Budget, Clock, Engine, Error, Object, Open, Parts, ReadContext, Reader};
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) bucket: FakeOrigin,
     pub(crate) store: Arc<FakeStore>,
     pub(crate) engine: Engine,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<ReadContext>,
     pub(crate) meta: Arc<MapMeta>,
     setup: Setup,
 }
@@ -75,8 +75,8 @@ impl Setup {
         }
     }
 
-    fn source(&self, bucket: FakeOrigin) -> Source {
-        Source {
+    fn source(&self, bucket: FakeOrigin) -> ReadContext {
+        ReadContext {
             origin: stack(Arc::new(bucket), &self.origin, &Metrics::default()),
             profile: ArcSwap::from_pointee(self.profile.clone()),
         }
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Returns the bucket as an access of this name sees it.
-    pub(crate) fn seen_by(&self, identity: &'static str) -> Arc<Source> {
+    pub(crate) fn seen_by(&self, identity: &'static str) -> Arc<ReadContext> {
         Arc::new(self.setup.source(self.bucket.seen_by(identity)))
     }
 

@@ -209,6 +209,6 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
 }
 
 /// Returns the source of a desk, for calls without a handle.
-pub(crate) fn source(desk: &Desk) -> &Arc<tidegate_engine::Source> {
+pub(crate) fn source(desk: &Desk) -> &Arc<tidegate_engine::ReadContext> {
     &desk.world.source
 }

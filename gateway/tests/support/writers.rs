@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use tidegate_engine::{Budget, Engine, Parts, Source};
+use tidegate_engine::{Budget, Engine, Parts, ReadContext};
 use tidegate_origin::Metrics;
 use tidegate_plan::{PartSizes, Profile, Timestamp};
 use tidegate_write::Writers;
@@ -19,7 +19,7 @@ pub(crate) async fn start(
     spool: &Path,
     size: u64,
     settings: &tidegate_origin::Settings,
-) -> (Engine, Arc<Source>, Writers) {
+) -> (Engine, Arc<ReadContext>, Writers) {
     let terms = Settings {
         parts: PartSizes::new(PART),
         size,
@@ -33,9 +33,9 @@ pub(crate) async fn start(
 pub(crate) async fn start_with(
     terms: Settings,
     settings: &tidegate_origin::Settings,
-) -> (Engine, Arc<Source>, Writers) {
+) -> (Engine, Arc<ReadContext>, Writers) {
     let origin = tidegate_origin::connect(settings, &Metrics::default()).await;
-    let source = Arc::new(Source {
+    let source = Arc::new(ReadContext {
         origin: origin.expect("valid settings"),
         profile: ArcSwap::from_pointee(Profile::web()),
     });

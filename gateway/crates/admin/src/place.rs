@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::ask;
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_plan::ObjectKey;
 
 /// A path of the public listener, as it stands in a URL, and optionally the host of the request.
@@ -26,7 +26,7 @@ pub struct Located {
     /// The name of the origin.
     pub origin: String,
     /// The origin, and the profile of its objects.
-    pub source: Arc<Source>,
+    pub source: Arc<ReadContext>,
     /// The object.
     pub key: ObjectKey,
     /// Objects that may be sent in its place, in another coding.
@@ -39,7 +39,7 @@ pub struct Below {
     /// The name of the origin.
     pub origin: String,
     /// The origin, and the profile of its objects.
-    pub source: Arc<Source>,
+    pub source: Arc<ReadContext>,
     /// The prefix of the keys; empty: every object of the bucket.
     pub prefix: String,
     /// The route, for [`Locate::path`].

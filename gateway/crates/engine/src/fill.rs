@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use bytes::Buf;
 
+use super::Core;
 use super::budget::Charge;
-use super::core::Core;
 use super::cursor::Cursors;
 use super::flight::{Bringer, Flight, Lease, Part};
 use super::pace::Pace;

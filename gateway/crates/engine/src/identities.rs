@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::core::Core;
+use super::Core;
 use super::{Scope, resolve};
 use tidegate_origin::Origin;
 use tidegate_plan::{ObjectId, OriginId};

@@ -1,6 +1,6 @@
 //! A page of a bucket's keys, for warming.
 
-use super::{Engine, Error, Source};
+use super::{Engine, Error, ReadContext};
 use tidegate_origin::{After, List};
 
 /// Objects of a bucket.
@@ -23,7 +23,7 @@ impl Engine {
     /// The origin's failure.
     pub async fn keys(
         &self,
-        source: &Source,
+        source: &ReadContext,
         prefix: &str,
         after: Option<&str>,
         limit: u16,

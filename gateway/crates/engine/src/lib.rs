@@ -17,21 +17,25 @@
 //! Every chunk is addressed by its version, and every request for a part carries `If-Match`, so one answer never mixes
 //! two versions. If the object changed, readers get [`Error::Changed`].
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use tidegate_cache::{ChunkStore, Entry, MetaError, MetaStore, Record};
+use tidegate_cache::direct::Pool;
+use tidegate_cache::{ChunkStore, MetaStore};
 use tidegate_origin::Origin;
-use tidegate_plan::freshness::{Judgement, Policy};
-use tidegate_plan::readahead::Limits;
-use tidegate_plan::{Client, Geometry, ObjectId, ObjectKey, OriginId, RangeSpec, Timestamp};
+use tidegate_plan::admission::SecondUse;
+use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp, VersionId};
 
 mod board;
 pub mod budget;
-pub mod core;
 mod cursor;
 mod disk;
 pub mod error;
@@ -44,36 +48,46 @@ pub mod keys;
 mod metrics;
 pub mod names;
 pub mod object;
+mod open;
 mod pace;
 mod pins;
+mod purge;
+pub mod read_context;
 mod reader;
 mod ready;
 pub mod resolve;
 mod siblings;
-pub mod source;
 pub mod stat;
+mod subscribers;
 pub mod times;
 mod unconfirmed;
 pub mod variant;
 pub mod warm;
-mod watch;
 pub mod written;
 
-pub use self::core::Clock;
 pub use budget::Budget;
 pub use error::Error;
 pub use object::{Forward, Found, Object, Outcome};
+pub use open::Open;
+pub use read_context::ReadContext;
 pub use reader::Reader;
-pub use source::Source;
 pub use stat::Stat;
+pub use subscribers::{InvalidationSubscriber, Scope};
 pub use tidegate_cache::Tier;
 pub use variant::{Known, Variant, VariantReader};
-pub use watch::{Scope, Watch};
 
-use self::core::Core;
-use fill::Terms;
-use object::{Pinned, locate};
-use resolve::{Question, Resolution};
+use fill::Fill;
+use identities::Identities;
+use metrics::Metrics;
+use names::{Listings, Table};
+use pace::Pace;
+use ready::Readiness;
+use resolve::Pending;
+use siblings::Siblings;
+use subscribers::InvalidationSubscribers;
+use times::TimeTable;
+use unconfirmed::Unconfirmed;
+use variant::Variants;
 
 /// The engine: shared by every frontend of the process.
 #[derive(Debug, Clone)]
@@ -107,28 +121,6 @@ impl std::fmt::Debug for Parts {
             .field("geometry", &self.geometry)
             .finish_non_exhaustive()
     }
-}
-
-/// The caller's options for opening an object.
-#[derive(Debug, Clone, Default)]
-pub struct Open {
-    /// The bytes that the caller reads first: a cold open fetches them with the version in one request. `None` opens
-    /// for the version alone (HEAD).
-    pub first: Option<RangeSpec>,
-    /// Confirms the version with the origin whatever its age (a client's `no-cache`).
-    pub revalidate: bool,
-    /// Guarantees that the first bytes can be had: if the version is no longer fresh and they are not cached, the open
-    /// requests them and waits.
-    pub certain: bool,
-    /// Asks the origin nothing (a client's `only-if-cached`).
-    pub only_if_cached: bool,
-    /// Accepts a HEAD's bare 404 as the answer. Another request that the caller makes at the same time shows that the
-    /// bucket exists.
-    pub bare: bool,
-    /// No client waits: the open gives up at once if memory or the origin has no room to spare.
-    pub quiet: bool,
-    /// The client whose share of memory and requests is used.
-    pub client: Client,
 }
 
 impl Engine {
@@ -166,293 +158,6 @@ impl Engine {
         &self.core
     }
 
-    /// Finds out which version `key` has now, from the metadata store or from the origin.
-    ///
-    /// The branches that ask the origin are boxed, so that the future of a hit is small: it is moved along with its
-    /// answer.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] also from a negative entry; the other errors if the origin was needed and failed, and no
-    /// stale answer was allowed.
-    pub async fn open(
-        &self,
-        source: &Arc<Source>,
-        key: &ObjectKey,
-        how: Open,
-    ) -> Result<Object, Error> {
-        let id = source.object(key);
-        let entry = match self.core.meta.peek(&id) {
-            Some(entry) => Some(entry),
-            None => self.core.meta.load(&id).await,
-        };
-        let now = self.core.now();
-        let record = match entry {
-            Some(Entry::Missing { since })
-                if !how.revalidate && now.since(since) < source.profile.load().negative_ttl =>
-            {
-                return Err(Error::NotFound);
-            }
-            Some(Entry::Present(record)) => record,
-            seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
-        };
-        let judge = |record: &Record| {
-            let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-            let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
-            (policy, judgement)
-        };
-        let (mut policy, mut judgement) = judge(&record);
-        let mut record = record;
-        if judgement != Judgement::Fresh
-            && !how.revalidate
-            && let Some(confirmed) = self.confirmed_by_listing(source, &id, &record)
-        {
-            (policy, judgement) = judge(&confirmed);
-            record = confirmed;
-        }
-        let how = Open {
-            certain: how.certain
-                && judgement != Judgement::Fresh
-                && !self.is_cached(&record, how.first),
-            ..how
-        };
-        match judgement {
-            _ if how.revalidate && !how.only_if_cached => {
-                Box::pin(self.confirm(source, id, how, record, policy)).await
-            }
-            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now, how.client)),
-            Judgement::WhileRevalidating if how.only_if_cached => {
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
-            }
-            Judgement::WhileRevalidating if !how.certain => {
-                self.confirm_behind(source, &id, &record, how.client);
-                Ok(self.at_hand(source, id, record, policy, now, how.client))
-            }
-            Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
-            Judgement::WhileRevalidating | Judgement::Stale => {
-                Box::pin(self.confirm(source, id, how, record, policy)).await
-            }
-        }
-    }
-
-    /// Returns whether all of the given bytes of a version are cached.
-    fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
-        let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
-        range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
-    }
-
-    /// Opens a key of which nothing usable is known.
-    async fn open_unknown(
-        &self,
-        source: &Arc<Source>,
-        id: ObjectId,
-        how: Open,
-        seen: Option<Entry>,
-    ) -> Result<Object, Error> {
-        if how.only_if_cached {
-            return Err(Error::NotCached);
-        }
-        let (shared, collapsed) = resolve::resolve(self.question(source, &id, seen, &how));
-        let found = shared.await?;
-        Ok(self.resolved(source, id, found, collapsed, how.client))
-    }
-
-    /// Confirms a known version with the origin. If the origin fails, the known version may be served stale (RFC 5861,
-    /// 4).
-    async fn confirm(
-        &self,
-        source: &Arc<Source>,
-        id: ObjectId,
-        how: Open,
-        record: Arc<Record>,
-        policy: Policy,
-    ) -> Result<Object, Error> {
-        let seen = Some(Entry::Present(record.clone()));
-        let question = self.question(source, &id, seen, &how);
-        let (shared, collapsed) = resolve::resolve(question);
-        match shared.await {
-            Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
-            Err(error) => {
-                let now = self.core.now();
-                if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
-                    return Err(error);
-                }
-                let generation = self.core.meta.generation(&id).await;
-                if !resolve::is_of(&record, &id, generation) {
-                    return Err(error);
-                }
-                self.core.metrics.stale_on_error.inc();
-                let mut object = self.at_hand(source, id, record, policy, now, how.client);
-                object.outcome.forward = Some(Forward::Failed);
-                Ok(object)
-            }
-        }
-    }
-
-    /// Confirms a version in the background of the answer that uses it, unless a resolve is under way.
-    fn confirm_behind(
-        &self,
-        source: &Arc<Source>,
-        id: &ObjectId,
-        record: &Arc<Record>,
-        client: Client,
-    ) {
-        if resolve::is_under_way(&self.core, id) {
-            return;
-        }
-        let how = Open {
-            first: Some(RangeSpec::From(0)),
-            client,
-            ..Open::default()
-        };
-        let seen = Some(Entry::Present(record.clone()));
-        let (shared, _) = resolve::resolve(self.question(source, id, seen, &how));
-        let stop = self.core.stop.clone();
-        self.core.spawn(async move {
-            let confirmed = async {
-                if let Ok(Resolution {
-                    first: Some(lease), ..
-                }) = shared.await
-                {
-                    // The new version's first bytes count as requested: the client that caused this confirmation comes
-                    // back for them.
-                    lease.part().landed().await;
-                }
-            };
-            tokio::select! {
-                () = confirmed => {}
-                () = stop.cancelled() => {}
-            }
-        });
-    }
-
-    fn question(
-        &self,
-        source: &Arc<Source>,
-        id: &ObjectId,
-        seen: Option<Entry>,
-        how: &Open,
-    ) -> Question {
-        Question {
-            core: self.core.clone(),
-            source: source.clone(),
-            id: id.clone(),
-            seen,
-            first: how.first,
-            forced: how.revalidate,
-            certain: how.certain,
-            bare: how.bare,
-            quiet: how.quiet,
-            client: how.client,
-        }
-    }
-
-    /// Returns an object on the recorded version, without a request.
-    pub fn at_hand(
-        &self,
-        source: &Source,
-        id: ObjectId,
-        record: Arc<Record>,
-        policy: Policy,
-        now: Timestamp,
-        client: Client,
-    ) -> Object {
-        let age = now.since(record.confirmed);
-        let outcome = Outcome {
-            forward: None,
-            collapsed: false,
-            stored: policy.storable,
-            age,
-            ttl_ms: millis(policy.lifetime) - millis(age),
-        };
-        let profile = source.profile.load();
-        let terms = Terms::new(&profile, policy.storable, client);
-        let limits = Limits {
-            window: profile.read_ahead,
-            streams: profile.streams,
-        };
-        let pinned = Pinned::new(
-            self.core.clone(),
-            source.origin.clone(),
-            id,
-            record,
-            terms,
-            limits,
-        );
-        Object {
-            pinned: Arc::new(pinned),
-            outcome,
-        }
-    }
-
-    fn resolved(
-        &self,
-        source: &Source,
-        id: ObjectId,
-        found: Resolution,
-        collapsed: bool,
-        client: Client,
-    ) -> Object {
-        let Resolution {
-            record,
-            forward,
-            first,
-        } = found;
-        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
-        let mut object = self.at_hand(source, id, record, policy, self.core.now(), client);
-        object.outcome.forward = Some(forward);
-        object.outcome.collapsed = collapsed;
-        object.pinned.hold(first);
-        object
-    }
-
-    /// Removes a key under every identity of the bucket. The removal is durable on return, and nothing cached before is
-    /// served afterwards.
-    ///
-    /// # Errors
-    /// If the removal could not be made durable; it still holds in memory.
-    pub async fn purge_key(&self, source: &Source, key: &ObjectKey) -> Result<(), MetaError> {
-        let ids = self.core.everywhere(&source.object(key));
-        let supersede = || {
-            resolve::supersede(&self.core, |other| ids.contains(other));
-            for id in &ids {
-                self.core.names.purge_key(id.origin, key.as_str());
-            }
-        };
-        supersede();
-        for id in &ids {
-            pins::release_known(&self.core, id).await;
-        }
-        let purged = join_all(ids.iter().map(|id| self.core.meta.purge_key(id))).await;
-        // Again, for requests that read the old generation in between.
-        supersede();
-        let scope = Scope::Key(key.clone());
-        join_all(ids.iter().map(|id| self.core.tell(id.origin, &scope))).await;
-        purged.into_iter().collect()
-    }
-
-    /// Removes every key that starts with `prefix`, in constant time; otherwise like [`Engine::purge_key`].
-    ///
-    /// # Errors
-    /// If the removal could not be made durable; it still holds in memory.
-    pub async fn purge_prefix(&self, source: &Source, prefix: &str) -> Result<(), MetaError> {
-        let origins = self.core.identities.all(source.origin.id());
-        let covered =
-            |id: &ObjectId| origins.contains(&id.origin) && id.key.as_str().starts_with(prefix);
-        let supersede = || {
-            resolve::supersede(&self.core, covered);
-            for origin in &origins {
-                self.core.names.purge_prefix(*origin, prefix);
-            }
-        };
-        supersede();
-        let purge = |origin: &OriginId| self.core.meta.purge_prefix(*origin, prefix);
-        let purged = join_all(origins.iter().map(purge)).await;
-        supersede();
-        let scope = Scope::Prefix(prefix.into());
-        join_all(origins.iter().map(|origin| self.core.tell(*origin, &scope))).await;
-        purged.into_iter().collect()
-    }
-
     /// Checks that the origins answer and that the cache index is loaded.
     ///
     /// # Errors
@@ -465,7 +170,7 @@ impl Engine {
     ///
     /// # Errors
     /// The reason for which the bucket does not answer.
-    pub async fn reachable(&self, source: &Source, stands: Duration) -> Result<(), Error> {
+    pub async fn reachable(&self, source: &ReadContext, stands: Duration) -> Result<(), Error> {
         let asked = self.core.readiness.reachable(source.origin.id(), stands);
         Ok(asked.await?)
     }
@@ -508,6 +213,174 @@ impl Engine {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+/// The maximum bytes of chunk buffers kept for reuse.
+const SPARE: u64 = 4 << 20;
+
+/// Returns a pool of buffers of one chunk each.
+fn buffers(geometry: Geometry) -> Arc<Pool> {
+    let in_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let chunk = geometry.chunk();
+    Pool::new(in_usize(chunk), in_usize(SPARE / chunk))
+}
+
+/// A source of wall-clock time; a parameter, so that tests control it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The engine's shared state. The write path uses it to tell the engine of changes.
+pub struct Core {
+    pub(crate) chunks: Arc<dyn ChunkStore>,
+    /// The metadata store: which version each key has.
+    pub meta: Arc<dyn MetaStore>,
+    pub(crate) geometry: Geometry,
+    /// Buffers for arriving chunks, reused from chunks that the memory tier evicts.
+    pub(crate) buffers: Arc<Pool>,
+    /// The memory for everything on its way.
+    pub budget: Budget,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    /// All fetching tasks; closing waits for them.
+    pub(crate) tasks: TaskTracker,
+    /// Cancelled when the engine closes.
+    pub stop: CancellationToken,
+    pub(crate) readiness: Readiness,
+    pub(crate) names: Table,
+    /// Pages of folder listings under way.
+    pub(crate) listings: Listings,
+    /// The times at which versions were written here.
+    pub times: Arc<TimeTable>,
+    /// Versions known only from the answer to a write.
+    pub(crate) unconfirmed: Unconfirmed,
+    pub(crate) siblings: Siblings,
+    pub(crate) subscribers: InvalidationSubscribers,
+    pub(crate) identities: Identities,
+    pub(crate) variants: Variants,
+    runtime: Option<Handle>,
+    pub(crate) second_use: Mutex<SecondUse>,
+    fills: Mutex<HashMap<VersionId, Weak<Fill>>>,
+    resolves: Mutex<HashMap<ObjectId, Pending>>,
+    paces: Mutex<HashMap<OriginId, Arc<Pace>>>,
+    numbers: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            chunks: parts.chunks,
+            meta: parts.meta,
+            geometry: parts.geometry,
+            buffers: buffers(parts.geometry),
+            budget: parts.budget,
+            clock: parts.clock,
+            runtime: parts.runtime,
+            metrics: Metrics::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            identities: Identities::of(&parts.origins),
+            times: Arc::new(TimeTable::new(buckets(&parts.origins))),
+            readiness: Readiness::new(parts.origins),
+            names: Table::default(),
+            listings: Listings::default(),
+            unconfirmed: Unconfirmed::default(),
+            siblings: Siblings::default(),
+            subscribers: InvalidationSubscribers::default(),
+            variants: Variants::default(),
+            second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
+            fills: Mutex::default(),
+            resolves: Mutex::default(),
+            paces: Mutex::default(),
+            numbers: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs a task that asks an origin or a disk; closing waits for it.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.runtime {
+            Some(runtime) => self.tasks.spawn_on(task, runtime),
+            None => self.tasks.spawn(task),
+        };
+    }
+
+    /// Runs work on the runtime for origin requests; dropping the returned future stops it.
+    pub(crate) async fn carry_out<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        match &self.runtime {
+            Some(runtime) => AbortOnDropHandle::new(runtime.spawn(work))
+                .await
+                .unwrap_or(Err(Error::Unavailable)),
+            None => work.await,
+        }
+    }
+
+    /// Calls `look` for each chunk of an object by number, until it returns `false`; yields to other tasks now and
+    /// then.
+    pub(crate) async fn each_chunk(&self, size: u64, mut look: impl FnMut(u32) -> bool) {
+        for index in 0..self.geometry.count(size) {
+            if !look(index) {
+                return;
+            }
+            if index % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Counts bytes that a reader was given from elsewhere than the cache.
+    pub fn count_delivered(&self, bytes: u64) {
+        self.metrics.delivered.inc_by(bytes);
+    }
+
+    /// Returns the wall-clock time.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Returns a number that is unique among this process's readers and resolves.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the measured speed of an origin.
+    pub(crate) fn pace(&self, origin: OriginId) -> Arc<Pace> {
+        let mut paces = self
+            .paces
+            .lock()
+            .expect("no code panics while it holds this lock");
+        paces.entry(origin).or_default().clone()
+    }
+
+    pub(crate) fn fills(&self) -> MutexGuard<'_, HashMap<VersionId, Weak<Fill>>> {
+        self.fills
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    pub(crate) fn resolves(&self) -> MutexGuard<'_, HashMap<ObjectId, Pending>> {
+        self.resolves
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
+
+fn buckets(origins: &[(String, Arc<dyn Origin>)]) -> HashMap<OriginId, OriginId> {
+    let origins = origins.iter().map(|(_, origin)| origin);
+    let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().seen_by(None));
+    origins.map(bucket).collect()
+}
+
+/// The number of chunks to look at before the task yields.
+const TURN: u32 = 4096;
+
+/// Fingerprints of chunks seen once: 64 Ki of them take 512 KiB and cover 16 GiB of recent fetches.
+const SECOND_USE_SLOTS: usize = 1 << 16;
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("chunks", &self.chunks)
+            .field("meta", &self.meta)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::{Engine, Error, Object, Open, Source};
+use super::{Engine, Error, Object, Open, ReadContext};
 use tidegate_cache::Entry as Known;
 use tidegate_origin::{List, Listing, OriginError};
 use tidegate_plan::folder;
@@ -136,7 +136,7 @@ impl Engine {
     /// If the origin was needed and failed, and no stale answer was allowed.
     pub async fn look_up(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         path: &str,
         headers: bool,
     ) -> Result<Answer, Error> {
@@ -162,7 +162,7 @@ impl Engine {
 
     /// Returns the meaning of `path` if it is known and fresh; sends no request.
     #[must_use]
-    pub fn known(&self, source: &Source, path: &str) -> Option<Answer> {
+    pub fn known(&self, source: &ReadContext, path: &str) -> Option<Answer> {
         let seen = self.core.names.get(&self.asked(source), path)?;
         let entry = match seen.meaning {
             Meaning::Folder => Entry::Folder,
@@ -178,7 +178,7 @@ impl Engine {
 
     async fn find_out(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         path: &str,
         key: ObjectKey,
         asked: &Asked,
@@ -215,7 +215,7 @@ impl Engine {
     /// Returns a fresh answer for a name, or else the questions that remain open.
     async fn what_is_known(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         path: &str,
         key: &ObjectKey,
         asked: &Asked,
@@ -278,7 +278,12 @@ impl Engine {
     }
 
     /// Returns whether an object was found missing before that time.
-    fn was_missing_before(&self, source: &Source, key: &ObjectKey, at: Option<Timestamp>) -> bool {
+    fn was_missing_before(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+        at: Option<Timestamp>,
+    ) -> bool {
         match self.core.meta.peek(&source.object(key)) {
             Some(Known::Missing { since }) => at.is_some_and(|at| since < at),
             _ => false,
@@ -286,7 +291,7 @@ impl Engine {
     }
 
     /// Returns whether a version of the key is known, however old.
-    fn knows(&self, source: &Source, key: &ObjectKey) -> bool {
+    fn knows(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let id = source.object(key);
         matches!(self.core.meta.peek(&id), Some(Known::Present(_)))
     }
@@ -294,7 +299,7 @@ impl Engine {
     /// Asks both questions concurrently, or those that remain.
     async fn ask_by_name(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         asked: &Asked,
         doubts: Doubts,
@@ -336,7 +341,7 @@ impl Engine {
     /// Asks for the object of a name that is no folder any more, unless that is `missing`.
     async fn ask_as_file(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         asked: &Asked,
         missing: bool,
@@ -366,14 +371,14 @@ impl Engine {
     }
 
     /// Records a name as missing.
-    fn is_missing(&self, source: &Source, key: &ObjectKey, asked: &Asked) -> Answer {
+    fn is_missing(&self, source: &ReadContext, key: &ObjectKey, asked: &Asked) -> Answer {
         let names = &self.core.names;
         names.put(asked, key.as_str(), Meaning::Missing);
         self.answer(source, Entry::Missing)
     }
 
     /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
-    async fn prove(&self, source: &Source, path: &str, asked: &Asked) -> Result<bool, Error> {
+    async fn prove(&self, source: &ReadContext, path: &str, asked: &Asked) -> Result<bool, Error> {
         let mut after = None;
         let proof = loop {
             let list = List {
@@ -396,13 +401,13 @@ impl Engine {
         Ok(true)
     }
 
-    async fn ask_listing(&self, source: &Source, list: List) -> Result<Listing, Error> {
+    async fn ask_listing(&self, source: &ReadContext, list: List) -> Result<Listing, Error> {
         let origin = source.origin.clone();
         let ask = async move { origin.list(list).await.map_err(of_listing) };
         self.core.carry_out(ask).await
     }
 
-    fn asked(&self, source: &Source) -> Asked {
+    fn asked(&self, source: &ReadContext) -> Asked {
         let profile = source.profile.load();
         Asked {
             origin: source.origin.id(),
@@ -414,7 +419,7 @@ impl Engine {
         }
     }
 
-    fn answer(&self, source: &Source, entry: Entry) -> Answer {
+    fn answer(&self, source: &ReadContext, entry: Entry) -> Answer {
         let profile = source.profile.load();
         let fresh = match entry {
             Entry::Missing => profile.negative_ttl,

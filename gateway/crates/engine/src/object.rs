@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::core::Core;
+use super::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::reader::Reader;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::core::Core;
+use super::Core;
 use tidegate_cache::{ChunkKey, Entry, PinId, Record};
 use tidegate_plan::ObjectId;
 

@@ -10,13 +10,13 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use tokio::time::Instant;
 
+use super::Core;
 use super::board::PART;
 use super::budget::Charge;
-use super::core::Core;
 use super::fill::{Fill, Terms};
 use super::flight::Lease;
 use super::pins;
-use super::{Error, Forward, Source};
+use super::{Error, Forward, ReadContext};
 use tidegate_cache::{Entry, Record};
 use tidegate_origin::client::on_behalf_of;
 use tidegate_origin::{Answer, Condition, Content, Get, OriginError, Priority};
@@ -49,7 +49,7 @@ pub(super) struct Resolution {
 #[derive(Clone)]
 pub(super) struct Question {
     pub(super) core: Arc<Core>,
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<ReadContext>,
     pub(super) id: ObjectId,
     /// The entry known for the key when the question arose: a version to confirm or replace, a negative entry, or
     /// nothing.
@@ -326,7 +326,7 @@ enum Found {
 
 async fn ask(
     core: &Core,
-    source: &Source,
+    source: &ReadContext,
     id: &ObjectId,
     known: Option<&Record>,
     first: Option<RangeSpec>,
@@ -428,7 +428,7 @@ fn unmodified(core: &Core, record: &Record, time: Option<Timestamp>) -> Option<R
 }
 
 async fn head(
-    source: &Source,
+    source: &ReadContext,
     id: &ObjectId,
     known: Option<&Record>,
 ) -> Result<Found, OriginError> {
@@ -438,7 +438,7 @@ async fn head(
 
 /// Sends a HEAD whose bare 404 is believed.
 async fn peek(
-    source: &Source,
+    source: &ReadContext,
     id: &ObjectId,
     known: Option<&Record>,
 ) -> Result<Found, OriginError> {

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::Semaphore;
 
 use super::object::{Found, Object};
-use super::{Engine, Open, Source};
+use super::{Engine, Open, ReadContext};
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::siblings::{File, Run};
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
@@ -50,7 +50,7 @@ impl Engine {
     /// Reports that a reader has come to the end of an object of at most `small` bytes, which it opened by name in a
     /// folder. If it also read those before it, the next objects that are as small are fetched ahead, within the
     /// profile's read-ahead. Never waits.
-    pub fn read_whole(&self, source: &Arc<Source>, object: &Object, small: u64) {
+    pub fn read_whole(&self, source: &Arc<ReadContext>, object: &Object, small: u64) {
         let pinned = &object.pinned;
         if pinned.limits.window == 0 || !pinned.terms.storable {
             return;
@@ -104,7 +104,7 @@ impl Engine {
 /// The prefetch of one object.
 struct Ahead {
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     places: Arc<Semaphore>,
 }
 

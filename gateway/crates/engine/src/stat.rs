@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Source};
+use super::{Engine, ReadContext};
 use tidegate_cache::{ChunkKey, Entry, Held, Record};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::standing::Standing;
@@ -69,7 +69,7 @@ pub struct Run {
 impl Engine {
     /// Returns the cached state of `key`, or `None` if nothing is known of it. Concurrent requests may change the tiers
     /// before the caller uses the result.
-    pub async fn stat(&self, source: &Source, key: &ObjectKey) -> Option<Stat> {
+    pub async fn stat(&self, source: &ReadContext, key: &ObjectKey) -> Option<Stat> {
         let id = source.object(key);
         let entry = self.core.meta.load(&id).await?;
         let now = self.core.now();

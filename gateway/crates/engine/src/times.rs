@@ -15,7 +15,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use self::log::Log;
-use super::core::Core;
+use super::Core;
 use super::names::Facts;
 use super::{Engine, Object};
 use tidegate_cache::Entry;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::core::Core;
+use super::Core;
 use tidegate_cache::Record;
 use tidegate_plan::{ETag, Timestamp, Version, VersionId};
 

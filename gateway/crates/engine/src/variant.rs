@@ -23,8 +23,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::Core;
 use super::budget::Charge;
-use super::core::Core;
 use super::fill::Terms;
 use super::object::Object;
 use tidegate_cache::{Admit, ChunkKey, Tier};

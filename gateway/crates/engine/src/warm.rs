@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::object::Pinned;
 use super::reader::Reader;
-use super::{Engine, Error, Object, Open, Source, pins};
+use super::{Engine, Error, Object, Open, ReadContext, pins};
 use tidegate_cache::{Admit, ChunkKey};
 use tidegate_plan::pacer::Pacer;
 use tidegate_plan::profile::DiskUse;
@@ -87,7 +87,7 @@ impl Warmer {
     /// The origin's failure. Bytes that arrived before are kept.
     pub async fn warm(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<Warmed, Error> {
@@ -284,12 +284,12 @@ impl Warmer {
 }
 
 /// Returns the source with a profile that offers to disk at the first use instead of the second.
-fn at_first_use(source: &Source) -> Source {
+fn at_first_use(source: &ReadContext) -> ReadContext {
     let mut profile = Profile::clone(&source.profile.load());
     if profile.disk == DiskUse::Second {
         profile.disk = DiskUse::First;
     }
-    Source {
+    ReadContext {
         origin: source.origin.clone(),
         profile: ArcSwap::from_pointee(profile),
     }

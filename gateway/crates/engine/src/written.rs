@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Core;
 use super::budget::Charge;
-use super::core::Core;
 use super::fill::{Terms, admission};
 use super::unconfirmed::WriteSpan;
 use super::{pins, resolve};

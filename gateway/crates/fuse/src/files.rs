@@ -18,7 +18,7 @@ use super::nodes::{Node, Nodes, ROOT};
 use super::settings::{Access, Modified, Settings, Writable};
 use super::{attr, errno, xattr};
 use tidegate_engine::names::{Answer, Entry, Facts};
-use tidegate_engine::{Engine, Object, Open, Scope, Source, Watch};
+use tidegate_engine::{Engine, InvalidationSubscriber, Object, Open, ReadContext, Scope};
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
 
@@ -50,7 +50,7 @@ pub(super) struct Files {
     /// Makes all waiting requests, and all later ones, fail.
     pub(super) stop: CancellationToken,
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     /// The way to write, if the mount is writable.
     writable: Option<Writable>,
     nodes: Nodes,
@@ -70,7 +70,7 @@ impl Files {
     pub(super) fn new(
         settings: Settings,
         engine: Engine,
-        source: Arc<Source>,
+        source: Arc<ReadContext>,
         access: Access,
         metrics: Metrics,
     ) -> Self {
@@ -343,7 +343,7 @@ fn key_of(node: &Node) -> Result<ObjectKey, Errno> {
     ObjectKey::new(&node.key()).map_err(|_| Errno::ENOENT)
 }
 
-impl Watch for Files {
+impl InvalidationSubscriber for Files {
     /// Makes the kernel forget the purged names before the purge is answered.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()> {
         Box::pin(async move {

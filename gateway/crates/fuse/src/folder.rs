@@ -11,14 +11,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::nodes::Node;
 use tidegate_engine::names::{Entry, Page, Place};
-use tidegate_engine::{Engine, Error, Source};
+use tidegate_engine::{Engine, Error, ReadContext};
 
 /// A folder, held open.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) node: Arc<Node>,
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     stream: Mutex<Stream>,
 }
 
@@ -57,7 +57,7 @@ impl Names {
 }
 
 impl Folder {
-    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<Source>) -> Self {
+    pub(super) fn new(node: Arc<Node>, engine: Engine, source: Arc<ReadContext>) -> Self {
         Self {
             node,
             engine,

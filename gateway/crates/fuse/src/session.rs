@@ -21,7 +21,7 @@ use super::files::Files;
 use super::kernel::{Adapter, Told};
 use super::metrics::Metrics;
 use super::settings::{Access, Settings};
-use tidegate_engine::{Engine, Source, Watch};
+use tidegate_engine::{Engine, InvalidationSubscriber, ReadContext};
 
 /// The kernel's read-ahead, in KiB: one request of the largest size. The engine reads further ahead, for it knows how
 /// fast the bucket is.
@@ -76,7 +76,7 @@ pub struct Mounted {
 pub async fn mount(
     settings: Settings,
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     access: Access,
     metrics: Metrics,
 ) -> Result<Mounted, MountError> {
@@ -90,8 +90,8 @@ pub async fn mount(
             error: io::Error::other(panic),
         })
     })?;
-    let watcher: Arc<dyn Watch> = files;
-    engine.watch(Arc::downgrade(&watcher));
+    let subscriber: Arc<dyn InvalidationSubscriber> = files;
+    engine.subscribe(Arc::downgrade(&subscriber));
     Ok(mounted)
 }
 

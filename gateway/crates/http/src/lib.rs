@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use tidegate_engine::{Engine, Error, Source};
+use tidegate_engine::{Engine, Error, ReadContext};
 use tidegate_plan::route::{RouteTable, Rule};
 use tidegate_socket::Listener;
 use tidegate_write::WritePath;
@@ -68,7 +68,7 @@ pub struct Route {
     /// Its match and its answers.
     pub settings: RouteSettings,
     /// The origin and profile of its objects.
-    pub source: Arc<Source>,
+    pub source: Arc<ReadContext>,
 }
 
 /// The frontend: answers requests out of the engine.
@@ -86,7 +86,7 @@ pub struct Frontend {
 /// A route, and its cached headers.
 struct RouteState {
     settings: RouteSettings,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     blocks: Blocks,
 }
 

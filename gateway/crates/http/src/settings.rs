@@ -54,7 +54,7 @@ impl Default for Settings {
     }
 }
 
-/// The settings of a route's answers; its origin and profile are in its [`Source`](tidegate_engine::Source).
+/// The settings of a route's answers; its origin and profile are in its [`ReadContext`](tidegate_engine::ReadContext).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteSettings {
     /// The host whose requests it answers; `None`: any host.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::writing::{Pinned, State, Writing};
 use super::{Drafts, How, WriteError, Writer};
-use tidegate_engine::{Error, Open, Source};
+use tidegate_engine::{Error, Open, ReadContext};
 use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ObjectId, ObjectKey};
@@ -12,7 +12,7 @@ use tidegate_plan::{ObjectId, ObjectKey};
 /// See [`super::Writers::open`].
 pub(super) async fn open(
     inner: &Arc<Drafts>,
-    source: &Arc<Source>,
+    source: &Arc<ReadContext>,
     key: &ObjectKey,
     how: How,
     headers: Headers,
@@ -40,7 +40,7 @@ pub(super) async fn open(
 /// Joins the existing draft.
 async fn join(
     inner: &Arc<Drafts>,
-    source: &Arc<Source>,
+    source: &Arc<ReadContext>,
     id: &ObjectId,
     how: How,
     headers: &Headers,
@@ -82,7 +82,7 @@ fn left_behind(writer: &Writer, id: &ObjectId) -> bool {
 
 async fn begin(
     inner: &Arc<Drafts>,
-    source: &Arc<Source>,
+    source: &Arc<ReadContext>,
     id: &ObjectId,
     how: How,
     headers: Headers,
@@ -104,7 +104,11 @@ async fn begin(
     Ok(state)
 }
 
-async fn exists(inner: &Drafts, source: &Arc<Source>, id: &ObjectId) -> Result<bool, WriteError> {
+async fn exists(
+    inner: &Drafts,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+) -> Result<bool, WriteError> {
     if inner.engine.is_known_missing(source, &id.key) {
         return Ok(false);
     }
@@ -124,7 +128,11 @@ fn current() -> Open {
     }
 }
 
-async fn change(inner: &Drafts, source: &Arc<Source>, id: &ObjectId) -> Result<State, WriteError> {
+async fn change(
+    inner: &Drafts,
+    source: &Arc<ReadContext>,
+    id: &ObjectId,
+) -> Result<State, WriteError> {
     let object = inner.engine.open(source, &id.key, current()).await?;
     let version = object.version().clone();
     let (headers, guard) = (version.headers.clone(), Guard::Same(version.etag.clone()));

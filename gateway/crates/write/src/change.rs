@@ -14,7 +14,7 @@ use super::{Drafts, STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Record;
 use tidegate_engine::names::Entry;
 use tidegate_engine::written::{self, Answered, Cause, Known};
-use tidegate_engine::{Error, Source, resolve};
+use tidegate_engine::{Error, ReadContext, resolve};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Payload, Written};
 use tidegate_plan::{ByteRange, ETag, ObjectId, ObjectKey, Version, VersionId};
@@ -28,7 +28,11 @@ impl Writers {
     ///
     /// # Errors
     /// The origin's. The draft then still waits to be published.
-    pub async fn remove(&self, source: &Arc<Source>, key: &ObjectKey) -> Result<(), WriteError> {
+    pub async fn remove(
+        &self,
+        source: &Arc<ReadContext>,
+        key: &ObjectKey,
+    ) -> Result<(), WriteError> {
         let id = source.object(key);
         let still = self.0.still(&id).await;
         let hold = self.0.path.hold_key(&id).await;
@@ -48,7 +52,11 @@ impl Writers {
     ///
     /// # Errors
     /// [`WriteError::Exists`] if another caller in this process created it first; the origin's.
-    pub async fn make_folder(&self, source: &Source, key: &ObjectKey) -> Result<(), WriteError> {
+    pub async fn make_folder(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+    ) -> Result<(), WriteError> {
         let empty = Payload::pieces(Vec::new());
         let origin = source.origin.writing();
         let id = source.object(key);
@@ -79,7 +87,7 @@ impl Writers {
     /// changed it meanwhile; the origin's.
     pub async fn rename(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         from: &ObjectKey,
         to: &ObjectKey,
     ) -> Result<ETag, WriteError> {
@@ -171,7 +179,7 @@ impl Drafts {
     /// Records a new version of the key that the store made of a version of another object.
     pub(super) async fn appeared(
         &self,
-        source: &Source,
+        source: &ReadContext,
         id: &ObjectId,
         made: Version,
         answered: Answered,
@@ -226,7 +234,7 @@ impl Drafts {
 /// nothing of it.
 pub(super) async fn deleted(
     inner: &Drafts,
-    source: &Source,
+    source: &ReadContext,
     id: &ObjectId,
 ) -> Result<(), WriteError> {
     let delete = source.origin.writing().delete(&id.key);
@@ -254,7 +262,7 @@ async fn gone(inner: &Drafts, id: &ObjectId) {
 /// Copies a version on the server, in parts if it is too large for one request.
 pub(super) async fn copy(
     inner: &Drafts,
-    source: &Source,
+    source: &ReadContext,
     version: &Version,
     from: &ObjectKey,
     new: &ObjectId,

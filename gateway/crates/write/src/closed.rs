@@ -19,7 +19,7 @@ use super::WriteError;
 use super::edition::ClosedEdition;
 use super::writing::{State, Writing};
 use crate::WritePath;
-use tidegate_engine::{Error, Source};
+use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ByteRange, ObjectKey};
 
@@ -50,7 +50,7 @@ impl WritePath {
     /// Returns `None` also if some of its bytes have left the spool; the bucket's version is served
     /// until it is published. Costs one load if this process writes nothing.
     #[must_use]
-    pub fn closed_draft(&self, source: &Source, key: &ObjectKey) -> Option<ClosedDraft> {
+    pub fn closed_draft(&self, source: &ReadContext, key: &ObjectKey) -> Option<ClosedDraft> {
         if self.drafted.load(Ordering::Acquire) == 0 {
             return None;
         }

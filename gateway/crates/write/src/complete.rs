@@ -7,9 +7,9 @@ use super::WriteError;
 use super::commit::ATTEMPTS;
 use super::published::{Published, Sent};
 use super::writing::Writing;
-use tidegate_engine::core::Core;
+use tidegate_engine::Core;
 use tidegate_engine::written::{Answered, Known};
-use tidegate_engine::{Error, Source};
+use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
 use tidegate_plan::upload::From;
@@ -243,7 +243,7 @@ impl Writing {
 /// [`Error::BadOrigin`] if it has another length.
 pub(super) async fn confirmed(
     core: &Core,
-    source: &Source,
+    source: &ReadContext,
     key: &ObjectKey,
     made: Version,
     answered: Answered,

@@ -17,7 +17,7 @@ use super::{Drafts, STREAMS, WriteError, Writers};
 use tidegate_cache::Entry as Known;
 use tidegate_engine::names::{Facts, of_listing};
 use tidegate_engine::written::Answered;
-use tidegate_engine::{Error, Source, resolve};
+use tidegate_engine::{Error, ReadContext, resolve};
 use tidegate_origin::list::PAGE;
 use tidegate_origin::write::MAX_COPY;
 use tidegate_origin::{List, Listed, OriginError, Written};
@@ -85,7 +85,7 @@ impl Writers {
     /// then, and the copies are deleted.
     pub async fn rename_folder(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         (from, to): (&str, &str),
         most: usize,
         _locked: &FolderLock,
@@ -148,7 +148,11 @@ impl Writers {
 
 impl Drafts {
     /// Publishes all drafts below a folder, and keeps them from being written to.
-    async fn folder_still(&self, source: &Source, from: &str) -> Result<Vec<Still>, WriteError> {
+    async fn folder_still(
+        &self,
+        source: &ReadContext,
+        from: &str,
+    ) -> Result<Vec<Still>, WriteError> {
         let origin = source.origin.id();
         let is_below = |id: &&ObjectId| id.origin == origin && id.key.as_str().starts_with(from);
         let drafts: BTreeSet<_> = self.writings().keys().filter(is_below).cloned().collect();
@@ -164,7 +168,7 @@ impl Drafts {
     /// Pairs each object with its new key. `None`: one of the new keys is invalid.
     async fn items(
         &self,
-        source: &Source,
+        source: &ReadContext,
         (from, to): (&str, &str),
         found: &[Listed],
         has_marker: bool,
@@ -224,7 +228,7 @@ impl Drafts {
 
     /// Copies the items until one copy fails. Copies that were begun by then run to their end: the
     /// store might carry out a cancelled one all the same.
-    async fn copy_items(&self, source: &Source, items: &[Item]) -> Vec<Tried> {
+    async fn copy_items(&self, source: &ReadContext, items: &[Item]) -> Vec<Tried> {
         let failed = &AtomicBool::new(false);
         let wanted = (0..items.len()).filter(|number| !items[*number].is_there);
         let copies = wanted.map(|number| async move {
@@ -247,7 +251,7 @@ impl Drafts {
 
     /// Deletes the copies that were made, or may have been, unless they have changed. Stops at the
     /// first failure.
-    async fn take_away(&self, source: &Source, items: &[Item], tried: &[Tried]) {
+    async fn take_away(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
         let failed = &AtomicBool::new(false);
         let copies = (0..tried.len()).map(|place| async move {
             let (number, made) = &tried[place];
@@ -275,7 +279,7 @@ impl Drafts {
     }
 
     /// Makes all copies visible to readers of this process, with their times and cached chunks.
-    async fn appear(&self, source: &Source, items: &[Item], tried: &[Tried]) {
+    async fn appear(&self, source: &ReadContext, items: &[Item], tried: &[Tried]) {
         let core = &self.core;
         let made = || {
             tried
@@ -315,7 +319,7 @@ impl Drafts {
     /// Deletes the objects under their old keys, and moves the handles to the new ones.
     async fn delete_sources(
         &self,
-        source: &Source,
+        source: &ReadContext,
         items: &[Item],
         stills: &[Still],
         tried: &[Tried],
@@ -371,7 +375,7 @@ impl Drafts {
 /// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
 /// `most`.
 async fn list(
-    source: &Source,
+    source: &ReadContext,
     prefix: &str,
     most: usize,
 ) -> Result<Option<Vec<Listed>>, WriteError> {
@@ -398,7 +402,7 @@ async fn list(
 
 /// Checks that a folder has the same objects as when it was listed.
 async fn is_as_it_was(
-    source: &Source,
+    source: &ReadContext,
     prefix: &str,
     most: usize,
     found: &[Listed],

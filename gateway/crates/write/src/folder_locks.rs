@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::Writers;
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_plan::OriginId;
 
 /// See the module documentation. Clones share one table.
@@ -150,20 +150,20 @@ impl Drop for PathLock {
 impl Writers {
     /// Waits while a folder of one of these paths is being renamed, and prevents such a rename
     /// afterwards.
-    pub async fn use_paths(&self, source: &Source, paths: &[&str]) -> PathLock {
+    pub async fn use_paths(&self, source: &ReadContext, paths: &[&str]) -> PathLock {
         let paths = paths.iter().map(|&path| path.to_owned()).collect();
         self.0.folders.use_paths(self.bucket(source), paths).await
     }
 
     /// Waits until no name in these folders is in use, and prevents further use. Each ends in `/`.
-    pub async fn lock_folders(&self, source: &Source, folders: [&str; 2]) -> FolderLock {
+    pub async fn lock_folders(&self, source: &ReadContext, folders: [&str; 2]) -> FolderLock {
         let folders = folders.map(str::to_owned).to_vec();
         let bucket = self.bucket(source);
         self.0.folders.move_folders(bucket, folders).await
     }
 
     /// Returns one identifier for all identities of a bucket.
-    fn bucket(&self, source: &Source) -> OriginId {
+    fn bucket(&self, source: &ReadContext) -> OriginId {
         let id = source.origin.id();
         let all = self.0.core.identities_of(id);
         all.into_iter().min().unwrap_or(id)

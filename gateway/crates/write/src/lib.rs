@@ -43,8 +43,8 @@ use tokio::sync::Semaphore;
 
 use spool::Spool;
 use spool::blocks::Memory;
-use tidegate_engine::core::Core;
-use tidegate_engine::{Engine, Source};
+use tidegate_engine::Core;
+use tidegate_engine::{Engine, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::upload::KEPT;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
@@ -233,7 +233,7 @@ impl Writers {
     pub fn start(
         path: &Arc<WritePath>,
         settings: Settings,
-        sources: &[Arc<Source>],
+        sources: &[Arc<ReadContext>],
     ) -> Result<Self, SpoolError> {
         let core = &path.core;
         let memory = Memory::new(path.received.clone(), core.budget.clone());
@@ -263,7 +263,7 @@ impl Writers {
     /// begin with cannot be determined.
     pub async fn open(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         how: How,
         headers: Headers,
@@ -274,7 +274,7 @@ impl Writers {
     /// Returns a handle on the draft of an object that is open, or closed and not yet in the
     /// bucket. Reads through it return the written bytes.
     #[must_use]
-    pub fn find(&self, source: &Source, key: &ObjectKey) -> Option<Writer> {
+    pub fn find(&self, source: &ReadContext, key: &ObjectKey) -> Option<Writer> {
         let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         Writer::join(&self.0, writing)

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::writing::State;
 use super::{Stage, Writer, Writers};
-use tidegate_engine::{Object, Source};
+use tidegate_engine::{Object, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ObjectKey, Timestamp};
 
@@ -53,7 +53,7 @@ impl Drafted {
 impl Writers {
     /// Returns a snapshot of a draft, if it differs from the bucket's version.
     #[must_use]
-    pub fn look(&self, source: &Source, key: &ObjectKey) -> Option<Drafted> {
+    pub fn look(&self, source: &ReadContext, key: &ObjectKey) -> Option<Drafted> {
         let id = source.object(key);
         let writing = self.0.writings().get(&id).cloned()?;
         let state = writing.state();
@@ -62,7 +62,7 @@ impl Writers {
 
     /// Returns the same for every key that begins with `prefix`, in order of keys.
     #[must_use]
-    pub fn below(&self, source: &Source, prefix: &str) -> Vec<(ObjectKey, Drafted)> {
+    pub fn below(&self, source: &ReadContext, prefix: &str) -> Vec<(ObjectKey, Drafted)> {
         let origin = source.origin.id();
         let all: Vec<_> = {
             let writings = self.0.writings();

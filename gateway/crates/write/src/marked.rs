@@ -7,7 +7,7 @@
 
 use futures_util::future::try_join_all;
 
-use tidegate_engine::core::Core;
+use tidegate_engine::Core;
 use tidegate_engine::resolve;
 use tidegate_origin::{OriginError, UNMARKED};
 use tidegate_plan::ObjectId;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::holds::{Hold, Holds};
 use super::still::Still;
 use super::{Drafts, WriteError};
-use tidegate_engine::core::Core;
+use tidegate_engine::Core;
 use tidegate_engine::{Budget, Engine, Error};
 use tidegate_plan::ObjectId;
 

@@ -24,10 +24,10 @@ use super::WriteError;
 use super::holds::Hold;
 use super::path::{WritePath, caught, to_its_end};
 use super::still::Still;
+use tidegate_engine::Core;
 use tidegate_engine::budget::Charge;
-use tidegate_engine::core::Core;
 use tidegate_engine::written::PartChunks;
-use tidegate_engine::{Scope, Source};
+use tidegate_engine::{ReadContext, Scope};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, PartSums, Payload, Upload};
 use tidegate_plan::digest::Digests;
@@ -95,7 +95,7 @@ impl WritePath {
     /// not answer at the end: it may have been written.
     pub async fn receive(
         self: &Arc<Self>,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin + 'static,
@@ -132,7 +132,7 @@ impl WritePath {
     /// long.
     pub async fn delete(
         self: &Arc<Self>,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         key: &ObjectKey,
         wanted: &Wanted,
     ) -> Result<(), WriteError> {
@@ -215,7 +215,7 @@ struct Alone {
 /// An object that is being received and sent.
 struct Receiving {
     core: Arc<Core>,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     id: ObjectId,
     incoming: Incoming,
     upload: Option<Upload>,
@@ -230,7 +230,7 @@ struct Receiving {
 impl Receiving {
     async fn run(
         path: &Arc<WritePath>,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         id: &ObjectId,
         incoming: Incoming,
         body: impl Stream<Item = Result<Bytes, Left>> + Send + Unpin,

@@ -12,7 +12,7 @@ use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
 use crate::spool::replay::Replayed;
 use crate::spool::{FILES, SpoolError};
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_engine::times::Times;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, Upload};
@@ -20,7 +20,7 @@ use tidegate_plan::{ETag, ObjectKey, OriginId, Version};
 
 impl Writers {
     /// Resumes every draft in the spool. Blocks.
-    pub(super) fn recover(&self, sources: &[Arc<Source>]) -> Result<(), SpoolError> {
+    pub(super) fn recover(&self, sources: &[Arc<ReadContext>]) -> Result<(), SpoolError> {
         let spool = &self.0.spool;
         let drafts = spool.recover().map_err(|error| SpoolError::Io {
             what: "read",
@@ -49,7 +49,7 @@ impl Writers {
 
     fn take_up(
         &self,
-        source: &Arc<Source>,
+        source: &Arc<ReadContext>,
         file: Arc<SpoolFile>,
         replayed: Replayed,
     ) -> Option<Arc<Writing>> {
@@ -68,7 +68,12 @@ impl Writers {
         Some(writing)
     }
 
-    fn state(&self, source: &Source, file: Arc<SpoolFile>, replayed: &Replayed) -> Option<State> {
+    fn state(
+        &self,
+        source: &ReadContext,
+        file: Arc<SpoolFile>,
+        replayed: &Replayed,
+    ) -> Option<State> {
         let begin = &replayed.begin;
         let id = source.object(&ObjectKey::new(&begin.key).ok()?);
         let guard = match &begin.guard {
@@ -121,9 +126,9 @@ impl Writers {
 
 /// Returns the source of a draft. For a draft from before its access had a name, returns the first
 /// source of its bucket.
-fn source_of(origin: OriginId, sources: &[Arc<Source>]) -> Option<&Arc<Source>> {
+fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<ReadContext>> {
     let same = sources.iter().find(|source| source.origin.id() == origin);
-    let unnamed = |source: &&Arc<Source>| source.origin.bucket().seen_by(None) == origin;
+    let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().seen_by(None) == origin;
     same.or_else(|| sources.iter().find(unnamed))
 }
 

@@ -22,7 +22,7 @@ use super::{Drafts, WriteError};
 use crate::spool::FILES;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Begin, GuardWord, Record};
-use tidegate_engine::Source;
+use tidegate_engine::ReadContext;
 use tidegate_engine::times::{Times, following};
 use tidegate_engine::written::PartChunks;
 use tidegate_origin::write::Headers;
@@ -33,7 +33,7 @@ use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Ve
 /// See the module documentation.
 pub(super) struct Writing {
     pub(super) inner: Arc<Drafts>,
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<ReadContext>,
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) page: Arc<RwLock<()>>,
     state: Mutex<State>,
@@ -293,7 +293,7 @@ impl State {
 }
 
 impl Writing {
-    pub(super) fn new(inner: &Arc<Drafts>, source: &Arc<Source>, state: State) -> Arc<Self> {
+    pub(super) fn new(inner: &Arc<Drafts>, source: &Arc<ReadContext>, state: State) -> Arc<Self> {
         Arc::new(Self {
             inner: inner.clone(),
             source: source.clone(),

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 use crate::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
-use tidegate_engine::{Budget, Engine, Open, Parts, Source};
+use tidegate_engine::{Budget, Engine, Open, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
@@ -21,7 +21,7 @@ pub(crate) const CHUNK: u64 = 4096;
 pub(crate) struct Bucket {
     pub(crate) origin: FakeOrigin,
     pub(crate) store: Arc<FakeStore>,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<ReadContext>,
     engine: Engine,
     meta: Arc<dyn MetaStore>,
 }
@@ -35,7 +35,7 @@ impl Bucket {
         let Stores { meta, .. } = stores.expect("in memory");
         let store = Arc::new(FakeStore::new());
         let origin = FakeOrigin::new();
-        let source = Arc::new(Source {
+        let source = Arc::new(ReadContext {
             origin: Arc::new(origin.clone()),
             profile: ArcSwap::from_pointee(Profile {
                 read_ahead: 0,

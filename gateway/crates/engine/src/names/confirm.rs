@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Answer, Engine, Entry, lasting};
-use crate::{Source, resolve};
+use crate::{ReadContext, resolve};
 use tidegate_cache::{Entry as Known, Record};
 use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp};
@@ -12,7 +12,7 @@ impl Engine {
     /// Returns a fresh object that a reader opened at `since` or later.
     pub(super) fn found_since(
         &self,
-        source: &Source,
+        source: &ReadContext,
         path: &str,
         since: Timestamp,
     ) -> Option<Answer> {
@@ -36,7 +36,7 @@ impl Engine {
     /// Returns the known version as confirmed by a listing that was requested later and shows the same one.
     pub(crate) fn confirmed_by_listing(
         &self,
-        source: &Source,
+        source: &ReadContext,
         id: &ObjectId,
         record: &Arc<Record>,
     ) -> Option<Arc<Record>> {

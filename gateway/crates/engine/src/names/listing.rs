@@ -11,8 +11,8 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 
 use super::table::{Asked, Cursor, KnownNames, Landing, Meaning, Then, Told, split};
 use super::{Cause, Engine, Entry, Facts, Page, Place, of_listing};
-use crate::core::Core;
-use crate::{Error, Source, resolve};
+use crate::Core;
+use crate::{Error, ReadContext, resolve};
 use tidegate_origin::list::PAGE;
 use tidegate_origin::{After, List, Listed, Listing};
 use tidegate_plan::folder::{self, Child, is_name, is_told};
@@ -92,7 +92,7 @@ impl Engine {
     /// If the origin failed.
     pub async fn list(
         &self,
-        source: &Source,
+        source: &ReadContext,
         prefix: &str,
         from: Option<Place>,
     ) -> Result<Page, Error> {
@@ -122,13 +122,13 @@ impl Engine {
     }
 
     /// Makes the next listing of this prefix's folder ask the bucket, whatever is known.
-    pub fn list_anew(&self, source: &Source, prefix: &str) {
+    pub fn list_anew(&self, source: &ReadContext, prefix: &str) {
         let folder = prefix.trim_end_matches('/');
         self.core.names.list_anew(source.origin.id(), folder);
     }
 
     /// Returns whether another reader has listed more than this position.
-    fn is_known_behind(&self, source: &Source, prefix: &str, cursor: &Cursor) -> bool {
+    fn is_known_behind(&self, source: &ReadContext, prefix: &str, cursor: &Cursor) -> bool {
         let (asked, folder) = (self.asked(source), prefix.trim_end_matches('/'));
         self.core.names.is_known_behind(&asked, folder, cursor)
     }
@@ -137,7 +137,7 @@ impl Engine {
     /// `None`: not all of the folder is known, or the next names in order are still far.
     async fn list_known(
         &self,
-        source: &Source,
+        source: &ReadContext,
         prefix: &str,
         had: &Had,
     ) -> Result<Option<Page>, Error> {
@@ -173,7 +173,7 @@ impl Engine {
     /// If the origin failed in a way that a stale answer excuses.
     pub(super) async fn list_for(
         &self,
-        source: &Source,
+        source: &ReadContext,
         path: &str,
         by_name: u32,
     ) -> Result<bool, Error> {
@@ -212,7 +212,7 @@ impl Engine {
     /// Returns a page of a folder; joins one under way unless a change here has made it old.
     async fn page(
         &self,
-        source: &Source,
+        source: &ReadContext,
         prefix: &str,
         from: Option<Cursor>,
         cause: Cause,
@@ -223,7 +223,7 @@ impl Engine {
 
     fn ask_page(
         &self,
-        source: &Source,
+        source: &ReadContext,
         prefix: &str,
         from: Option<Cursor>,
         cause: Cause,

@@ -2,8 +2,8 @@
 
 use super::table::Meaning;
 use super::{Cause, Engine, Facts, List};
-use crate::core::Core;
-use crate::{Error, Source};
+use crate::Core;
+use crate::{Error, ReadContext};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 impl Core {
@@ -46,7 +46,7 @@ impl Core {
 
 impl Engine {
     /// Returns whether the object is known to be missing, without a request.
-    pub fn is_known_missing(&self, source: &Source, key: &ObjectKey) -> bool {
+    pub fn is_known_missing(&self, source: &ReadContext, key: &ObjectKey) -> bool {
         let seen = self.core.names.get(&self.asked(source), key.as_str());
         let missing = seen.filter(|seen| seen.meaning.is_missing());
         missing.is_some_and(|seen| {
@@ -60,7 +60,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the origin failed.
-    pub async fn is_empty(&self, source: &Source, prefix: &str) -> Result<bool, Error> {
+    pub async fn is_empty(&self, source: &ReadContext, prefix: &str) -> Result<bool, Error> {
         if let Some(known) = self.core.names.is_empty(&self.asked(source), prefix) {
             return Ok(known);
         }

@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use super::cutter::Cutter;
 use super::{Cause, Filing, is_kept};
+use crate::Core;
 use crate::budget::Charge;
-use crate::core::Core;
 use tidegate_cache::{Admit, ChunkKey};
 use tidegate_origin::{CompletedPart, RunningSum, Sums};
 use tidegate_plan::{ByteRange, ETag, Geometry, Profile, VersionId};

@@ -10,7 +10,7 @@ use super::super::nodes::Node;
 use super::change::to_its_end;
 use super::{Files, key_of};
 use tidegate_engine::names::Entry;
-use tidegate_engine::{Object, Scope, Watch as _};
+use tidegate_engine::{InvalidationSubscriber as _, Object, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_write::{CopiedFolder, FolderLock, FolderRename, PathLock};
 

@@ -55,7 +55,7 @@ struct World {
     bucket: FakeOrigin,
     engine: Engine,
     write_path: Arc<WritePath>,
-    source: Arc<Source>,
+    source: Arc<ReadContext>,
     files: Arc<Files>,
     ear: Arc<Ear>,
 }
@@ -90,10 +90,10 @@ impl World {
     fn build(
         profile: Profile,
         change: impl FnOnce(&mut Settings),
-        access: impl FnOnce(&Arc<WritePath>, &Arc<Source>, &Path) -> Access,
+        access: impl FnOnce(&Arc<WritePath>, &Arc<ReadContext>, &Path) -> Access,
     ) -> Self {
         let bucket = FakeOrigin::new();
-        let source = Arc::new(Source {
+        let source = Arc::new(ReadContext {
             origin: Arc::new(bucket.clone()),
             profile: ArcSwap::from_pointee(profile),
         });
@@ -135,8 +135,8 @@ impl World {
         );
         let (files, ear) = (Arc::new(files), Arc::new(Ear::default()));
         files.attach(ear.clone());
-        let watcher: Arc<dyn Watch> = files.clone();
-        engine.watch(Arc::downgrade(&watcher));
+        let subscriber: Arc<dyn InvalidationSubscriber> = files.clone();
+        engine.subscribe(Arc::downgrade(&subscriber));
         Self {
             _folder: folder,
             bucket,

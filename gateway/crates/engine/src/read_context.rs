@@ -10,14 +10,14 @@ use tidegate_plan::{ObjectId, ObjectKey, Profile};
 /// An origin, and the rules for its objects here. Routes with the same origin share its cache
 /// whatever their profiles.
 #[derive(Debug)]
-pub struct Source {
+pub struct ReadContext {
     /// The bucket.
     pub origin: Arc<dyn Origin>,
     /// The rules; they can be exchanged at run time.
     pub profile: ArcSwap<Profile>,
 }
 
-impl Source {
+impl ReadContext {
     /// Returns the object of this key in the bucket.
     #[must_use]
     pub fn object(&self, key: &ObjectKey) -> ObjectId {

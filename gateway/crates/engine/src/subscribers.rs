@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::{BoxFuture, join_all};
 
+use super::Core;
 use super::Engine;
-use super::core::Core;
 use tidegate_plan::{ObjectKey, OriginId};
 
 /// The keys that a purge covers.
@@ -31,17 +31,17 @@ impl Scope {
 }
 
 /// A subscriber to purges. A purge returns when all subscribers are done, so a slow one delays it.
-pub trait Watch: Send + Sync + fmt::Debug {
+pub trait InvalidationSubscriber: Send + Sync + fmt::Debug {
     /// Reports a purge of the bucket's keys in `scope`.
     fn purged<'a>(&'a self, origin: OriginId, scope: &'a Scope) -> BoxFuture<'a, ()>;
 }
 
 /// The subscribers that still live.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<Vec<Weak<dyn Watch>>>);
+pub(super) struct InvalidationSubscribers(Mutex<Vec<Weak<dyn InvalidationSubscriber>>>);
 
-impl Watchers {
-    fn living(&self) -> Vec<Arc<dyn Watch>> {
+impl InvalidationSubscribers {
+    fn living(&self) -> Vec<Arc<dyn InvalidationSubscriber>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
@@ -49,17 +49,17 @@ impl Watchers {
 }
 
 impl Engine {
-    /// Tells `watcher` of every purge from now on.
-    pub fn watch(&self, watcher: Weak<dyn Watch>) {
-        let watchers = &self.core.watchers.0;
-        let mut all = watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(watcher);
+    /// Tells `subscriber` of every purge from now on.
+    pub fn subscribe(&self, subscriber: Weak<dyn InvalidationSubscriber>) {
+        let subscribers = &self.core.subscribers.0;
+        let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(subscriber);
     }
 
     /// Tells all subscribers except `who` of a change that `who` made, like a purge. Does not wait for them: one's
     /// kernel may hold a folder until another's has released its own.
-    pub fn changed(&self, who: &dyn Watch, origin: OriginId, scope: Scope) {
-        let mut others = self.core.watchers.living();
+    pub fn changed(&self, who: &dyn InvalidationSubscriber, origin: OriginId, scope: Scope) {
+        let mut others = self.core.subscribers.living();
         others.retain(|one| !std::ptr::addr_eq(Arc::as_ptr(one), std::ptr::from_ref(who)));
         if others.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Engine {
 impl Core {
     /// Tells all subscribers of a purge under one identity.
     pub async fn tell(&self, origin: OriginId, scope: &Scope) {
-        let watchers = self.watchers.living();
-        join_all(watchers.iter().map(|one| one.purged(origin, scope))).await;
+        let subscribers = self.subscribers.living();
+        join_all(subscribers.iter().map(|one| one.purged(origin, scope))).await;
     }
 }

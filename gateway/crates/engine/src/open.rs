@@ -1,0 +1,280 @@
+//! Opening an object: which version the key has, out of what is known, or by asking the origin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fill::Terms;
+use super::object::{Pinned, locate};
+use super::resolve::{self, Question, Resolution};
+use super::{Engine, Error, Forward, Found, Object, Outcome, ReadContext};
+use tidegate_cache::{Entry, Record};
+use tidegate_plan::freshness::{Judgement, Policy};
+use tidegate_plan::readahead::Limits;
+use tidegate_plan::{Client, ObjectId, ObjectKey, RangeSpec, Timestamp};
+
+/// The caller's options for opening an object.
+#[derive(Debug, Clone, Default)]
+pub struct Open {
+    /// The bytes that the caller reads first: a cold open fetches them with the version in one request. `None` opens
+    /// for the version alone (HEAD).
+    pub first: Option<RangeSpec>,
+    /// Confirms the version with the origin whatever its age (a client's `no-cache`).
+    pub revalidate: bool,
+    /// Guarantees that the first bytes can be had: if the version is no longer fresh and they are not cached, the open
+    /// requests them and waits.
+    pub certain: bool,
+    /// Asks the origin nothing (a client's `only-if-cached`).
+    pub only_if_cached: bool,
+    /// Accepts a HEAD's bare 404 as the answer. Another request that the caller makes at the same time shows that the
+    /// bucket exists.
+    pub bare: bool,
+    /// No client waits: the open gives up at once if memory or the origin has no room to spare.
+    pub quiet: bool,
+    /// The client whose share of memory and requests is used.
+    pub client: Client,
+}
+
+impl Engine {
+    /// Finds out which version `key` has now, from the metadata store or from the origin.
+    ///
+    /// The branches that ask the origin are boxed, so that the future of a hit is small: it is moved along with its
+    /// answer.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] also from a negative entry; the other errors if the origin was needed and failed, and no
+    /// stale answer was allowed.
+    pub async fn open(
+        &self,
+        source: &Arc<ReadContext>,
+        key: &ObjectKey,
+        how: Open,
+    ) -> Result<Object, Error> {
+        let id = source.object(key);
+        let entry = match self.core.meta.peek(&id) {
+            Some(entry) => Some(entry),
+            None => self.core.meta.load(&id).await,
+        };
+        let now = self.core.now();
+        let record = match entry {
+            Some(Entry::Missing { since })
+                if !how.revalidate && now.since(since) < source.profile.load().negative_ttl =>
+            {
+                return Err(Error::NotFound);
+            }
+            Some(Entry::Present(record)) => record,
+            seen => return Box::pin(self.open_unknown(source, id, how, seen)).await,
+        };
+        let judge = |record: &Record| {
+            let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+            let judgement = policy.judge(now.since(record.confirmed), record.must_confirm);
+            (policy, judgement)
+        };
+        let (mut policy, mut judgement) = judge(&record);
+        let mut record = record;
+        if judgement != Judgement::Fresh
+            && !how.revalidate
+            && let Some(confirmed) = self.confirmed_by_listing(source, &id, &record)
+        {
+            (policy, judgement) = judge(&confirmed);
+            record = confirmed;
+        }
+        let how = Open {
+            certain: how.certain
+                && judgement != Judgement::Fresh
+                && !self.is_cached(&record, how.first),
+            ..how
+        };
+        match judgement {
+            _ if how.revalidate && !how.only_if_cached => {
+                Box::pin(self.confirm(source, id, how, record, policy)).await
+            }
+            Judgement::Fresh => Ok(self.at_hand(source, id, record, policy, now, how.client)),
+            Judgement::WhileRevalidating if how.only_if_cached => {
+                Ok(self.at_hand(source, id, record, policy, now, how.client))
+            }
+            Judgement::WhileRevalidating if !how.certain => {
+                self.confirm_behind(source, &id, &record, how.client);
+                Ok(self.at_hand(source, id, record, policy, now, how.client))
+            }
+            Judgement::Stale if how.only_if_cached => Err(Error::NotCached),
+            Judgement::WhileRevalidating | Judgement::Stale => {
+                Box::pin(self.confirm(source, id, how, record, policy)).await
+            }
+        }
+    }
+
+    /// Returns whether all of the given bytes of a version are cached.
+    fn is_cached(&self, record: &Record, bytes: Option<RangeSpec>) -> bool {
+        let range = bytes.and_then(|bytes| bytes.resolve(record.version.size));
+        range.is_none_or(|range| matches!(locate(&self.core, record.id, range), Found::All(_)))
+    }
+
+    /// Opens a key of which nothing usable is known.
+    async fn open_unknown(
+        &self,
+        source: &Arc<ReadContext>,
+        id: ObjectId,
+        how: Open,
+        seen: Option<Entry>,
+    ) -> Result<Object, Error> {
+        if how.only_if_cached {
+            return Err(Error::NotCached);
+        }
+        let (shared, collapsed) = resolve::resolve(self.question(source, &id, seen, &how));
+        let found = shared.await?;
+        Ok(self.resolved(source, id, found, collapsed, how.client))
+    }
+
+    /// Confirms a known version with the origin. If the origin fails, the known version may be served stale (RFC 5861,
+    /// 4).
+    async fn confirm(
+        &self,
+        source: &Arc<ReadContext>,
+        id: ObjectId,
+        how: Open,
+        record: Arc<Record>,
+        policy: Policy,
+    ) -> Result<Object, Error> {
+        let seen = Some(Entry::Present(record.clone()));
+        let question = self.question(source, &id, seen, &how);
+        let (shared, collapsed) = resolve::resolve(question);
+        match shared.await {
+            Ok(found) => Ok(self.resolved(source, id, found, collapsed, how.client)),
+            Err(error) => {
+                let now = self.core.now();
+                if !error.excuses_stale() || !policy.serves_on_error(now.since(record.confirmed)) {
+                    return Err(error);
+                }
+                let generation = self.core.meta.generation(&id).await;
+                if !resolve::is_of(&record, &id, generation) {
+                    return Err(error);
+                }
+                self.core.metrics.stale_on_error.inc();
+                let mut object = self.at_hand(source, id, record, policy, now, how.client);
+                object.outcome.forward = Some(Forward::Failed);
+                Ok(object)
+            }
+        }
+    }
+
+    /// Confirms a version in the background of the answer that uses it, unless a resolve is under way.
+    fn confirm_behind(
+        &self,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        record: &Arc<Record>,
+        client: Client,
+    ) {
+        if resolve::is_under_way(&self.core, id) {
+            return;
+        }
+        let how = Open {
+            first: Some(RangeSpec::From(0)),
+            client,
+            ..Open::default()
+        };
+        let seen = Some(Entry::Present(record.clone()));
+        let (shared, _) = resolve::resolve(self.question(source, id, seen, &how));
+        let stop = self.core.stop.clone();
+        self.core.spawn(async move {
+            let confirmed = async {
+                if let Ok(Resolution {
+                    first: Some(lease), ..
+                }) = shared.await
+                {
+                    // The new version's first bytes count as requested: the client that caused this confirmation comes
+                    // back for them.
+                    lease.part().landed().await;
+                }
+            };
+            tokio::select! {
+                () = confirmed => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    fn question(
+        &self,
+        source: &Arc<ReadContext>,
+        id: &ObjectId,
+        seen: Option<Entry>,
+        how: &Open,
+    ) -> Question {
+        Question {
+            core: self.core.clone(),
+            source: source.clone(),
+            id: id.clone(),
+            seen,
+            first: how.first,
+            forced: how.revalidate,
+            certain: how.certain,
+            bare: how.bare,
+            quiet: how.quiet,
+            client: how.client,
+        }
+    }
+
+    /// Returns an object on the recorded version, without a request.
+    pub fn at_hand(
+        &self,
+        source: &ReadContext,
+        id: ObjectId,
+        record: Arc<Record>,
+        policy: Policy,
+        now: Timestamp,
+        client: Client,
+    ) -> Object {
+        let age = now.since(record.confirmed);
+        let outcome = Outcome {
+            forward: None,
+            collapsed: false,
+            stored: policy.storable,
+            age,
+            ttl_ms: millis(policy.lifetime) - millis(age),
+        };
+        let profile = source.profile.load();
+        let terms = Terms::new(&profile, policy.storable, client);
+        let limits = Limits {
+            window: profile.read_ahead,
+            streams: profile.streams,
+        };
+        let pinned = Pinned::new(
+            self.core.clone(),
+            source.origin.clone(),
+            id,
+            record,
+            terms,
+            limits,
+        );
+        Object {
+            pinned: Arc::new(pinned),
+            outcome,
+        }
+    }
+
+    fn resolved(
+        &self,
+        source: &ReadContext,
+        id: ObjectId,
+        found: Resolution,
+        collapsed: bool,
+        client: Client,
+    ) -> Object {
+        let Resolution {
+            record,
+            forward,
+            first,
+        } = found;
+        let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
+        let mut object = self.at_hand(source, id, record, policy, self.core.now(), client);
+        object.outcome.forward = Some(forward);
+        object.outcome.collapsed = collapsed;
+        object.pinned.hold(first);
+        object
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
