@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use foyer::{Cache, CacheBuilder, Event, EventListener, S3FifoConfig};
+use foyer_common::event::{Event, EventListener};
+use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 

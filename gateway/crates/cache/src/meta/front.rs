@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use foyer::{Cache, CacheBuilder, S3FifoConfig};
+use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 
 use super::purges::{Edit, Purges};
 use crate::hash::Seeded;
