@@ -53,11 +53,11 @@ scenarios:
     {{ loadtest }} list
 
 # Run load test scenarios, such as `just loadtest hot-small --rounds 7 --report report`
-loadtest *args: release
+loadtest *args: dist
     {{ loadtest }} run {{ args }}
 
 # Speed beside the peers
-bench: release
+bench: dist
     {{ loadtest }} run hot-small hot-medium hot-large first-byte --report report
 
 # Nanoseconds of the pure parts of a hit, and of the engine's share
@@ -69,11 +69,11 @@ callgrind:
     bash gateway/benches/callgrind
 
 # The long runs: that it stays right, in full counts
-long: release
+long: dist
     {{ loadtest }} run cold-requests ranges herd churn --report report
 
 # The long runs of the disk tier, on a machine with loop devices and blkio groups (needs root)
-long-disk: release
+long-disk: dist
     {{ loadtest }} run disk-first disk-published disk-second disk-two disk-start disk-zipf \
         disk-down disk-kill disk-flips disk-faults --report report
 
@@ -99,14 +99,15 @@ long-wordpress:
         cargo test -p tidegate --features real-parts --test real_wordpress -- --nocapture films regenerated
 
 # The mount beside other mounts (needs root; `loadtest/setup --mounts`)
-long-mounts: release
+long-mounts: dist
     {{ loadtest }} run mount-read mount-scan mount-write mount-small --report report
 
 # Real faults of a cache disk, for a short while: needs root, loop devices and mounting, which not
 # every machine that runs `ci` gives
-disk-faults *args: release
+disk-faults *args: dist
     {{ loadtest }} run disk-faults --seconds 3 {{ args }}
 
-# The binary that the load test starts
-release:
-    cargo build --release -p tidegate
+# The binary that is shipped and that the load test starts, stripped; its debug information lies beside it
+dist *args:
+    cargo build --profile dist -p tidegate {{ args }}
+    bash docker/strip "${CARGO_TARGET_DIR:-target}/dist/tidegate"

@@ -1,4 +1,4 @@
-//! Tidegate itself: the release binary, started as its users start it.
+//! Tidegate itself: the shipped binary, started as its users start it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// Returns the path of the binary: `TIDEGATE_BIN`, else the release build of this workspace.
+/// Returns the path of the binary: `TIDEGATE_BIN`, else the shipped build (profile `dist`) of this workspace.
 ///
 /// # Errors
 /// If there is none.
@@ -64,10 +64,10 @@ pub fn binary() -> Result<PathBuf> {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
         PathBuf::from,
     );
-    let path = target.join("release/tidegate");
+    let path = target.join("dist/tidegate");
     if !path.is_file() {
         bail!(
-            "{} is missing: `cargo build --release`, or set TIDEGATE_BIN",
+            "{} is missing: `just dist`, or set TIDEGATE_BIN",
             path.display()
         );
     }

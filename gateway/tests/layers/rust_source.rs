@@ -1,11 +1,14 @@
-//! Rust source as far as the layering rules need it: the paths that it names.
+//! Rust source as far as the rules of the house need it: the paths that it names.
 
 /// One source file, reduced to the paths that it names outside of comments, strings and tests.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its place in the tree: `["plan", "range"]`.
+    /// Its place in its crate: `["files", "open"]`; empty for the root.
     pub(crate) module: Vec<String>,
-    paths: Vec<Vec<String>>,
+    /// Every path that it names, those of `use` included.
+    pub(crate) paths: Vec<Vec<String>>,
+    /// The paths that `use` brings into it.
+    pub(crate) uses: Vec<Vec<String>>,
     test_modules: Vec<Vec<String>>,
 }
 
@@ -17,9 +20,11 @@ impl Source {
             .into_iter()
             .map(|name| module.iter().cloned().chain([name]).collect())
             .collect();
+        let (paths, uses) = paths(&tokens);
         Self {
-            paths: paths(&tokens),
             module,
+            paths,
+            uses,
             test_modules,
         }
     }
@@ -27,23 +32,6 @@ impl Source {
     /// Returns its child modules in files of their own that are tests.
     pub(crate) fn test_modules(&self) -> Vec<Vec<String>> {
         self.test_modules.clone()
-    }
-
-    /// Returns whether it is the module `path`, or lies below it.
-    pub(crate) fn is_in(&self, path: &str) -> bool {
-        let path: Vec<&str> = path.split("::").collect();
-        self.module.len() >= path.len() && self.module.iter().zip(&path).all(|(a, b)| a == b)
-    }
-
-    /// Returns the top modules of our crate that it names, each once.
-    pub(crate) fn crate_modules(&self) -> Vec<String> {
-        sorted(self.paths.iter().filter_map(|path| self.top_module(path)))
-    }
-
-    /// Returns the first names of its paths, each once: crates, among others.
-    pub(crate) fn heads(&self) -> Vec<String> {
-        let head = |path: &Vec<String>| path.iter().find(|name| !name.is_empty()).cloned();
-        sorted(self.paths.iter().filter_map(head))
     }
 
     /// Returns whether a path holds these names one after the other.
@@ -58,24 +46,6 @@ impl Source {
         };
         self.paths.iter().any(holds)
     }
-
-    /// Returns the top module that a path from `crate`, or up to it by `super`, names.
-    fn top_module(&self, path: &[String]) -> Option<String> {
-        let up = path.iter().take_while(|name| *name == "super").count();
-        match path.first()?.as_str() {
-            "crate" | "tidegate" => path.get(1).cloned(),
-            "super" if up >= self.module.len() => path.get(up).cloned(),
-            _ => None,
-        }
-        .filter(|name| name.starts_with(|first: char| first.is_lowercase()) && name != "self")
-    }
-}
-
-fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// Returns the text without comments and literals.
@@ -195,15 +165,15 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Returns every path: `a::b::c` as written, and each branch of a `use` tree.
-fn paths(tokens: &[String]) -> Vec<Vec<String>> {
-    let mut found = vec![];
+/// Returns every path, `a::b::c` as written and each branch of a `use` tree, and those of `use` apart.
+fn paths(tokens: &[String]) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    let (mut found, mut uses) = (vec![], vec![]);
     let mut at = 0;
     while at < tokens.len() {
         let inside = at > 0 && (tokens[at - 1] == "." || tokens[at - 1] == "in");
         let begins = is_word(&tokens[at]) || tokens[at] == "::";
         if tokens[at] == "use" {
-            at += 1 + tree(&tokens[at + 1..], &[], &mut found);
+            at += 1 + tree(&tokens[at + 1..], &[], &mut uses);
         } else if begins
             && !inside
             && tokens
@@ -215,7 +185,8 @@ fn paths(tokens: &[String]) -> Vec<Vec<String>> {
             at += 1;
         }
     }
-    found
+    found.extend(uses.iter().cloned());
+    (found, uses)
 }
 
 /// Reads a path outside of `use`; returns its length in tokens.
