@@ -121,6 +121,25 @@ fn plan_has_no_clock_no_io_and_no_runtime() {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
+/// ARCHITECTURE names files and folders relative to the gateway.
+#[test]
+fn what_architecture_points_at_is_there() {
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("a document");
+    let spans = text.split('`').skip(1).step_by(2);
+    let paths: Vec<_> = spans.filter(|span| is_path(span)).collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    let missing: Vec<_> = paths
+        .iter()
+        .filter(|path| !root().join(path).exists())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn is_path(span: &str) -> bool {
+    let begins = ["crates/", "src/", "tests/", "docs/", "../"];
+    begins.iter().any(|begin| span.starts_with(begin)) && !span.contains(' ')
+}
+
 /// Returns the names in a source that no rule of `plan` needs.
 fn impure(source: &Source) -> Vec<String> {
     let named = |path: &&&str| source.names(path);
