@@ -174,6 +174,13 @@ impl Past {
         self.was.last()?.bytes.as_ref()
     }
 
+    /// Returns whether the key has had this content since before `at`, and was not purged since.
+    fn stands_since(&self, content: &Bytes, at: Instant) -> bool {
+        let purged = self.purged.is_some_and(|purged| purged >= at);
+        let became = self.was.iter().rev().nth(1).and_then(|was| was.until);
+        self.now() == Some(content) && became.is_none_or(|became| became < at) && !purged
+    }
+
     /// Returns the contents of the key at any time since `since`.
     fn since(&self, since: Option<Instant>) -> impl Iterator<Item = Option<&Bytes>> {
         self.was
@@ -191,6 +198,8 @@ struct Begun {
     /// The expected range and version, fixed at the open.
     range: ByteRange,
     version: Bytes,
+    /// The time at which the reader opened the object.
+    at: Instant,
 }
 
 struct Model {
@@ -444,6 +453,7 @@ impl Model {
             bytes: Vec::new(),
             range,
             version: Bytes::clone(bytes),
+            at: began,
         });
         Ok(Ok((object.outcome(), begun)))
     }
@@ -524,16 +534,15 @@ impl Model {
         }
     }
 
-    /// Checks a reported change: it is correct if the reader's version is not the current one, or
-    /// was not for a while.
+    /// Checks a reported change: it is correct unless the bucket has had the reader's version, and
+    /// no purge, since before the reader opened it.
     fn may_have_changed(&self, begun: &Begun) -> Result<(), String> {
         let past = &self.pasts.borrow()[begun.key];
-        let always = past.was.len() > 1 || self.excused();
-        if always {
-            Ok(())
-        } else {
-            Err(format!("{} is told of a change", KEYS[begun.key]))
+        let stood = past.stands_since(&begun.version, begun.at);
+        if !stood || self.excused() {
+            return Ok(());
         }
+        Err(format!("{} is told of a change", KEYS[begun.key]))
     }
 }
 
