@@ -2,7 +2,7 @@
 //!
 //! Bulk transfers arrive in large pieces, each of which is copied once, and a hundred of them can be runnable at a
 //! time. On the threads that answer clients they would all have their turn before a request that memory could answer at
-//! once. On threads of their own, the kernel's scheduler runs a thread that has slept first: see ADR 0009.
+//! once. On threads of their own, the kernel's scheduler runs a thread that has slept first: see ADR 0007.
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Handle, Runtime};
