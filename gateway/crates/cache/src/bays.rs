@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
@@ -17,6 +17,7 @@ use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskReport, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use tidegate_plan::Geometry;
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::placement::{Place, place};
 
 /// The time that a disk which is taken out gets for its last reads: a read that takes longer hangs.
@@ -36,7 +37,7 @@ struct Bay {
 impl Bay {
     fn settings(&self) -> DiskSettings {
         let settings = self.settings.lock();
-        settings.unwrap_or_else(PoisonError::into_inner).clone()
+        settings.recover().clone()
     }
 
     fn report(&self) -> DiskReport {
@@ -189,7 +190,7 @@ impl Bays {
         if let Some(disk) = &*bay.disk.load() {
             disk.resize(capacity);
         }
-        *bay.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        *bay.settings.lock().recover() = settings;
         Ok(())
     }
 

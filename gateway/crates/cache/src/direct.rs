@@ -4,10 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+
+use tidegate_plan::locks::Recover as _;
 
 /// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
 pub const PAGE: u64 = 4096;
@@ -81,7 +83,7 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, Spare> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 
     /// Returns the bytes that each buffer has room for.

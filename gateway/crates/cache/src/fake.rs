@@ -1,7 +1,7 @@
 //! A chunk store with faults on demand: an ordinary implementation, for tests of the layers above.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::meter::Estimate;
 
 /// The faults to produce. The default: none.
@@ -143,7 +144,7 @@ impl FakeStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().recover()
     }
 }
 

@@ -13,10 +13,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use futures_core::future::BoxFuture;
 
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The most pins: each is compared with the keys of written objects.
@@ -267,14 +268,14 @@ impl Pins {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write().recover();
         let done = change(&mut table);
         self.count.store(table.pins.len(), Ordering::Relaxed);
         done
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
+        self.table.read().recover()
     }
 }
 

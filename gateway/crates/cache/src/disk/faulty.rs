@@ -8,11 +8,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
 use super::files::{Access, Files, LogFile, RealFiles, Space, Stat};
+
+use tidegate_plan::locks::Recover as _;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,11 +82,11 @@ impl Faulty {
 
 impl Shared {
     fn wrong(&self) -> MutexGuard<'_, Wrong> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wrong.lock().recover()
     }
 
     fn unsynced(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<(u64, u64)>>> {
-        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unsynced.lock().recover()
     }
 
     fn writable(&self) -> io::Result<()> {
@@ -145,7 +147,7 @@ impl LogFile for FaultyFile {
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let hangs = |wrong: &mut Wrong| wrong.hang;
         let wrong = self.shared.changed.wait_while(self.shared.wrong(), hangs);
-        let wrong = *wrong.unwrap_or_else(PoisonError::into_inner);
+        let wrong = *wrong.recover();
         match wrong.read {
             Some(errno) => Err(errno.into()),
             None if wrong.short => self.file.read_at(offset, len / 2),

@@ -13,12 +13,13 @@
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tracing::{info, warn};
 
 use super::refusal::Refusal;
 use crate::metrics::DiskMetrics;
+use tidegate_plan::locks::Recover as _;
 
 /// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
 const BAD_READS: u32 = 3;
@@ -274,6 +275,6 @@ impl Health {
     }
 
     fn causes(&self) -> MutexGuard<'_, Causes> {
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.causes.lock().recover()
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::entry::{Place, pages};
 use super::files::PAGE;
@@ -16,6 +16,7 @@ use crate::ChunkKey;
 use crate::hash::Folded;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
+use tidegate_plan::locks::Recover as _;
 
 /// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
 /// a small part of the whole.
@@ -251,7 +252,7 @@ impl Index {
     /// Removes all chunks of a segment whose index file is lost, and returns their number. Slow.
     pub(super) fn drop_segment(&self, segment: u32) -> usize {
         let drop = |shard: &RwLock<Shard>| {
-            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = shard.write().recover();
             let before = shard.len();
             shard.retain(|_, slot| {
                 let stays = slot.segment != segment;
@@ -268,7 +269,7 @@ impl Index {
     /// Returns any one chunk, if there is one.
     pub(super) fn any(&self) -> Option<(ChunkKey, Place)> {
         self.shards.iter().find_map(|shard| {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let shard = shard.read().recover();
             let (key, slot) = shard.iter().next()?;
             Some((key.key(), slot.place()))
         })
@@ -277,14 +278,14 @@ impl Index {
     /// Removes all chunks.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
-            *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+            *shard.write().recover() = Shard::default();
         }
         self.ledger.clear();
     }
 
     /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
-        let len = |shard: &RwLock<Shard>| shard.read().map_or(0, |shard| shard.len());
+        let len = |shard: &RwLock<Shard>| shard.read().recover().len();
         self.shards.iter().map(len).sum()
     }
 
@@ -296,12 +297,12 @@ impl Index {
 
     fn read(&self, key: &Packed) -> RwLockReadGuard<'_, Shard> {
         let shard = self.shard(key).read();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        shard.recover()
     }
 
     fn write(&self, key: &Packed) -> RwLockWriteGuard<'_, Shard> {
         let shard = self.shard(key).write();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        shard.recover()
     }
 }
 

@@ -15,7 +15,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,6 +24,7 @@ use tracing::{debug, warn};
 use super::files::{Files, PAGE, Space};
 use crate::{DiskSettings, StoreError, private};
 use tidegate_plan::Geometry;
+use tidegate_plan::locks::Recover as _;
 
 /// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
 /// file, and a new one costs a sync of the directory.
@@ -92,7 +93,7 @@ impl Layout {
     /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
     pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
         private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
-        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.lock.lock().recover();
         if held.is_some() && !self.path.join("lock").exists() {
             *held = Some(lock(&self.path)?);
         }
@@ -101,7 +102,7 @@ impl Layout {
 
     /// Releases the directory.
     pub(super) fn unlock(&self) {
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.lock.lock().recover() = None;
     }
 }
 

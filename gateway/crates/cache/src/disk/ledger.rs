@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::pins::{PinId, SharedPins};
+use tidegate_plan::locks::Recover as _;
 
 /// The pinned bytes of one disk, by pin.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Ledger {
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<PinId, u64>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().recover()
     }
 }
 

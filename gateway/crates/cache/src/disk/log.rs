@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use super::segment::Segments;
 use crate::metrics::DiskMetrics;
 use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
+use tidegate_plan::locks::Recover as _;
 
 /// The most marks that wait to be written down.
 const MARKS: usize = 1 << 16;
@@ -191,7 +192,7 @@ impl Log {
 
     /// Queues the space of a chunk that is not in the index to be given back.
     pub(super) fn add_hole(&self, key: &ChunkKey, place: &Place) {
-        let mut holes = self.holes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holes = self.holes.lock().recover();
         holes.push((*key, *place));
         drop(holes);
         self.queue.nudge();
@@ -199,7 +200,7 @@ impl Log {
 
     /// Takes the holes; the caller gives back their space.
     pub(super) fn take_holes(&self) -> Vec<(ChunkKey, Place)> {
-        std::mem::take(&mut *self.holes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.holes.lock().recover())
     }
 
     /// Assigns a chunk to another pin, or to none.
@@ -209,7 +210,7 @@ impl Log {
         let Some(place) = self.index.mark(key, pin) else {
             return;
         };
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.marks.lock().recover();
         // More wait only if the writer hangs.
         if marks.len() < MARKS {
             marks.push((*key, place));
@@ -220,7 +221,7 @@ impl Log {
 
     /// Takes the marks; the caller writes them down.
     pub(super) fn take_marks(&self) -> Vec<(ChunkKey, Place)> {
-        std::mem::take(&mut *self.marks.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.marks.lock().recover())
     }
 
     /// Records that the files were deleted.
@@ -236,12 +237,12 @@ impl Log {
 
     /// Records that the writer begins a step, or ends it.
     pub(super) fn set_busy(&self, since: Option<Instant>) {
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *self.busy.lock().recover() = since;
     }
 
     /// Returns the time since the start of the writer's present step.
     pub(super) fn busy(&self, now: Instant) -> Duration {
-        let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.busy.lock().recover();
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 

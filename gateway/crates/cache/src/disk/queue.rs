@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use super::refusal::Refusal;
 use crate::ChunkKey;
 use crate::hash::Folded;
 use crate::pins::PinId;
+use tidegate_plan::locks::Recover as _;
 
 /// A chunk to be written.
 #[derive(Debug)]
@@ -230,18 +231,18 @@ impl Queue {
         let mut state = match at_most {
             Some(time) => {
                 let waited = self.wake.wait_timeout_while(state, time, idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                waited.recover().0
             }
             None => {
                 let waited = self.wake.wait_while(state, idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
+                waited.recover()
             }
         };
         state.nudged = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 }
 

@@ -5,7 +5,7 @@
 //! read may take twice the time that the meter expects, plus the recent scatter of reads, plus `late`.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use super::entry::Place;
 use super::log::Log;
 use super::refusal::Fault;
 use crate::{ChunkKey, DiskSettings, Planned, StoreError};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::meter::{Estimate, Meter};
 
 /// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
@@ -224,7 +225,7 @@ impl Shared {
     }
 
     fn meter(&self) -> MutexGuard<'_, Measured> {
-        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.meter.lock().recover()
     }
 
     /// Returns the meter, adjusted for the time since the last read.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use super::entry::ENTRY;
 use super::files::{LogFile, PAGE};
+
+use tidegate_plan::locks::Recover as _;
 
 /// Records of extents that fit one page. A file system spends such pages on a file beside its
 /// bytes, and a punched file has many extents.
@@ -110,19 +112,19 @@ impl Segments {
 
     /// Adds a segment.
     pub(super) fn insert(&self, segment: &Arc<Segment>) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.insert(segment.number, Arc::clone(segment));
     }
 
     /// Removes a segment.
     pub(super) fn remove(&self, number: u32) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.remove(&number);
     }
 
     /// Removes all segments.
     pub(super) fn clear(&self) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.clear();
     }
 
@@ -137,7 +139,7 @@ impl Segments {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u32, Arc<Segment>>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
+        self.map.read().recover()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use tracing::error;
 use super::log::Log;
 use super::watch::{LOOK, Watch};
 use super::writer::{Wake, Writer};
+
+use tidegate_plan::locks::Recover as _;
 
 /// The time that the end of a disk waits for its threads: enough to write a batch, unless the disk
 /// hangs.
@@ -56,7 +58,7 @@ impl Threads {
     /// Waits for their end, after the queue was told to end. `false`: at least one hangs.
     pub(super) fn end(&mut self) -> bool {
         self.stop = None;
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock().recover();
         ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
@@ -19,6 +19,7 @@ use super::sweep::Sweep;
 use super::tables::{Found, PinRows, RECORDS, read_state, write};
 use crate::pins::Row;
 use crate::{StoreError, private};
+use tidegate_plan::locks::Recover as _;
 
 /// Bytes of redb's own page cache: the front already holds the hot entries.
 const CACHE: usize = 8 << 20;
@@ -168,7 +169,7 @@ impl Db {
     }
 
     fn lock_run(&self) -> MutexGuard<'_, Run> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock().recover()
     }
 
     /// Records that a change is lost: records from before now must be confirmed or, after a lost removal,
@@ -198,14 +199,14 @@ impl Db {
             return Err(Failure::corrupt("the file was deleted"));
         }
         let run = self.run();
-        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sweep = self.sweep.lock().recover();
         let due = sweep.is_due(&self.path).map_err(Failure::io)?;
         guarded(|| write(&database, batch, run, due.then_some(&mut *sweep)))
     }
 
     /// Bounds the file from the next batch on.
     pub(super) fn bound(&self, sweep: Sweep) {
-        *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
+        *self.sweep.lock().recover() = sweep;
     }
 
     /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
@@ -247,11 +248,11 @@ impl Db {
     }
 
     fn set(&self, database: Option<Arc<Database>>) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = database;
+        *self.current.write().recover() = database;
     }
 
     fn current(&self) -> Result<Arc<Database>, Failure> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read().recover();
         current
             .clone()
             .ok_or_else(|| Failure::io("the database is closed after a failure"))

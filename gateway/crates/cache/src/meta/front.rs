@@ -4,13 +4,14 @@
 //! of the last purge that it was compared with. It is compared again only after a newer purge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 
 use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 
 use super::purges::{Edit, Purges};
 use crate::hash::Seeded;
 use crate::{Entry, Record};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// Shards of the map: enough that cores rarely meet at one.
@@ -159,14 +160,14 @@ impl Front {
     }
 
     fn change(&self, change: impl FnOnce(&mut Purges) -> Vec<Edit>) -> Vec<Edit> {
-        let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
+        let mut purges = self.purges.write().recover();
         let edits = change(&mut purges);
         self.last.store(purges.last(), Ordering::Release);
         edits
     }
 
     fn purges(&self) -> RwLockReadGuard<'_, Purges> {
-        self.purges.read().unwrap_or_else(PoisonError::into_inner)
+        self.purges.read().recover()
     }
 }
 

@@ -9,7 +9,7 @@
 //! every older record must be confirmed or, after a lost removal, is ignored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use super::record::{encode, row_key, seal};
 use crate::MetaError;
 use crate::pins::SharedPins;
 use tidegate_plan::ObjectId;
+use tidegate_plan::locks::Recover as _;
 
 /// The time that news wait for others to be written with them: at most one durable commit a second.
 const GATHER: Duration = Duration::from_secs(1);
@@ -214,7 +215,7 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.lock().end.get_or_insert(End::Abandoned);
         self.shared.wake.notify_one();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock().recover();
         if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             warn!("the metadata store hangs; its thread is left behind");
         }
@@ -233,9 +234,7 @@ fn stuck(time: Duration) -> Option<String> {
 
 impl Shared {
     fn writing_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.writing_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.writing_since.lock().recover()
     }
 
     fn set_writing(&self, since: Option<Instant>) {
@@ -243,7 +242,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().recover()
     }
 
     fn run(&self) {
@@ -282,13 +281,10 @@ impl Shared {
                 return Some(queue.take());
             }
             queue = match write_at {
-                None => self
-                    .wake
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner),
+                None => self.wake.wait(queue).recover(),
                 Some(at) => {
                     let waited = self.wake.wait_timeout(queue, at - now);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    waited.recover().0
                 }
             };
         }
@@ -381,7 +377,7 @@ impl Shared {
             let pause = self
                 .wake
                 .wait_timeout_while(queue, PAUSE, |queue| queue.end.is_none());
-            let mut queue = pause.unwrap_or_else(PoisonError::into_inner).0;
+            let mut queue = pause.recover().0;
             for waiter in queue.waiters.drain(..) {
                 let _ = waiter.send(Err(MetaError(failure.to_string())));
             }

@@ -12,7 +12,7 @@ mod file;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
@@ -23,6 +23,7 @@ use self::block::{Block, pack};
 pub(super) use self::file::MarkFile;
 use super::DURABLE_TIMEOUT;
 use crate::MetaError;
+use tidegate_plan::locks::Recover as _;
 
 /// The time that the owner waits for the thread at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -125,7 +126,7 @@ impl Drop for Marks {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.wake.notify_one();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock().recover();
         if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             warn!("the marks of changed keys hang; their thread is left behind");
         }
@@ -162,7 +163,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().recover()
     }
 
     fn run(&self, mut file: MarkFile) {
@@ -172,7 +173,7 @@ impl Shared {
                     state.waiting.is_empty() && state.unused.is_empty() && !state.ended
                 };
                 let state = self.wake.wait_while(self.lock(), idle);
-                let mut state = state.unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.recover();
                 if state.ended {
                     return;
                 }

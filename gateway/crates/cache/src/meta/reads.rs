@@ -9,7 +9,7 @@
 //! read at a time on a thread of its own, reads the same row again until it comes in time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use tracing::{info, warn};
 
 use super::db::{Db, Failure};
 use super::metrics::MetaMetrics;
+
+use tidegate_plan::locks::Recover as _;
 
 /// The longest that a request waits for a row, including the wait for a permit.
 pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);
@@ -201,7 +203,7 @@ impl Drop for Reads {
 
 impl Shared {
     fn ended(&self) -> MutexGuard<'_, bool> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ended.lock().recover()
     }
 
     fn hung(&self) {
@@ -242,7 +244,7 @@ impl Shared {
         let waited = self
             .end
             .wait_timeout_while(self.ended(), pause, |ended| !*ended);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.recover().0
     }
 
     /// Reads a row once. Returns whether it came in time and no abandoned read still hangs.
@@ -298,7 +300,7 @@ impl Call {
     }
 
     fn change(&self, from: Phase, to: Phase) -> bool {
-        let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut phase = self.0.lock().recover();
         let is = *phase == from;
         if is {
             *phase = to;

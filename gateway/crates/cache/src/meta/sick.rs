@@ -3,12 +3,14 @@
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::db::Opener;
+
+use tidegate_plan::locks::Recover as _;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(super) struct SickDisk(Arc<(Mutex<Mood>, Condvar)>);
 
 impl SickDisk {
     fn change(&self, change: impl FnOnce(&mut Mood)) {
-        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.0.lock().recover());
         self.0.1.notify_all();
     }
 
@@ -51,9 +53,9 @@ impl SickDisk {
     }
 
     fn pass(&self, call: Call) -> io::Result<()> {
-        let mood = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mood = self.0.0.lock().recover();
         let mood = self.0.1.wait_while(mood, |mood| mood.hangs);
-        let mut mood = mood.unwrap_or_else(PoisonError::into_inner);
+        let mut mood = mood.recover();
         match &mut mood.fails {
             Some((kind, after, _)) if *kind == call && *after > 0 => {
                 *after -= 1;
