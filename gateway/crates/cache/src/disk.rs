@@ -18,29 +18,22 @@
 //!
 //! All operations on files go through `files`, so that tests can make each of them fail.
 
-mod append;
-mod buffer;
-mod clock;
 mod entry;
 mod files;
 mod health;
-mod house;
 mod index;
 mod layout;
-mod ledger;
-mod load;
 mod log;
+mod monitor;
 mod queue;
 mod reader;
 mod refusal;
 mod segment;
 mod speed;
 mod threads;
-mod watch;
+mod write_buffer;
 mod writer;
 
-#[cfg(test)]
-mod faulty;
 #[cfg(test)]
 mod tests;
 
@@ -54,18 +47,17 @@ use bytes::Bytes;
 use self::files::{Files, RealFiles};
 use self::layout::Layout;
 use self::log::Log;
+use self::monitor::Watch;
 use self::queue::Phase;
 use self::reader::Reader;
 use self::threads::Threads;
-use self::watch::Watch;
 use super::metrics::DiskMetrics;
 use super::pins::{PinId, SharedPins};
-use super::tiering::DiskContent;
+use super::tiering::{DiskContent, DiskState};
 use super::{ChunkKey, DiskSettings, Planned, StoreError};
 use tidegate_plan::Geometry;
 use tidegate_plan::meter::Estimate;
 
-pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};
 
 /// The time that a read may take.
@@ -272,12 +264,12 @@ impl Disk {
         self.log.resize(capacity);
     }
 
-    /// Returns the state in one word.
-    pub(super) fn state(&self) -> State {
+    /// Returns the state.
+    pub(super) fn state(&self) -> DiskState {
         self.log.health.state()
     }
 
-    /// Describes in words why the state is not `up`.
+    /// Describes in words why the disk is not up.
     pub(super) fn why(&self) -> Vec<String> {
         let loading = self.ready().err();
         loading.into_iter().chain(self.notes()).collect()

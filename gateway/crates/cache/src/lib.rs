@@ -13,12 +13,12 @@ pub mod settings;
 pub mod tiering;
 pub mod tiers;
 
-mod bays;
 pub mod direct;
 mod disk;
+mod disk_set;
 mod memory;
 mod metrics;
-pub mod private;
+mod private_files;
 pub mod space;
 
 use std::fmt;

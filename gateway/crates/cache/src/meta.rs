@@ -6,8 +6,10 @@
 //! sealed (`record`). A purged record is never accepted: its address was made under a generation, and
 //! only the key's present one makes the same address.
 
+mod batch;
 mod db;
-mod front;
+mod entry_cache;
+mod failure;
 mod journal;
 mod marks;
 mod metrics;
@@ -28,8 +30,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::warn;
 
-use self::db::{Db, FileOpener, Opener, now_micros};
-use self::front::Front;
+use self::batch::now_micros;
+use self::db::{Db, FileOpener, Opener};
+use self::entry_cache::Front;
 use self::journal::Journal;
 use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
@@ -39,7 +42,7 @@ use self::reads::Row;
 use self::record::{decode, row_key, unseal};
 use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private_files};
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// The shortest time between two writes of confirmations of an unchanged version. To write each 304
@@ -105,7 +108,7 @@ impl Meta {
                 metrics,
             });
         };
-        private::make_dir(dir).map_err(StoreError::io("create", dir))?;
+        private_files::make_dir(dir).map_err(StoreError::io("create", dir))?;
         let (database, marks) = (dir.join(FILE), dir.join(MARKS));
         let changing = MarkFile::left(&marks);
         if let Err(error) = &changing {
@@ -447,7 +450,5 @@ impl MetaStore for Meta {
     }
 }
 
-#[cfg(test)]
-mod sick;
 #[cfg(test)]
 mod tests;

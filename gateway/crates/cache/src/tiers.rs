@@ -8,8 +8,8 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
-use super::bays::Bays;
 use super::disk::{Disk, Patience};
+use super::disk_set::Bays;
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};

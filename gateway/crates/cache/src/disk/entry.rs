@@ -12,6 +12,8 @@
 //!
 //! All numbers are little-endian. Of several entries with one offset the last counts.
 
+use std::collections::HashSet;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::files::PAGE;
@@ -119,6 +121,16 @@ pub(super) fn decode_all(bytes: &[u8], segment: u32) -> Vec<(ChunkKey, Place)> {
         .chunks_exact(ENTRY)
         .map_while(|entry| decode(entry, segment))
         .collect()
+}
+
+/// Returns the last entry of each offset, without the tombstones.
+pub(super) fn living(entries: Vec<(ChunkKey, Place)>) -> Vec<(ChunkKey, Place)> {
+    let mut seen = HashSet::with_capacity(entries.len());
+    let newest_first = entries.into_iter().rev();
+    let living = newest_first.filter(|(_, place)| seen.insert(place.offset) && place.len > 0);
+    let mut living: Vec<_> = living.collect();
+    living.reverse();
+    living
 }
 
 fn take<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -3,6 +3,9 @@
 //!
 //! Everything here blocks, and may hang for as long as the disk does.
 
+#[cfg(test)]
+pub(super) mod faulty;
+
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,7 +19,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::{direct, private};
+use crate::{direct, private_files};
 
 /// The way in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +103,7 @@ pub(super) struct RealFiles;
 
 impl Files for RealFiles {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        private::make_dir(dir)
+        private_files::make_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -111,7 +114,7 @@ impl Files for RealFiles {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
-        let mut options = private::options();
+        let mut options = private_files::options();
         options.read(true).write(true);
         let opened = match access {
             Access::Existing => options
@@ -128,7 +131,7 @@ impl Files for RealFiles {
         };
         let file = opened?;
         if access == Access::Existing {
-            private::close_to_others(&file, path);
+            private_files::close_to_others(&file, path);
         }
         let flags = fcntl_getfl(&file)?;
         Ok(Arc::new(RealFile {

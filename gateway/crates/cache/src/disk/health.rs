@@ -19,45 +19,11 @@ use tracing::{info, warn};
 
 use super::refusal::Refusal;
 use crate::metrics::DiskMetrics;
+use crate::tiering::DiskState;
 use tidegate_plan::locks::Recover as _;
 
 /// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
 const BAD_READS: u32 = 3;
-
-/// The state of a disk, as metrics show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    Loading,
-    Up,
-    Slow,
-    Demoted,
-    Full,
-    Closed,
-}
-
-impl State {
-    /// All states.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Loading,
-        Self::Up,
-        Self::Slow,
-        Self::Demoted,
-        Self::Full,
-        Self::Closed,
-    ];
-
-    /// Returns the state's word in metrics.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::Up => "up",
-            Self::Slow => "slow",
-            Self::Demoted => "demoted",
-            Self::Full => "full",
-            Self::Closed => "closed",
-        }
-    }
-}
 
 /// The reasons in words why reads or writes are off; `None` while they are on.
 #[derive(Debug, Default)]
@@ -83,7 +49,7 @@ pub(super) struct Health {
 impl Health {
     /// Creates the health of a disk that is being loaded.
     pub(super) fn new(path: String, metrics: DiskMetrics) -> Self {
-        metrics.state(State::Loading);
+        metrics.state(DiskState::Loading);
         Self {
             path,
             loaded: AtomicBool::new(false),
@@ -98,20 +64,20 @@ impl Health {
     }
 
     /// Returns the state in one word.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> DiskState {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is(&self.closed) {
-            State::Closed
+            DiskState::Closed
         } else if !is(&self.loaded) {
-            State::Loading
+            DiskState::Loading
         } else if is(&self.writes_off) {
-            State::Demoted
+            DiskState::Demoted
         } else if is(&self.reads_off) {
-            State::Slow
+            DiskState::Slow
         } else if is(&self.full) {
-            State::Full
+            DiskState::Full
         } else {
-            State::Up
+            DiskState::Up
         }
     }
 
@@ -143,8 +109,8 @@ impl Health {
     /// Returns the reason why nothing may be written now, if there is one.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self.state() {
-            State::Closed => Some(Refusal::Closed),
-            State::Loading => Some(Refusal::Opening),
+            DiskState::Closed => Some(Refusal::Closed),
+            DiskState::Loading => Some(Refusal::Opening),
             _ if self.writes_off() => Some(Refusal::Demoted),
             _ if self.is_full() => Some(Refusal::Full),
             _ => None,

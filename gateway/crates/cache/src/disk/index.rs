@@ -3,15 +3,17 @@
 //! A chunk costs 48 bytes and one for the table, over a table that is between seven sixteenths and
 //! seven eighths full: at most 112 bytes.
 
+pub(super) mod pinned_bytes;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use self::pinned_bytes::Ledger;
 use super::entry::{Place, pages};
 use super::files::PAGE;
-use super::ledger::Ledger;
 use crate::ChunkKey;
 use crate::hash::Folded;
 use crate::pins::PinId;

@@ -22,7 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
 use super::files::{Files, PAGE, Space};
-use crate::{DiskSettings, StoreError, private};
+use crate::{DiskSettings, StoreError, private_files};
 use tidegate_plan::Geometry;
 use tidegate_plan::locks::Recover as _;
 
@@ -45,6 +45,10 @@ const GOOD_SEGMENTS: u64 = 16;
 /// Open files to expect for each segment's worth of capacity. At most there are eight, because a
 /// segment with less than an eighth left is removed.
 const FILES_A_SEGMENT: u64 = 2;
+
+/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
+/// an operator.
+pub(super) const CLEAN: &str = "clean";
 
 /// The directory of one cache disk, locked.
 #[derive(Debug)]
@@ -71,7 +75,7 @@ impl Layout {
         let chunk = geometry.chunk();
         let segment =
             segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
-        private::make_dir(path).map_err(StoreError::io("create", path))?;
+        private_files::make_dir(path).map_err(StoreError::io("create", path))?;
         let lock = lock(path)?;
         let name = format!("log-v2-{chunk}");
         let dir = path.join(&name);
@@ -92,7 +96,7 @@ impl Layout {
 
     /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
     pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
-        private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
+        private_files::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
         let mut held = self.lock.lock().recover();
         if held.is_some() && !self.path.join("lock").exists() {
             *held = Some(lock(&self.path)?);
@@ -133,14 +137,14 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
 /// Takes `<path>/lock`, and writes the process id into it for a second process to report.
 fn lock(path: &Path) -> Result<File, StoreError> {
     let file = path.join("lock");
-    let mut lock = private::options()
+    let mut lock = private_files::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(&file)
         .map_err(StoreError::io("open", &file))?;
-    private::close_to_others(&lock, &file);
+    private_files::close_to_others(&lock, &file);
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {

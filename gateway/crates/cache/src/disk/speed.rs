@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::private;
+use crate::private_files;
 use tidegate_plan::meter::Meter;
 
 /// The file's name, beside the lock.
@@ -29,8 +29,8 @@ pub(super) fn write(dir: &Path, meter: &Meter) {
 }
 
 fn keep(path: &Path, line: &str) -> io::Result<()> {
-    let mut options = private::options();
+    let mut options = private_files::options();
     let mut file = options.write(true).create(true).truncate(true).open(path)?;
-    private::close_to_others(&file, path);
+    private_files::close_to_others(&file, path);
     file.write_all(line.as_bytes())
 }

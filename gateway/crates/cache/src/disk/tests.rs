@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tempfile::TempDir;
 
-use super::faulty::{Faulty, Wrong};
+use super::files::faulty::{Faulty, Wrong};
 use super::layout::Layout;
 use super::log::Log;
+use super::monitor::Watch;
 use super::queue::Phase;
 use super::refusal::{Fault, Refusal};
-use super::watch::Watch;
 use super::writer::{Wake, Writer};
 use crate::metrics::{DiskMetrics, StoreMetrics};
 use crate::pins::{PinId, SharedPins};

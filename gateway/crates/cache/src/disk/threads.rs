@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracing::error;
 
 use super::log::Log;
-use super::watch::{LOOK, Watch};
+use super::monitor::{LOOK, Watch};
 use super::writer::{Wake, Writer};
 
 use tidegate_plan::locks::Recover as _;

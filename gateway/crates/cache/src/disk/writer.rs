@@ -1,8 +1,16 @@
 //! The writer: the only one that changes the files of a log. It writes the queued chunks and does maintenance.
 //!
 //! [`Writer::step`] does a piece of work and returns when the next one is due. A thread calls it for as long as the
-//! disk is open; tests call it by hand. Order within a step: give space back ([`house`](super::house),
-//! [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+//! disk is open; tests call it by hand. Order within a step: give space back ([`maintenance`],
+//! [`evict`]), write one batch ([`append`]), make it durable.
+
+mod append;
+mod clocks;
+mod evict;
+mod index_file;
+mod load;
+mod maintenance;
+mod rewrite;
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,18 +19,19 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::append::{Chunk, Current, From};
-use super::buffer::Buffer;
-use super::clock::Clocks;
+use self::append::{Chunk, Current, From};
+use self::clocks::Clocks;
 use super::entry::Place;
 use super::files::{Access, is_full};
+use super::layout::CLEAN;
 use super::log::Log;
 use super::queue::Phase;
 use super::refusal::Refusal;
+use super::write_buffer::Buffer;
 use crate::ChunkKey;
 
 /// Bytes of chunks in one write: enough for any disk's full speed, and copied in a millisecond.
-pub(super) const BATCH: u64 = 4 << 20;
+const BATCH: u64 = 4 << 20;
 
 /// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
 const MOVES: u64 = 1 << 20;
@@ -32,7 +41,7 @@ const MOVES: u64 = 1 << 20;
 const SYNC: Duration = Duration::from_secs(1);
 
 /// The time after which a file system that reported itself full is asked again.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The time when the next step is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,27 +59,27 @@ pub(super) enum Wake {
 /// The writer of one log.
 #[derive(Debug)]
 pub(super) struct Writer {
-    pub(super) log: Arc<Log>,
-    pub(super) current: Option<Current>,
+    log: Arc<Log>,
+    current: Option<Current>,
     /// The full segments.
-    pub(super) clocks: Clocks,
+    clocks: Clocks,
     /// The nearly empty segments.
-    pub(super) sparse: VecDeque<u32>,
+    sparse: VecDeque<u32>,
     /// The chunks to be moved out of one of them.
-    pub(super) survivors: VecDeque<(ChunkKey, Place)>,
+    survivors: VecDeque<(ChunkKey, Place)>,
     /// Number of the next segment.
-    pub(super) next: u32,
+    next: u32,
     /// Whether the file system takes back parts of a file.
-    pub(super) punches: bool,
+    punches: bool,
     /// Bytes that are still to be freed for other files on the file system.
-    pub(super) to_give: u64,
+    to_give: u64,
     /// The number of segments that the hand has passed since there was room enough.
-    pub(super) hunt: usize,
+    hunt: usize,
     /// The time from which a full file system is asked again.
-    pub(super) retry: Option<Instant>,
-    pub(super) buffer: Buffer,
+    retry: Option<Instant>,
+    buffer: Buffer,
     /// Whether anything was written since the last sync, at `synced`.
-    pub(super) unsynced: bool,
+    unsynced: bool,
     synced: Option<Instant>,
 }
 
@@ -183,7 +192,7 @@ impl Writer {
     }
 
     /// Makes the current segment durable, and puts it under the clock.
-    pub(super) fn seal(&mut self) -> io::Result<()> {
+    fn seal(&mut self) -> io::Result<()> {
         let synced = self.sync();
         self.let_go();
         synced
@@ -272,7 +281,7 @@ impl Writer {
     }
 
     fn mark_clean(&self) -> io::Result<()> {
-        let path = self.log.dir.join(super::load::CLEAN);
+        let path = self.log.dir.join(CLEAN);
         self.log.files.open(&path, Access::Cached)?.sync()?;
         self.log.files.sync_dir(&self.log.dir)
     }

@@ -4,21 +4,25 @@
 //! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
 //! and a new one begun, at start or at any time later.
 
+#[cfg(test)]
+pub(super) mod faulty_disk;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
+use super::batch::{Batch, Run, now_micros};
+use super::failure::Failure;
 use super::purges::{Edit, Purges};
 use super::sweep::Sweep;
 use super::tables::{Found, PinRows, RECORDS, read_state, write};
 use crate::pins::Row;
-use crate::{StoreError, private};
+use crate::{StoreError, private_files};
 use tidegate_plan::locks::Recover as _;
 
 /// Bytes of redb's own page cache: the front already holds the hot entries.
@@ -47,83 +51,11 @@ pub(super) struct FileOpener;
 
 impl Opener for FileOpener {
     fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
-        let mut options = private::options();
+        let mut options = private_files::options();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(StorageError::from)?;
-        private::close_to_others(&file, path);
+        private_files::close_to_others(&file, path);
         Database::builder().set_cache_size(CACHE).create_file(file)
-    }
-}
-
-/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
-/// the clock; a run that loses a change continues under a new number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    /// The number of this run.
-    pub(super) number: u64,
-    /// The first run after the last unclean stop or lost change: older records must be confirmed.
-    pub(super) trusted: u64,
-    /// The first run after a removal was lost: older records may be of deleted objects, and are ignored.
-    pub(super) sound: u64,
-}
-
-/// The changes of one transaction, which is durable when the write returns.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// Rows of records; `None` removes one.
-    pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The changes of the purges.
-    pub(super) purges: Vec<Edit>,
-    /// The rows of pins.
-    pub(super) pins: Vec<Row>,
-    /// `pins` are all rows: others are removed.
-    pub(super) all_pins: bool,
-    /// The last batch: it marks the end of the run as orderly.
-    pub(super) last: bool,
-}
-
-/// A failed call of the database.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub(super) struct Failure {
-    /// The file is corrupt, and a new one must be begun.
-    pub(super) corrupt: bool,
-    message: String,
-}
-
-impl Failure {
-    /// Creates a failure that does not concern the file's content.
-    pub(super) fn io(error: impl ToString) -> Self {
-        Self {
-            corrupt: false,
-            message: error.to_string(),
-        }
-    }
-
-    fn corrupt(message: &str) -> Self {
-        Self {
-            corrupt: true,
-            message: message.to_owned(),
-        }
-    }
-}
-
-impl<E: Into<redb::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        let corrupt = match &error {
-            redb::Error::Io(error) => matches!(
-                error.kind(),
-                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
-            ),
-            redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen => false,
-            // A sound file produces none of the other errors.
-            _ => true,
-        };
-        Self {
-            corrupt,
-            message: error.to_string(),
-        }
     }
 }
 
@@ -222,7 +154,7 @@ impl Db {
         if failure.corrupt {
             set_aside(&self.path, &failure.message).map_err(Failure::io)?;
             if let Some(dir) = self.path.parent() {
-                private::make_dir(dir).map_err(Failure::io)?;
+                private_files::make_dir(dir).map_err(Failure::io)?;
             }
         }
         let database = guarded(|| self.opener.open(&self.path).map_err(Failure::from))?;
@@ -235,7 +167,7 @@ impl Db {
         };
         let run = self.run();
         guarded(|| write(&database, &batch, run, None))?;
-        private::sync_name(&self.path).map_err(Failure::io)?;
+        private_files::sync_name(&self.path).map_err(Failure::io)?;
         self.set(Some(Arc::new(database)));
         Ok(())
     }
@@ -358,10 +290,4 @@ fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
 /// Runs a call into redb, and treats a panic as a sign of corruption.
 fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
-}
-
-/// Returns the microseconds since 1970.
-pub(super) fn now_micros() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }

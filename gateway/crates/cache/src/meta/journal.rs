@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use super::db::{Db, Failure, Run};
-use super::front::Front;
+use super::batch::Run;
+use super::db::Db;
+use super::entry_cache::Front;
+use super::failure::Failure;
 use super::marks::Marks;
 use super::metrics::MetaMetrics;
 use super::purges::Edit;

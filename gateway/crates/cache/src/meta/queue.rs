@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::db::{Batch, Failure};
+use super::batch::Batch;
+use super::failure::Failure;
 use super::marks::Token;
 use super::purges::Edit;
 use crate::pins::Row;

@@ -18,7 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::db::{Db, Failure};
+use super::db::Db;
+use super::failure::Failure;
 use super::metrics::MetaMetrics;
 
 use tidegate_plan::locks::Recover as _;

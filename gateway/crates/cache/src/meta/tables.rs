@@ -4,7 +4,8 @@
 use redb::{Database, ReadableTable, TableDefinition};
 use tracing::warn;
 
-use super::db::{Batch, Failure, Run, now_micros};
+use super::batch::{Batch, Run, now_micros};
+use super::failure::Failure;
 use super::purges::{Edit, Purges};
 use super::record::{seal, unseal};
 use super::sweep::Sweep;

@@ -3,8 +3,8 @@
 
 use tempfile::TempDir;
 
+use super::db::faulty_disk::{Call, SickDisk};
 use super::journal::MAX_CHANGES;
-use super::sick::{Call, SickDisk};
 use super::*;
 use tidegate_plan::{ETag, ObjectKey, Version};
 

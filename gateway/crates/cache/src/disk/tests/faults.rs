@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
 
-use super::super::health::State;
 use super::*;
+use crate::tiering::DiskState;
 
 fn failing(write: Errno) -> Wrong {
     Wrong {
@@ -23,21 +23,21 @@ fn a_failed_write_switches_writes_off_until_a_probe_succeeds() {
         rig.wrong(failing(errno));
         rig.put(50).expect("nobody knows yet");
         rig.settle();
-        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.log.health.state(), DiskState::Demoted);
         assert_eq!(rig.put(51), Err(Refusal::Demoted));
         assert_eq!(rig.log.queue.bytes(), 0);
         assert!(rig.log.health.notes()[0].contains("nothing is written to it"));
         for _ in 0..40 {
             rig.tick();
         }
-        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.log.health.state(), DiskState::Demoted);
         assert_eq!(rig.count(0..51), 50, "reads go on");
 
         rig.wrong(Wrong::default());
         for _ in 0..31 {
             rig.tick();
         }
-        assert_eq!(rig.log.health.state(), State::Up);
+        assert_eq!(rig.log.health.state(), DiskState::Up);
         assert!(rig.log.health.notes().is_empty());
         rig.fill(50..100);
         rig.reopen();
@@ -54,10 +54,10 @@ fn a_failed_sync_switches_writes_off_too() {
     });
     rig.put(1).expect("taken");
     rig.settle();
-    assert_eq!(rig.log.health.state(), State::Demoted);
+    assert_eq!(rig.log.health.state(), DiskState::Demoted);
     rig.wrong(Wrong::default());
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(2..10);
     assert_eq!(rig.count(2..10), 8);
 }
@@ -70,13 +70,13 @@ fn a_write_that_hangs_switches_writes_off_until_it_returns() {
     for second in 1..20 {
         rig.watch.look(rig.now + Duration::from_secs(second));
     }
-    assert_eq!(rig.log.health.state(), State::Demoted);
+    assert_eq!(rig.log.health.state(), DiskState::Demoted);
     assert_eq!(rig.put(10), Err(Refusal::Demoted));
     rig.log.set_busy(None);
     for _ in 0..60 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(10..20);
     assert_eq!(rig.count(0..20), 20);
 }
@@ -94,13 +94,13 @@ fn a_full_file_system_is_waited_for_and_space_is_given_back() {
     }
     let before = rig.on_disk();
     rig.settle();
-    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!(rig.log.health.state(), DiskState::Full);
     assert_eq!(rig.put(500), Err(Refusal::Full));
     assert!(rig.on_disk() < before, "at least a segment is evicted");
     assert!(rig.count(0..300) > 200, "and not much more");
     rig.wrong(Wrong::default());
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(600..610);
     assert_eq!(rig.count(600..610), 10);
 }
@@ -117,11 +117,11 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     };
     rig.wrong(free((1 << 20) + 1));
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up, "above the mark");
+    assert_eq!(rig.log.health.state(), DiskState::Up, "above the mark");
     rig.wrong(free((1 << 20) - 1));
     let before = rig.on_disk();
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!(rig.log.health.state(), DiskState::Full);
     let given = before - rig.on_disk();
     assert!(
         (1 << 18..1 << 19).contains(&given),
@@ -137,7 +137,7 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     rig.wrong(free(5 << 18));
     rig.tick();
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(200..210);
 }
 
@@ -156,7 +156,7 @@ fn between_the_marks_it_takes_chunks_again_only_when_it_has_nothing_left_to_give
         rig.tick();
     }
     assert_eq!(rig.log.index.len(), 0);
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
 }
 
 #[test]
@@ -175,17 +175,17 @@ fn one_bad_place_is_one_miss_and_three_in_a_row_are_a_bad_disk() {
         ..Wrong::default()
     });
     assert_eq!(rig.count(10..13), 0);
-    assert_eq!(rig.log.health.state(), State::Slow);
+    assert_eq!(rig.log.health.state(), DiskState::Slow);
     assert!(!rig.log.health.reads());
     for _ in 0..10 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Slow);
+    assert_eq!(rig.log.health.state(), DiskState::Slow);
     rig.wrong(Wrong::default());
     for _ in 0..31 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     assert_eq!(rig.count(0..50), 45);
 }
 
@@ -215,7 +215,7 @@ fn a_panic_of_the_writer_costs_what_it_had_in_hand() {
     rig.writer.recover();
     assert_eq!(rig.log.queue.bytes(), 0);
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(61..70);
     assert_eq!(rig.count(0..70), 59);
 }
@@ -238,7 +238,7 @@ fn a_deleted_directory_is_begun_anew() {
             assert!(rig.on_disk() >= 25 * 4096);
         }
         assert!(rig.dir.path().join("lock").exists());
-        assert_eq!(rig.log.health.state(), State::Up);
+        assert_eq!(rig.log.health.state(), DiskState::Up);
     }
 }
 

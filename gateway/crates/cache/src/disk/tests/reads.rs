@@ -2,7 +2,7 @@
 
 use super::super::{Disk, Patience};
 use super::*;
-use crate::disk::State;
+use crate::tiering::DiskState;
 
 async fn disk(files: &Faulty, settings: &DiskSettings) -> Disk {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
@@ -72,7 +72,7 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     disk.reader.late = SHORT;
     let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
     assert_eq!(pair, (None, None));
-    assert_eq!(disk.log.health.state(), State::Slow);
+    assert_eq!(disk.log.health.state(), DiskState::Slow);
     assert!(!disk.contains(&key(4)) && disk.estimate(&key(4), CHUNK).is_none());
     assert_eq!(disk.rate(), None);
     assert_eq!(get(&disk, 4).await, None, "at once");

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::block::{Block, SIZE, unpack};
-use crate::private;
+use crate::private_files;
 
 /// The most blocks: 16 MiB. If all have marks, writes are refused until the database has caught up.
 pub(super) const MAX_BLOCKS: u32 = 4096;
@@ -98,12 +98,12 @@ impl MarkFile {
     /// Opens the file, or creates it, with `live` in it; the content and the name are durable.
     fn begin(&mut self, empty: bool, live: &[(u32, Block)]) -> io::Result<()> {
         if let Some(dir) = self.path.parent() {
-            private::make_dir(dir)?;
+            private_files::make_dir(dir)?;
         }
-        let mut options = private::options();
+        let mut options = private_files::options();
         let options = options.read(true).write(true).create(true).truncate(empty);
         let file = options.open(&self.path)?;
-        private::close_to_others(&file, &self.path);
+        private_files::close_to_others(&file, &self.path);
         let length = file.metadata()?.len() / SIZE as u64;
         self.blocks = u32::try_from(length).unwrap_or(MAX_BLOCKS);
         self.file = Some(file);
@@ -112,7 +112,7 @@ impl MarkFile {
             self.put(*number, block)?;
         }
         self.open_file()?.sync_all()?;
-        private::sync_name(&self.path)
+        private_files::sync_name(&self.path)
     }
 
     fn put(&mut self, number: u32, block: &Block) -> io::Result<()> {

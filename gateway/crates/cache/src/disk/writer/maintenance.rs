@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::warn;
 
-use super::writer::{RETRY, Writer};
+use super::{RETRY, Writer};
 
 impl Writer {
     /// Does all work but writing. Begins a new log if the files were deleted, and gives back the

@@ -14,7 +14,7 @@ use super::disk::{Disk, Refusal, can_have, same_directory};
 use super::hash::Folded;
 use super::metrics::{DiskMetrics, StoreMetrics};
 use super::pins::{PinId, SharedPins};
-use super::tiering::{DiskReport, TieringError};
+use super::tiering::{DiskReport, DiskState, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use tidegate_plan::Geometry;
 use tidegate_plan::locks::Recover as _;
@@ -43,7 +43,7 @@ impl Bay {
     fn report(&self) -> DiskReport {
         let DiskSettings { path, capacity, .. } = self.settings();
         let disk = self.disk.load_full();
-        let state = disk.as_ref().map_or("off", |disk| disk.state().name());
+        let state = disk.as_ref().map_or(DiskState::Off, |disk| disk.state());
         DiskReport {
             state,
             why: disk.as_ref().map(|disk| disk.why()).unwrap_or_default(),

@@ -12,31 +12,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use super::files::{Access, Files, LogFile, RealFiles, Space, Stat};
+use super::{Access, Files, LogFile, RealFiles, Space, Stat};
 
 use tidegate_plan::locks::Recover as _;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wrong {
+pub(in crate::disk) struct Wrong {
     /// Reads give this error.
-    pub(super) read: Option<Errno>,
+    pub(in crate::disk) read: Option<Errno>,
     /// Writes, and creating files and directories, give this error.
-    pub(super) write: Option<Errno>,
+    pub(in crate::disk) write: Option<Errno>,
     /// Syncs give this error.
-    pub(super) sync: Option<Errno>,
+    pub(in crate::disk) sync: Option<Errno>,
     /// Giving space back gives this error.
-    pub(super) punch: Option<Errno>,
+    pub(in crate::disk) punch: Option<Errno>,
     /// Bytes that can be written before the file system is full.
-    pub(super) room: Option<u64>,
+    pub(in crate::disk) room: Option<u64>,
     /// Bytes that it says are free.
-    pub(super) free: Option<u64>,
+    pub(in crate::disk) free: Option<u64>,
     /// Reads give half of the requested bytes.
-    pub(super) short: bool,
+    pub(in crate::disk) short: bool,
     /// Reads do not return until this is taken back.
-    pub(super) hang: bool,
+    pub(in crate::disk) hang: bool,
     /// The next write panics.
-    pub(super) panic: bool,
+    pub(in crate::disk) panic: bool,
 }
 
 #[derive(Debug, Default)]
@@ -49,18 +49,18 @@ struct Shared {
 
 /// The file system. Clones share one state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Faulty(Arc<Shared>);
+pub(in crate::disk) struct Faulty(Arc<Shared>);
 
 impl Faulty {
     /// Replaces the present faults by these.
-    pub(super) fn set(&self, wrong: Wrong) {
+    pub(in crate::disk) fn set(&self, wrong: Wrong) {
         *self.0.wrong() = wrong;
         self.0.changed.notify_all();
     }
 
     /// Simulates a power cut: unsynced data reads as zeros, and index files end in the middle of an
     /// unsynced range.
-    pub(super) fn lose_power(&self) {
+    pub(in crate::disk) fn lose_power(&self) {
         for (path, ranges) in self.0.unsynced().drain() {
             let Ok(file) = fs::OpenOptions::new().write(true).open(&path) else {
                 continue;

@@ -26,7 +26,7 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// # Errors
 /// The directory cannot be created; a failure to close it is only logged.
-pub fn make_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     DirBuilder::new()
@@ -54,14 +54,14 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Returns options that create a file for the gateway's user alone.
-pub fn options() -> OpenOptions {
+pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
 }
 
 /// Makes the name of a file or directory durable. Blocks.
-pub fn sync_name(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     match path.parent() {
         None => Ok(()),
         Some(dir) if dir.as_os_str().is_empty() => File::open(".")?.sync_all(),
@@ -70,7 +70,7 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
 }
 
 /// Closes an open file to other users if the gateway's user owns it. A failure is only logged. Blocks.
-pub fn close_to_others(file: &File, path: &Path) {
+pub(crate) fn close_to_others(file: &File, path: &Path) {
     let closed = file.metadata().and_then(|found| {
         if found.uid() == geteuid().as_raw() && found.mode() & 0o077 != 0 {
             file.set_permissions(Permissions::from_mode(FILE_MODE))?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::entry::{ENTRY, Place, checksum, encode, pages};
-use super::files::{Access, LogFile};
-use super::segment::{EMPTY, Segment};
-use super::writer::{BATCH, Writer};
+use super::super::entry::{ENTRY, Place, checksum, encode, pages};
+use super::super::files::{Access, LogFile};
+use super::super::segment::{EMPTY, Segment};
+use super::{BATCH, Writer};
 use crate::ChunkKey;
 use crate::pins::PinId;
 

@@ -8,13 +8,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::db::Opener;
+use super::Opener;
 
 use tidegate_plan::locks::Recover as _;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Call {
+pub(in crate::meta) enum Call {
     Read,
     Write,
     Sync,
@@ -30,7 +30,7 @@ struct Mood {
 
 /// A disk; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SickDisk(Arc<(Mutex<Mood>, Condvar)>);
+pub(in crate::meta) struct SickDisk(Arc<(Mutex<Mood>, Condvar)>);
 
 impl SickDisk {
     fn change(&self, change: impl FnOnce(&mut Mood)) {
@@ -39,16 +39,16 @@ impl SickDisk {
     }
 
     /// Makes `times` calls of a kind fail, after `after` that succeed.
-    pub(super) fn fail(&self, call: Call, after: u64, times: u64) {
+    pub(in crate::meta) fn fail(&self, call: Call, after: u64, times: u64) {
         self.change(|mood| mood.fails = Some((call, after, times)));
     }
 
-    pub(super) fn heal(&self) {
+    pub(in crate::meta) fn heal(&self) {
         self.change(|mood| *mood = Mood::default());
     }
 
     /// Makes every call wait until the disk is healed.
-    pub(super) fn hang(&self) {
+    pub(in crate::meta) fn hang(&self) {
         self.change(|mood| mood.hangs = true);
     }
 

@@ -8,19 +8,15 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use super::clock::living;
-use super::entry::{ENTRY, Place, decode_all};
-use super::files::{Access, LogFile};
-use super::log::Log;
-use super::queue::Phase;
-use super::refusal::Fault;
-use super::segment::{Segment, parse_name};
-use super::writer::Writer;
+use super::super::entry::{ENTRY, Place, decode_all, living};
+use super::super::files::{Access, LogFile};
+use super::super::layout::CLEAN;
+use super::super::log::Log;
+use super::super::queue::Phase;
+use super::super::refusal::Fault;
+use super::super::segment::{Segment, parse_name};
+use super::Writer;
 use crate::ChunkKey;
-
-/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
-/// an operator.
-pub(super) const CLEAN: &str = "clean";
 
 /// The chunks that were found.
 #[derive(Debug, Default)]
@@ -31,7 +27,7 @@ struct Tally {
 
 impl Writer {
     /// Loads the index. Ends early if the log is closed meanwhile.
-    pub(super) fn load(&mut self) {
+    pub(in crate::disk) fn load(&mut self) {
         let began = Instant::now();
         let path = self.log.dir.display().to_string();
         let found = self.find_segments().unwrap_or_else(|error| {
@@ -65,7 +61,7 @@ impl Writer {
     }
 
     /// Declares the loaded index complete.
-    pub(super) fn finish_load(&self) {
+    pub(in crate::disk) fn finish_load(&self) {
         self.log.health.loaded();
         // It is set already if loading panicked after it was done.
         let _ = self.log.ready.set(());

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::buffer::Buffer;
 use super::entry::checksum;
 use super::files::{Access, Files, PAGE};
 use super::log::Log;
+use super::write_buffer::Buffer;
 
 /// The time between two checks.
 pub(super) const LOOK: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use tidegate_plan::locks::Recover as _;
 
 /// The pinned bytes of one disk, by pin.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(in crate::disk) struct Ledger {
     pins: SharedPins,
     used: Mutex<HashMap<PinId, u64>>,
     /// The most bytes that may be pinned in all.
@@ -19,7 +19,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Creates the count for a disk of this capacity.
-    pub(super) fn new(pins: &SharedPins, capacity: u64) -> Self {
+    pub(in crate::disk) fn new(pins: &SharedPins, capacity: u64) -> Self {
         Self {
             pins: Arc::clone(pins),
             used: Mutex::default(),
@@ -28,13 +28,13 @@ impl Ledger {
     }
 
     /// Sets another capacity.
-    pub(super) fn resize(&self, capacity: u64) {
+    pub(in crate::disk) fn resize(&self, capacity: u64) {
         self.most.store(capacity / 2, Ordering::Relaxed);
     }
 
     /// Counts bytes as pinned. `false`: they are not, because the pin is gone or a limit is
     /// reached.
-    pub(super) fn take(&self, pin: PinId, bytes: u64) -> bool {
+    pub(in crate::disk) fn take(&self, pin: PinId, bytes: u64) -> bool {
         if pin.is_none() {
             return false;
         }
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// Stops counting bytes as pinned.
-    pub(super) fn give(&self, pin: PinId, bytes: u64) {
+    pub(in crate::disk) fn give(&self, pin: PinId, bytes: u64) {
         if pin.is_none() {
             return;
         }
@@ -64,17 +64,17 @@ impl Ledger {
 
     /// Returns whether the chunks of `pin` are to be kept: the pin exists, and no limit is
     /// exceeded.
-    pub(super) fn keeps(&self, pin: PinId) -> bool {
+    pub(in crate::disk) fn keeps(&self, pin: PinId) -> bool {
         !pin.is_none() && self.pins.holds(pin) && self.pinned() <= self.most.load(Ordering::Relaxed)
     }
 
     /// Returns the pinned bytes.
-    pub(super) fn pinned(&self) -> u64 {
+    pub(in crate::disk) fn pinned(&self) -> u64 {
         self.sum(&self.used())
     }
 
     /// Stops counting all pinned bytes.
-    pub(super) fn clear(&self) {
+    pub(in crate::disk) fn clear(&self) {
         for (pin, bytes) in self.used().drain() {
             self.pins.give(pin, bytes);
         }
