@@ -74,7 +74,7 @@ pub(super) struct TierMetrics {
 
 impl TierMetrics {
     /// Counts the outcome of a look-up.
-    pub(super) fn looked_up(&self, found: Option<usize>) {
+    pub(super) fn count_lookup(&self, found: Option<usize>) {
         match found {
             Some(len) => {
                 self.hits.inc();
@@ -116,19 +116,19 @@ pub(super) struct DiskMetrics {
 
 impl DiskMetrics {
     /// Counts a chunk that was not taken.
-    pub(super) fn refused(&self, refusal: Refusal) {
+    pub(super) fn count_refusal(&self, refusal: Refusal) {
         self.refusals
             .get_or_create(&self.reason(refusal.name()))
             .inc();
     }
 
     /// Counts a read that gave no sound chunk.
-    pub(super) fn fault(&self, fault: Fault) {
+    pub(super) fn count_fault(&self, fault: Fault) {
         self.faults.get_or_create(&self.reason(fault.name())).inc();
     }
 
     /// Shows the state: 1 for this one, 0 for all others.
-    pub(super) fn state(&self, state: DiskState) {
+    pub(super) fn set_state(&self, state: DiskState) {
         for (one, gauge) in DiskState::SWITCHED_ON.iter().zip(&self.states) {
             gauge.set(i64::from(*one == state));
         }

@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::Patience;
-use super::entry::Place;
+use super::ReadDeadline;
+use super::entry::DiskLocation;
 use super::log::Log;
 use super::refusal::Fault;
 use crate::{ChunkKey, DiskSettings, Planned, StoreError};
@@ -23,43 +23,43 @@ use tidegate_plan::meter::{Estimate, Meter};
 
 /// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
 /// reads after a start must not count as late on a slow disk.
-const SLOWEST: u64 = 8 << 20;
+const ASSUMED_RATE: u64 = 8 << 20;
 
 /// The longest expected time that is accepted: a slower disk is of no use to a reader.
-const LONGEST: Duration = Duration::from_secs(3);
+const MAX_NORM: Duration = Duration::from_secs(3);
 
 /// The time that a disk gets if no other source has the chunk.
-const LAST: Duration = Duration::from_secs(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads of at least this size, with more than [`MANY`] of them under way, go past the file cache. To
+/// Reads of at least this size, with more than [`MIN_DIRECT_READS_UNDER_WAY`] of them under way, go past the file cache. To
 /// fill its pages is slower than a good disk, and evicts pages that other readers use. Sparse reads
 /// fill it.
-const LARGE: u64 = 256 << 10;
-const MANY: u64 = 3;
+const MIN_DIRECT_READ: u64 = 256 << 10;
+const MIN_DIRECT_READS_UNDER_WAY: u64 = 3;
 
 /// Reads of one disk.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct DiskReader {
     log: Arc<Log>,
     threads: Threads,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     reads: i64,
     /// See [`DiskSettings::late`].
     pub(super) late: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<ReadState>,
 }
 
 /// The measurements, and the time of the last read.
 #[derive(Debug, Default)]
-struct Measured {
+struct MeterState {
     meter: Meter,
     last: Option<Instant>,
 }
 
 /// The state that reads share and leave behind.
 #[derive(Debug, Default)]
-struct Shared {
-    meter: Mutex<Measured>,
+struct ReadState {
+    meter: Mutex<MeterState>,
     /// Bytes requested and not yet read.
     under_way: AtomicU64,
     /// Bytes that are planned to be requested.
@@ -68,7 +68,7 @@ struct Shared {
     hung: AtomicI64,
 }
 
-impl Reader {
+impl DiskReader {
     /// Creates the reader of `log`; `measured` comes from an earlier process.
     ///
     /// # Errors
@@ -88,15 +88,15 @@ impl Reader {
         Ok(Self {
             log: Arc::clone(log),
             threads: Threads(Some(threads)),
-            places: Arc::new(Semaphore::new(reads)),
+            permits: Arc::new(Semaphore::new(reads)),
             reads: i64::try_from(reads).unwrap_or(i64::MAX),
             late: settings.late,
-            shared: Arc::new(Shared {
-                meter: Mutex::new(Measured {
+            shared: Arc::new(ReadState {
+                meter: Mutex::new(MeterState {
                     meter: measured.unwrap_or_default(),
                     last: None,
                 }),
-                ..Shared::default()
+                ..ReadState::default()
             }),
         })
     }
@@ -105,24 +105,24 @@ impl Reader {
     pub(super) async fn read(
         &self,
         key: ChunkKey,
-        place: Place,
-        patience: Patience,
+        location: DiskLocation,
+        deadline: ReadDeadline,
     ) -> Option<Bytes> {
         let shared = &self.shared;
         // A reader without another source waits for a permit all the same.
-        let usual = patience == Patience::Usual;
+        let usual = deadline == ReadDeadline::Usual;
         if usual && shared.hung.load(Ordering::Relaxed) >= self.reads {
             return None;
         }
         let began = Instant::now();
-        let turn = Turn::take(shared, u64::from(place.len));
+        let turn = ReadTurn::take(shared, u64::from(location.len));
         let under_way = turn.under_way;
-        let allowed = match patience {
-            Patience::Usual => self.allowed(under_way - turn.len, turn.len),
-            Patience::Last => LAST,
+        let allowed = match deadline {
+            ReadDeadline::Usual => self.time_limit(under_way - turn.len, turn.len),
+            ReadDeadline::Longest => LONGEST_TIMEOUT,
         };
         let call = Arc::new(Call::default());
-        let work = self.work(key, place, turn, Arc::clone(&call), began);
+        let work = self.start_read(key, location, turn, Arc::clone(&call), began);
         let outcome = timeout(allowed, work).await;
         let seconds = began.elapsed().as_secs_f64();
         self.log.metrics.read_seconds.observe(seconds);
@@ -135,15 +135,15 @@ impl Reader {
                     shared.hung.fetch_add(1, Ordering::Relaxed);
                     self.log.metrics.hung.inc();
                 }
-                shared.measure(u64::from(place.len), under_way, allowed);
-                self.log.health.read_late(allowed);
+                shared.measure(u64::from(location.len), under_way, allowed);
+                self.log.health.record_late_read(allowed);
                 Fault::Late
             }
         };
-        self.log.metrics.fault(fault);
+        self.log.metrics.count_fault(fault);
         if fault != Fault::Late {
             // A bad place costs one chunk: it comes from the origin and is written elsewhere.
-            self.log.forget(&key, &place);
+            self.log.forget(&key, &location);
         }
         None
     }
@@ -157,9 +157,11 @@ impl Reader {
     /// counts as no time, so that one is tried; few follow behind it, because the disk may be slow.
     pub(super) fn estimate(&self, len: u64) -> Estimate {
         let ahead = self.shared.ahead();
-        let meter = self.shared.rested();
+        let meter = self.shared.current_meter();
         Estimate {
-            takes: meter.estimate(ahead, len).unwrap_or_else(|| slowest(ahead)),
+            takes: meter
+                .estimate(ahead, len)
+                .unwrap_or_else(|| assumed_time(ahead)),
             scatter: meter.scatter(),
             is_idle: ahead == 0,
         }
@@ -167,7 +169,7 @@ impl Reader {
 
     /// Returns the measurements, for the next process to begin with.
     pub(super) fn measured(&self) -> Meter {
-        self.shared.rested()
+        self.shared.current_meter()
     }
 
     /// Returns the bytes per second that the disk gave lately.
@@ -176,30 +178,31 @@ impl Reader {
     }
 
     /// Returns the time that a read may take that begins behind `under_way` bytes.
-    fn allowed(&self, under_way: u64, len: u64) -> Duration {
-        let meter = self.shared.rested();
+    fn time_limit(&self, under_way: u64, len: u64) -> Duration {
+        let meter = self.shared.current_meter();
         let measured = meter.estimate(under_way, len);
         let norm = measured.map_or_else(
-            || slowest(under_way + len),
+            || assumed_time(under_way + len),
             |measured| 2 * measured + meter.scatter(),
         );
-        norm.min(LONGEST) + self.late
+        norm.min(MAX_NORM) + self.late
     }
 
-    async fn work(
+    async fn start_read(
         &self,
         key: ChunkKey,
-        place: Place,
-        turn: Turn,
+        location: DiskLocation,
+        turn: ReadTurn,
         call: Arc<Call>,
         began: Instant,
     ) -> Option<Result<Bytes, Fault>> {
-        let permit = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         let (log, shared) = (Arc::clone(&self.log), Arc::clone(&self.shared));
         call.begin();
-        let past = turn.len >= LARGE && turn.under_way > MANY * turn.len;
+        let direct =
+            turn.len >= MIN_DIRECT_READ && turn.under_way > MIN_DIRECT_READS_UNDER_WAY * turn.len;
         let read = self.threads.run(move || {
-            let read = log.read(&key, &place, past);
+            let read = log.read(&key, &location, direct);
             if !call.end() {
                 shared.hung.fetch_sub(1, Ordering::Relaxed);
                 log.metrics.hung.dec();
@@ -214,22 +217,22 @@ impl Reader {
 }
 
 /// Returns the time that an unmeasured disk may take for so many bytes.
-fn slowest(bytes: u64) -> Duration {
-    Duration::from_micros(bytes.saturating_mul(1_000_000) / SLOWEST)
+fn assumed_time(bytes: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / ASSUMED_RATE)
 }
 
-impl Shared {
+impl ReadState {
     /// Returns the bytes that a read decided on now queues behind.
     fn ahead(&self) -> u64 {
         self.under_way.load(Ordering::Relaxed) + self.planned.load(Ordering::Relaxed)
     }
 
-    fn meter(&self) -> MutexGuard<'_, Measured> {
+    fn meter(&self) -> MutexGuard<'_, MeterState> {
         self.meter.lock().recover()
     }
 
     /// Returns the meter, adjusted for the time since the last read.
-    fn rested(&self) -> Meter {
+    fn current_meter(&self) -> Meter {
         let measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
         measured.meter.after(idle.unwrap_or_default())
@@ -277,15 +280,15 @@ impl Call {
 
 /// A read's share of the bytes under way, until it ends.
 #[derive(Debug)]
-struct Turn {
-    shared: Arc<Shared>,
+struct ReadTurn {
+    shared: Arc<ReadState>,
     len: u64,
     /// Bytes under way at its start, its own included.
     under_way: u64,
 }
 
-impl Turn {
-    fn take(shared: &Arc<Shared>, len: u64) -> Self {
+impl ReadTurn {
+    fn take(shared: &Arc<ReadState>, len: u64) -> Self {
         Self {
             under_way: shared.under_way.fetch_add(len, Ordering::Relaxed) + len,
             shared: Arc::clone(shared),
@@ -294,7 +297,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReadTurn {
     fn drop(&mut self) {
         self.shared.under_way.fetch_sub(self.len, Ordering::Relaxed);
     }

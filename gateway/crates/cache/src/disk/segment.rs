@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-use super::entry::ENTRY;
+use super::entry::ENTRY_SIZE;
 use super::files::{LogFile, PAGE};
 
 use tidegate_plan::locks::Recover as _;
@@ -60,7 +60,7 @@ impl Segment {
 
     /// Returns the length of the index file.
     pub(super) fn index_len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed) * ENTRY as u64
+        self.entries.load(Ordering::Relaxed) * ENTRY_SIZE as u64
     }
 
     /// Returns the most bytes that both files take up.
@@ -72,7 +72,7 @@ impl Segment {
 }
 
 /// Bytes that a segment without chunks takes up, and one more page of index entries.
-pub(super) const EMPTY: u64 = 4 * PAGE;
+pub(super) const EMPTY_SEGMENT_SIZE: u64 = 4 * PAGE;
 
 /// All segments of a log by number.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ const ALIGN: usize = PAGE as usize;
 
 /// Bytes that begin at a page; allocated when they are first needed.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
-impl Buffer {
+impl WriteBuffer {
     /// Empties the buffer, and makes room for `len` bytes.
     pub(super) fn clear(&mut self, len: usize) {
         self.len = 0;
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn chunks_lie_at_pages_and_what_is_between_is_zero() {
-        let mut buffer = Buffer::default();
+        let mut buffer = WriteBuffer::default();
         for round in 1..4u8 {
             buffer.clear(4 * ALIGN);
             assert_eq!(buffer.append(&[round; 5000]), [round; 5000]);

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::purges::Edit;
-use crate::pins::Row;
+use super::purges::PurgeEdit;
+use crate::pins::PinRow;
 
 /// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
 /// the clock; a run that loses a change continues under a new number.
@@ -23,9 +23,9 @@ pub(super) struct Batch {
     /// Rows of records; `None` removes one.
     pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// The changes of the purges.
-    pub(super) purges: Vec<Edit>,
+    pub(super) purges: Vec<PurgeEdit>,
     /// The rows of pins.
-    pub(super) pins: Vec<Row>,
+    pub(super) pins: Vec<PinRow>,
     /// `pins` are all rows: others are removed.
     pub(super) all_pins: bool,
     /// The last batch: it marks the end of the run as orderly.

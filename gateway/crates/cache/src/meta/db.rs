@@ -17,16 +17,16 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
 use super::batch::{Batch, Run, now_micros};
-use super::failure::Failure;
-use super::purges::{Edit, Purges};
+use super::failure::DbFailure;
+use super::purges::{PurgeEdit, Purges};
 use super::sweep::Sweep;
-use super::tables::{Found, PinRows, RECORDS, read_state, write};
-use crate::pins::Row;
+use super::tables::{PinRows, RECORDS_TABLE, StoredState, read_state, write};
+use crate::pins::PinRow;
 use crate::{StoreError, private_files};
 use tidegate_plan::locks::Recover as _;
 
-/// Bytes of redb's own page cache: the front already holds the hot entries.
-const CACHE: usize = 8 << 20;
+/// Bytes of redb's own page cache: the cache already holds the hot entries.
+const PAGE_CACHE_SIZE: usize = 8 << 20;
 
 /// The file, and the database in it.
 #[derive(Debug)]
@@ -55,7 +55,9 @@ impl Opener for FileOpener {
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(StorageError::from)?;
         private_files::close_to_others(&file, path);
-        Database::builder().set_cache_size(CACHE).create_file(file)
+        Database::builder()
+            .set_cache_size(PAGE_CACHE_SIZE)
+            .create_file(file)
     }
 }
 
@@ -116,23 +118,23 @@ impl Db {
     }
 
     /// Reads the row of a record, still sealed. Blocks.
-    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure> {
         let database = self.current()?;
         guarded(|| {
-            let table = database.begin_read()?.open_table(RECORDS)?;
+            let table = database.begin_read()?.open_table(RECORDS_TABLE)?;
             Ok(table.get(key)?.map(|row| row.value().to_vec()))
         })
     }
 
     /// Writes a batch. Blocks until the disk has flushed it.
-    pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
+    pub(super) fn write(&self, batch: &Batch) -> Result<(), DbFailure> {
         let database = self.current()?;
-        if !self.path.try_exists().map_err(Failure::io)? {
-            return Err(Failure::corrupt("the file was deleted"));
+        if !self.path.try_exists().map_err(DbFailure::io)? {
+            return Err(DbFailure::corrupt("the file was deleted"));
         }
         let run = self.run();
         let mut sweep = self.sweep.lock().recover();
-        let due = sweep.is_due(&self.path).map_err(Failure::io)?;
+        let due = sweep.is_due(&self.path).map_err(DbFailure::io)?;
         guarded(|| write(&database, batch, run, due.then_some(&mut *sweep)))
     }
 
@@ -145,29 +147,29 @@ impl Db {
     /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
     pub(super) fn recover(
         &self,
-        failure: &Failure,
+        failure: &DbFailure,
         purges: Vec<(Vec<u8>, u64)>,
-        pins: Vec<Row>,
-    ) -> Result<(), Failure> {
+        pins: Vec<PinRow>,
+    ) -> Result<(), DbFailure> {
         // The lock is held during no system call: a file that hangs must not block other callers.
         self.set(None);
         if failure.corrupt {
-            set_aside(&self.path, &failure.message).map_err(Failure::io)?;
+            set_aside(&self.path, &failure.message).map_err(DbFailure::io)?;
             if let Some(dir) = self.path.parent() {
-                private_files::make_dir(dir).map_err(Failure::io)?;
+                private_files::make_dir(dir).map_err(DbFailure::io)?;
             }
         }
-        let database = guarded(|| self.opener.open(&self.path).map_err(Failure::from))?;
-        let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
+        let database = guarded(|| self.opener.open(&self.path).map_err(DbFailure::from))?;
+        let rows = purges.into_iter().map(|(row, n)| PurgeEdit::Set(row, n));
         let batch = Batch {
-            purges: std::iter::once(Edit::Clear).chain(rows).collect(),
+            purges: std::iter::once(PurgeEdit::Clear).chain(rows).collect(),
             pins,
             all_pins: true,
             ..Batch::default()
         };
         let run = self.run();
         guarded(|| write(&database, &batch, run, None))?;
-        private_files::sync_name(&self.path).map_err(Failure::io)?;
+        private_files::sync_name(&self.path).map_err(DbFailure::io)?;
         self.set(Some(Arc::new(database)));
         Ok(())
     }
@@ -183,11 +185,11 @@ impl Db {
         *self.current.write().recover() = database;
     }
 
-    fn current(&self) -> Result<Arc<Database>, Failure> {
+    fn current(&self) -> Result<Arc<Database>, DbFailure> {
         let current = self.current.read().recover();
         current
             .clone()
-            .ok_or_else(|| Failure::io("the database is closed after a failure"))
+            .ok_or_else(|| DbFailure::io("the database is closed after a failure"))
     }
 }
 
@@ -198,7 +200,7 @@ enum OpenError {
 
 impl OpenError {
     /// Returns the error that a failure of the file at `path` means for its opening.
-    fn of(path: &Path, failure: Failure) -> Self {
+    fn of(path: &Path, failure: DbFailure) -> Self {
         if failure.corrupt {
             return Self::Corrupt(failure.message);
         }
@@ -213,7 +215,7 @@ fn open_file(
     path: &Path,
     opener: &dyn Opener,
     changing: Option<&[Vec<u8>]>,
-) -> Result<(Database, Found, Run), OpenError> {
+) -> Result<(Database, StoredState, Run), OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
     let database = match opened {
         Ok(Ok(database)) => database,
@@ -288,6 +290,7 @@ fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
 }
 
 /// Runs a call into redb, and treats a panic as a sign of corruption.
-fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
+fn guarded<T>(call: impl FnOnce() -> Result<T, DbFailure>) -> Result<T, DbFailure> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(DbFailure::corrupt("redb panicked")))
 }

@@ -5,13 +5,13 @@ use std::io::ErrorKind;
 /// A failed call of the database.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
-pub(super) struct Failure {
+pub(super) struct DbFailure {
     /// The file is corrupt, and a new one must be begun.
     pub(super) corrupt: bool,
     pub(super) message: String,
 }
 
-impl Failure {
+impl DbFailure {
     /// Creates a failure that does not concern the file's content.
     pub(super) fn io(error: impl ToString) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Failure {
     }
 }
 
-impl<E: Into<redb::Error>> From<E> for Failure {
+impl<E: Into<redb::Error>> From<E> for DbFailure {
     fn from(error: E) -> Self {
         let error = error.into();
         let corrupt = match &error {

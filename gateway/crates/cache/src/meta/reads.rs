@@ -1,6 +1,6 @@
 //! Reads of the database: bounded in number and in time, on threads of their own.
 //!
-//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as for a
+//! A row that does not come in time is [`StoredRow::Unknown`]: the engine then asks the origin, as for a
 //! key that it does not know. An unknown row says nothing about the key. It is never taken for "there
 //! is no row". A row that arrives after its deadline is dropped, so that it cannot overtake a later
 //! write.
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::db::Db;
-use super::failure::Failure;
+use super::failure::DbFailure;
 use super::metrics::MetaMetrics;
 
 use tidegate_plan::locks::Recover as _;
@@ -34,27 +34,27 @@ pub(super) const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const MAX_READS: usize = 16;
 
 /// A table of rows that may block, or never return.
-pub(super) trait Rows: Send + Sync + std::fmt::Debug {
+pub(super) trait RowSource: Send + Sync + std::fmt::Debug {
     /// Returns whether there is a database to read now. Never blocks.
     fn is_open(&self) -> bool;
 
     /// Reads the row of a key, still sealed. Blocks.
-    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure>;
 }
 
-impl Rows for Db {
+impl RowSource for Db {
     fn is_open(&self) -> bool {
         Db::is_open(self)
     }
 
-    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure> {
         self.read(key)
     }
 }
 
 /// The outcome of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum StoredRow {
     /// The row as it is in the database.
     Found(Vec<u8>),
     /// The database has no such row.
@@ -65,15 +65,15 @@ pub(super) enum Row {
 
 /// The reads of one database.
 #[derive(Debug)]
-pub(super) struct Reads {
-    shared: Arc<Shared>,
+pub(super) struct RowReads {
+    shared: Arc<ReadState>,
     threads: Threads,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    rows: Arc<dyn Rows>,
+struct ReadState {
+    rows: Arc<dyn RowSource>,
     metrics: MetaMetrics,
     /// The pause before each probe.
     pause: Duration,
@@ -86,13 +86,13 @@ struct Shared {
     end: Condvar,
 }
 
-impl Reads {
+impl RowReads {
     /// Creates the reads of `rows`. After a late read, a probe tries again after each `pause`.
     ///
     /// # Errors
     /// The system gives no threads.
     pub(super) fn new(
-        rows: Arc<dyn Rows>,
+        rows: Arc<dyn RowSource>,
         metrics: MetaMetrics,
         pause: Duration,
     ) -> std::io::Result<Self> {
@@ -103,7 +103,7 @@ impl Reads {
             .build()?;
         metrics.reads_up.set(1);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ReadState {
                 rows,
                 metrics,
                 pause,
@@ -113,7 +113,7 @@ impl Reads {
                 end: Condvar::new(),
             }),
             threads: Threads(Some(threads)),
-            places: Arc::new(Semaphore::new(MAX_READS)),
+            permits: Arc::new(Semaphore::new(MAX_READS)),
         })
     }
 
@@ -121,12 +121,12 @@ impl Reads {
     pub(super) async fn read(
         &self,
         key: Vec<u8>,
-        failed: impl FnOnce(Failure) + Send + 'static,
-    ) -> Row {
+        failed: impl FnOnce(DbFailure) + Send + 'static,
+    ) -> StoredRow {
         let shared = &self.shared;
         if shared.off.load(Ordering::Acquire) || !shared.rows.is_open() {
             shared.metrics.unknown.inc();
-            return Row::Unknown;
+            return StoredRow::Unknown;
         }
         let call = Arc::new(Call::default());
         let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
@@ -135,12 +135,12 @@ impl Reads {
                 // A read that only waited for its permit says nothing about the disk.
                 if call.abandon() {
                     shared.hung();
-                    shared.turn_off(key);
+                    shared.suspend(key);
                 }
-                Row::Unknown
+                StoredRow::Unknown
             }
         };
-        if row == Row::Unknown {
+        if row == StoredRow::Unknown {
             shared.metrics.unknown.inc();
         }
         row
@@ -150,14 +150,14 @@ impl Reads {
         &self,
         key: &[u8],
         call: Arc<Call>,
-        failed: impl FnOnce(Failure) + Send + 'static,
-    ) -> Row {
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return Row::Unknown;
+        failed: impl FnOnce(DbFailure) + Send + 'static,
+    ) -> StoredRow {
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+            return StoredRow::Unknown;
         };
         // Reads were turned off while this one waited for its permit.
         if self.shared.off.load(Ordering::Acquire) {
-            return Row::Unknown;
+            return StoredRow::Unknown;
         }
         let (shared, key) = (Arc::clone(&self.shared), key.to_vec());
         // From here on the disk is waited for.
@@ -167,19 +167,19 @@ impl Reads {
             if !call.end() {
                 shared.returned();
             }
-            drop(place);
+            drop(permit);
             match read {
-                Ok(Some(row)) => Row::Found(row),
-                Ok(None) => Row::Absent,
+                Ok(Some(row)) => StoredRow::Found(row),
+                Ok(None) => StoredRow::Absent,
                 Err(failure) => {
                     failed(failure);
-                    Row::Unknown
+                    StoredRow::Unknown
                 }
             }
         };
         match self.threads.run(work) {
-            Some(row) => row.await.unwrap_or(Row::Unknown),
-            None => Row::Unknown,
+            Some(row) => row.await.unwrap_or(StoredRow::Unknown),
+            None => StoredRow::Unknown,
         }
     }
 
@@ -195,14 +195,14 @@ impl Reads {
     }
 }
 
-impl Drop for Reads {
+impl Drop for RowReads {
     fn drop(&mut self) {
         *self.shared.ended() = true;
         self.shared.end.notify_all();
     }
 }
 
-impl Shared {
+impl ReadState {
     fn ended(&self) -> MutexGuard<'_, bool> {
         self.ended.lock().recover()
     }
@@ -218,7 +218,7 @@ impl Shared {
     }
 
     /// Leaves the database alone from now on, and begins to probe it with the row that was late.
-    fn turn_off(self: &Arc<Self>, key: Vec<u8>) {
+    fn suspend(self: &Arc<Self>, key: Vec<u8>) {
         if self.off.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -231,11 +231,11 @@ impl Shared {
         let probe = thread::Builder::new().name("tidegate-probe".to_owned());
         if let Err(error) = probe.spawn(move || probe_until_in_time(&weak, &key)) {
             warn!(%error, "no thread for a probe; the metadata store is read on");
-            self.turn_on();
+            self.resume();
         }
     }
 
-    fn turn_on(&self) {
+    fn resume(&self) {
         self.off.store(false, Ordering::Release);
         self.metrics.reads_up.set(1);
     }
@@ -259,13 +259,13 @@ impl Shared {
 
 /// Probes until the row comes in time or the store ends. The thread holds the database only while it
 /// reads, so that a store can be closed in between.
-fn probe_until_in_time(shared: &Weak<Shared>, key: &[u8]) {
+fn probe_until_in_time(shared: &Weak<ReadState>, key: &[u8]) {
     while let Some(shared) = shared.upgrade() {
         if shared.ends_within(shared.pause) {
             return;
         }
         if shared.probe(key) {
-            shared.turn_on();
+            shared.resume();
             info!("the metadata store is read again");
             return;
         }

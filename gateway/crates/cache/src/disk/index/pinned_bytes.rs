@@ -10,88 +10,90 @@ use tidegate_plan::locks::Recover as _;
 
 /// The pinned bytes of one disk, by pin.
 #[derive(Debug)]
-pub(in crate::disk) struct Ledger {
+pub(in crate::disk) struct PinnedBytes {
     pins: SharedPins,
-    used: Mutex<HashMap<PinId, u64>>,
+    by_pin: Mutex<HashMap<PinId, u64>>,
     /// The most bytes that may be pinned in all.
-    most: AtomicU64,
+    limit: AtomicU64,
 }
 
-impl Ledger {
+impl PinnedBytes {
     /// Creates the count for a disk of this capacity.
     pub(in crate::disk) fn new(pins: &SharedPins, capacity: u64) -> Self {
         Self {
             pins: Arc::clone(pins),
-            used: Mutex::default(),
-            most: AtomicU64::new(capacity / 2),
+            by_pin: Mutex::default(),
+            limit: AtomicU64::new(capacity / 2),
         }
     }
 
     /// Sets another capacity.
     pub(in crate::disk) fn resize(&self, capacity: u64) {
-        self.most.store(capacity / 2, Ordering::Relaxed);
+        self.limit.store(capacity / 2, Ordering::Relaxed);
     }
 
     /// Counts bytes as pinned. `false`: they are not, because the pin is gone or a limit is
     /// reached.
-    pub(in crate::disk) fn take(&self, pin: PinId, bytes: u64) -> bool {
+    pub(in crate::disk) fn reserve(&self, pin: PinId, bytes: u64) -> bool {
         if pin.is_none() {
             return false;
         }
-        let mut used = self.used();
-        let most = self.most.load(Ordering::Relaxed);
-        if self.sum(&used) + bytes > most || !self.pins.take(pin, bytes) {
+        let mut by_pin = self.by_pin();
+        let limit = self.limit.load(Ordering::Relaxed);
+        if self.sum(&by_pin) + bytes > limit || !self.pins.reserve(pin, bytes) {
             return false;
         }
-        *used.entry(pin).or_default() += bytes;
+        *by_pin.entry(pin).or_default() += bytes;
         true
     }
 
     /// Stops counting bytes as pinned.
-    pub(in crate::disk) fn give(&self, pin: PinId, bytes: u64) {
+    pub(in crate::disk) fn release(&self, pin: PinId, bytes: u64) {
         if pin.is_none() {
             return;
         }
-        let mut used = self.used();
-        if let Some(own) = used.get_mut(&pin) {
+        let mut by_pin = self.by_pin();
+        if let Some(own) = by_pin.get_mut(&pin) {
             *own = own.saturating_sub(bytes);
             if *own == 0 {
-                used.remove(&pin);
+                by_pin.remove(&pin);
             }
         }
-        self.pins.give(pin, bytes);
+        self.pins.release(pin, bytes);
     }
 
     /// Returns whether the chunks of `pin` are to be kept: the pin exists, and no limit is
     /// exceeded.
     pub(in crate::disk) fn keeps(&self, pin: PinId) -> bool {
-        !pin.is_none() && self.pins.holds(pin) && self.pinned() <= self.most.load(Ordering::Relaxed)
+        !pin.is_none()
+            && self.pins.is_within_limit(pin)
+            && self.total() <= self.limit.load(Ordering::Relaxed)
     }
 
     /// Returns the pinned bytes.
-    pub(in crate::disk) fn pinned(&self) -> u64 {
-        self.sum(&self.used())
+    pub(in crate::disk) fn total(&self) -> u64 {
+        self.sum(&self.by_pin())
     }
 
     /// Stops counting all pinned bytes.
     pub(in crate::disk) fn clear(&self) {
-        for (pin, bytes) in self.used().drain() {
-            self.pins.give(pin, bytes);
+        for (pin, bytes) in self.by_pin().drain() {
+            self.pins.release(pin, bytes);
         }
     }
 
-    fn sum(&self, used: &HashMap<PinId, u64>) -> u64 {
-        let living = used.iter().filter(|(pin, _)| self.pins.lives(**pin));
-        living.map(|(_, bytes)| bytes).sum()
+    fn sum(&self, by_pin: &HashMap<PinId, u64>) -> u64 {
+        let live = by_pin.iter().filter(|(pin, _)| self.pins.exists(**pin));
+        live.map(|(_, bytes)| bytes).sum()
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<PinId, u64>> {
-        self.used.lock().recover()
+    fn by_pin(&self) -> MutexGuard<'_, HashMap<PinId, u64>> {
+        self.by_pin.lock().recover()
     }
 }
 
-impl Drop for Ledger {
-    /// The disk is taken out, so its pinned bytes no longer count.
+impl Drop for PinnedBytes {
+    /// The disk is switched off, so its pinned bytes no longer count.
     fn drop(&mut self) {
         self.clear();
     }

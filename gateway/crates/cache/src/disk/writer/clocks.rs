@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Every n-th turn takes a proven segment.
-const AGEING: u64 = 8;
+const PROVEN_TURN_INTERVAL: u64 = 8;
 
 /// Full segments, in the order in which the hands pass them.
 #[derive(Debug, Default)]
@@ -15,17 +15,17 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// Adds a segment that was just filled.
-    pub(super) fn enter(&mut self, segment: u32) {
+    pub(super) fn push_trial(&mut self, segment: u32) {
         self.trial.push_back(segment);
     }
 
     /// Adds a segment that was filled before all others that are there.
-    pub(super) fn enter_first(&mut self, segment: u32) {
+    pub(super) fn push_oldest_trial(&mut self, segment: u32) {
         self.trial.push_front(segment);
     }
 
     /// Adds a segment that the hand has passed.
-    pub(super) fn prove(&mut self, segment: u32) {
+    pub(super) fn push_proven(&mut self, segment: u32) {
         self.proven.push_back(segment);
     }
 
@@ -41,7 +41,7 @@ impl Clocks {
     /// Takes the segment under the hand: one on trial, if these hold more than their share.
     pub(super) fn next(&mut self, holds_more: impl Fn(&VecDeque<u32>) -> bool) -> Option<u32> {
         self.turn = self.turn.wrapping_add(1);
-        let is_theirs = !self.turn.is_multiple_of(AGEING) && holds_more(&self.trial);
+        let is_theirs = !self.turn.is_multiple_of(PROVEN_TURN_INTERVAL) && holds_more(&self.trial);
         let (first, second) = if is_theirs {
             (&mut self.trial, &mut self.proven)
         } else {

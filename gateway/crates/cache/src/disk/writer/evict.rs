@@ -28,50 +28,50 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use super::super::entry::Place;
+use super::super::entry::DiskLocation;
 use super::super::files::is_unsupported;
-use super::super::index::Verdict;
+use super::super::index::Visit;
 use super::super::segment::Segment;
 use super::Writer;
 use crate::ChunkKey;
 
 /// The share (1/n) of the capacity that may be on trial before room is made there first.
-const TRIAL: u64 = 8;
+const TRIAL_SHARE: u64 = 8;
 
 impl Writer {
     /// Evicts until `need` more bytes fit the capacity. `false`: nothing is left to evict.
     pub(super) fn make_room(&mut self, need: u64) -> io::Result<bool> {
         let mut found = true;
         while found && self.log.segments.taken() + need > self.log.capacity() {
-            found = !self.is_hopeless() && self.evict_one()?;
+            found = !self.is_exhausted() && self.evict_one()?;
         }
-        self.hunt = 0;
+        self.hand_steps = 0;
         Ok(found)
     }
 
     /// Evicts until some space was given back.
     pub(super) fn evict_some(&mut self) -> io::Result<()> {
         let before = self.log.segments.taken();
-        self.hunt = 0;
-        while self.log.segments.taken() >= before && !self.is_hopeless() && self.evict_one()? {}
-        self.hunt = 0;
+        self.hand_steps = 0;
+        while self.log.segments.taken() >= before && !self.is_exhausted() && self.evict_one()? {}
+        self.hand_steps = 0;
         Ok(())
     }
 
     /// Returns whether pins still hold. After two rounds, all chunks that were not read or pinned are
     /// gone, because a read chunk is passed over only once.
-    fn do_pins_hold(&self) -> bool {
-        self.hunt <= self.twice_around()
+    fn pins_hold(&self) -> bool {
+        self.hand_steps <= self.two_rounds()
     }
 
     /// Returns whether nothing is left to evict: two more rounds take every chunk.
-    fn is_hopeless(&self) -> bool {
-        self.hunt > 2 * self.twice_around()
+    fn is_exhausted(&self) -> bool {
+        self.hand_steps > 2 * self.two_rounds()
     }
 
-    /// Steps after which both hands have passed everything twice, whichever goes first: a long hunt
+    /// Steps after which both hands have passed everything twice, whichever goes first: a long search
     /// takes them in turn.
-    fn twice_around(&self) -> usize {
+    fn two_rounds(&self) -> usize {
         4 * (self.log.segments.len() + 2)
     }
 
@@ -86,20 +86,20 @@ impl Writer {
         let Some(segment) = self.log.segments.get(number) else {
             return Ok(true);
         };
-        let Ok(entries) = self.entries(&segment) else {
+        let Ok(entries) = self.read_live_entries(&segment) else {
             // Its index file is gone or unreadable, so its content is unknown.
             self.log.index.drop_segment(number);
             self.unlink(number);
             return Ok(true);
         };
         let (mut kept, mut dead) = (Vec::new(), Vec::new());
-        self.hunt += 1;
-        let pins_hold = self.do_pins_hold();
-        for (key, place) in entries {
-            match self.log.index.judge(&key, &place, pins_hold) {
-                Verdict::Gone => {}
-                Verdict::Kept => kept.push((key, place)),
-                Verdict::Dropped => dead.push((key, place)),
+        self.hand_steps += 1;
+        let pins_hold = self.pins_hold();
+        for (key, location) in entries {
+            match self.log.index.visit(&key, &location, pins_hold) {
+                Visit::Moved => {}
+                Visit::Kept => kept.push((key, location)),
+                Visit::Evicted => dead.push((key, location)),
             }
         }
         let metrics = &self.log.metrics;
@@ -111,11 +111,11 @@ impl Writer {
             return Ok(true);
         }
         // It goes back under the clock in any case; the hand skips a deleted segment.
-        self.clocks.prove(number);
+        self.clocks.push_proven(number);
         self.release(&segment, dead)?;
         if !self.punches {
-            for (key, place) in kept {
-                self.log.index.remove_at(&key, &place);
+            for (key, location) in kept {
+                self.log.index.remove_at(&key, &location);
             }
             self.unlink(number);
         }
@@ -123,20 +123,20 @@ impl Writer {
     }
 
     fn next_segment(&mut self) -> Option<u32> {
-        let (log, hunt) = (&self.log, self.hunt);
+        let (log, hand_steps) = (&self.log, self.hand_steps);
         self.clocks.next(|trial| {
-            if hunt > log.segments.len() {
-                return hunt.is_multiple_of(2);
+            if hand_steps > log.segments.len() {
+                return hand_steps.is_multiple_of(2);
             }
             let held = trial.iter().filter_map(|number| log.segments.get(*number));
-            held.map(|segment| segment.taken()).sum::<u64>() > log.capacity() / TRIAL
+            held.map(|segment| segment.taken()).sum::<u64>() > log.capacity() / TRIAL_SHARE
         })
     }
 
     /// Gives back the space of chunks that were removed, moved, or no longer wanted once written.
-    pub(super) fn make_holes(&mut self) -> io::Result<()> {
+    pub(super) fn punch_holes(&mut self) -> io::Result<()> {
         let mut holes = self.log.take_holes();
-        holes.sort_unstable_by_key(|(_, place)| (place.segment, place.offset));
+        holes.sort_unstable_by_key(|(_, location)| (location.segment, location.offset));
         let mut failed = Ok(());
         for run in holes.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
             let number = run[0].1.segment;
@@ -154,14 +154,14 @@ impl Writer {
     fn release(
         &mut self,
         segment: &Arc<Segment>,
-        mut dead: Vec<(ChunkKey, Place)>,
+        mut dead: Vec<(ChunkKey, DiskLocation)>,
     ) -> io::Result<()> {
         if dead.is_empty() || !self.punches {
             return Ok(());
         }
-        dead.sort_unstable_by_key(|(_, place)| place.offset);
+        dead.sort_unstable_by_key(|(_, location)| location.offset);
         // A failed tombstone is like a missing one: see the head of this module.
-        let _ = self.bury(segment, &dead);
+        let _ = self.write_tombstones(segment, &dead);
         for (offset, len) in runs(&dead) {
             match segment.data.punch(offset, len) {
                 Ok(()) => segment.shrink(len),
@@ -174,7 +174,7 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        self.look_if_sparse(segment);
+        self.check_sparse(segment);
         Ok(())
     }
 
@@ -190,12 +190,12 @@ impl Writer {
 }
 
 /// Returns the ranges that chunks take up, neighbours merged. The chunks must be in order.
-fn runs(chunks: &[(ChunkKey, Place)]) -> Vec<(u64, u64)> {
+fn runs(chunks: &[(ChunkKey, DiskLocation)]) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (_, place) in chunks {
+    for (_, location) in chunks {
         match runs.last_mut() {
-            Some((offset, len)) if *offset + *len == place.offset => *len += place.taken(),
-            _ => runs.push((place.offset, place.taken())),
+            Some((offset, len)) if *offset + *len == location.offset => *len += location.taken(),
+            _ => runs.push((location.offset, location.taken())),
         }
     }
     runs

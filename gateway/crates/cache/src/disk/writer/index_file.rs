@@ -3,56 +3,72 @@
 use std::io;
 use std::sync::Arc;
 
-use super::super::entry::{ENTRY, Place, decode_all, encode, living};
-use super::super::files::{Access, LogFile};
+use super::super::entry::{DiskLocation, ENTRY_SIZE, decode_all, encode, live_entries};
+use super::super::files::{FileAccess, LogFile};
 use super::super::segment::Segment;
 use super::Writer;
 use crate::ChunkKey;
 
 impl Writer {
     /// Writes tombstones.
-    pub(super) fn bury(&self, segment: &Segment, dead: &[(ChunkKey, Place)]) -> io::Result<()> {
-        let tombstone = |(key, place): &(ChunkKey, Place)| (*key, Place { len: 0, ..*place });
-        self.note(segment, dead.iter().map(tombstone))
+    pub(super) fn write_tombstones(
+        &self,
+        segment: &Segment,
+        dead: &[(ChunkKey, DiskLocation)],
+    ) -> io::Result<()> {
+        let tombstone = |(key, location): &(ChunkKey, DiskLocation)| {
+            (
+                *key,
+                DiskLocation {
+                    len: 0,
+                    ..*location
+                },
+            )
+        };
+        self.append_entries(segment, dead.iter().map(tombstone))
     }
 
     /// Writes down the new pins of chunks that were assigned to another pin, or to none, since their
     /// writing.
-    pub(super) fn make_marks(&mut self) -> io::Result<()> {
-        let mut marks = self.log.take_marks();
-        marks.sort_by_key(|(_, place)| place.segment);
+    pub(super) fn write_pin_changes(&mut self) -> io::Result<()> {
+        let mut marks = self.log.take_pin_changes();
+        marks.sort_by_key(|(_, location)| location.segment);
         for run in marks.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
             if let Some(segment) = self.log.segments.get(run[0].1.segment) {
-                let stays =
-                    |(key, place): &&(ChunkKey, Place)| self.log.index.find(key) == Some(*place);
-                self.note(&segment, run.iter().filter(stays).copied())?;
+                let stays = |(key, location): &&(ChunkKey, DiskLocation)| {
+                    self.log.index.find(key) == Some(*location)
+                };
+                self.append_entries(&segment, run.iter().filter(stays).copied())?;
             }
         }
         Ok(())
     }
 
     /// Appends entries of chunks to a segment's index file.
-    fn note(
+    fn append_entries(
         &self,
         segment: &Segment,
-        entries: impl Iterator<Item = (ChunkKey, Place)>,
+        entries: impl Iterator<Item = (ChunkKey, DiskLocation)>,
     ) -> io::Result<()> {
         let bytes: Vec<u8> = entries
-            .flat_map(|(key, place)| encode(&key, &place))
+            .flat_map(|(key, location)| encode(&key, &location))
             .collect();
         if bytes.is_empty() {
             return Ok(());
         }
         let index = self.index_file(segment)?;
         index.write_at(&bytes, segment.index_len())?;
-        segment.grow(bytes.len() / ENTRY, 0);
+        segment.grow(bytes.len() / ENTRY_SIZE, 0);
         let written = u64::try_from(bytes.len()).unwrap_or(0);
         self.log.metrics.written.inc_by(written);
         Ok(())
     }
 
     /// Reads the entries of a segment's index file, without those that tombstones cancel.
-    pub(super) fn entries(&self, segment: &Segment) -> io::Result<Vec<(ChunkKey, Place)>> {
+    pub(super) fn read_live_entries(
+        &self,
+        segment: &Segment,
+    ) -> io::Result<Vec<(ChunkKey, DiskLocation)>> {
         let index = self.index_file(segment)?;
         let len = usize::try_from(segment.index_len()).unwrap_or(usize::MAX);
         let bytes = index.read_at(0, len)?;
@@ -60,10 +76,10 @@ impl Writer {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let entries = decode_all(&bytes, segment.number);
-        if entries.len() * ENTRY < len {
+        if entries.len() * ENTRY_SIZE < len {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(living(entries))
+        Ok(live_entries(entries))
     }
 
     fn index_file(&self, segment: &Segment) -> io::Result<Arc<dyn LogFile>> {
@@ -73,7 +89,7 @@ impl Writer {
             }
             _ => {
                 let path = self.log.segments.index_path(segment.number);
-                self.log.files.open(&path, Access::Existing)
+                self.log.files.open(&path, FileAccess::Existing)
             }
         }
     }
