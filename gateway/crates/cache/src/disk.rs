@@ -54,7 +54,7 @@ use self::threads::DiskThreads;
 use super::metrics::DiskMetrics;
 use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskContent, DiskState};
-use super::{ChunkKey, DiskSettings, Planned, StoreError};
+use super::{ChunkKey, DiskSettings, PlannedRead, StoreError};
 use tidegate_plan::Geometry;
 use tidegate_plan::meter::Estimate;
 
@@ -232,9 +232,9 @@ impl Disk {
     }
 
     /// Counts a planned read; see [`crate::ChunkStore::plan_read`].
-    pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
+    pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> PlannedRead {
         if self.log.queue.contains(key) {
-            return Planned::default();
+            return PlannedRead::default();
         }
         self.reader.plan(u64::try_from(len).unwrap_or(u64::MAX))
     }

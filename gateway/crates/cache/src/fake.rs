@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Tier};
 use tidegate_plan::locks::Recover as _;
 use tidegate_plan::meter::Estimate;
 
@@ -103,14 +103,6 @@ impl FakeStore {
         self.lock().disk.retain(|key, _| key.index % nth != 0);
     }
 
-    /// Returns the bytes that both tiers hold together.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        let state = self.lock();
-        let sum = |map: &HashMap<ChunkKey, Bytes>| map.values().map(Bytes::len).sum::<usize>();
-        sum(&state.memory) + sum(&state.disk)
-    }
-
     async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
         let (bytes, tier) = self.read(key, len, patient).await?;
         let mut state = self.lock();
@@ -175,7 +167,7 @@ impl ChunkStore for FakeStore {
         Box::pin(async move { Some(self.read(key, len, false).await?.0) })
     }
 
-    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+    fn copy_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         self.lock().memory.get(key).cloned()
     }
 
@@ -234,9 +226,9 @@ impl ChunkStore for FakeStore {
         takes.then_some(0.0)
     }
 
-    fn held(&self, key: &ChunkKey) -> Held {
+    fn tiers_of(&self, key: &ChunkKey) -> ChunkTiers {
         let state = self.lock();
-        Held {
+        ChunkTiers {
             memory: state.memory.contains_key(key),
             disk: !state.faults.demoted && state.disk.contains_key(key),
             pinned: false,

@@ -18,7 +18,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::ChunkKey;
-use super::hash::Folded;
+use super::hash::FoldHasher;
 use super::pins::PinId;
 
 /// The cost of an entry beside its bytes: foyer's record, its share of the index and of the ghost
@@ -75,7 +75,7 @@ struct MemoryEntry {
 /// Chunks in memory.
 #[derive(Debug)]
 pub(super) struct Memory {
-    cache: Cache<ChunkKey, MemoryEntry, Folded>,
+    cache: Cache<ChunkKey, MemoryEntry, FoldHasher>,
     shards: usize,
     /// Bytes of a whole chunk with its overhead.
     chunk: usize,
@@ -101,7 +101,7 @@ impl Memory {
             .with_name("memory")
             .with_shards(shards)
             .with_eviction_config(S3FifoConfig::default())
-            .with_hash_builder(Folded::default())
+            .with_hash_builder(FoldHasher::default())
             .with_weighter(|_: &ChunkKey, entry: &MemoryEntry| weight(&entry.bytes))
             .with_event_listener(Arc::new(EvictionListener {
                 metrics: metrics.clone(),

@@ -54,7 +54,7 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Returns options that create a file for the gateway's user alone.
-pub(crate) fn options() -> OpenOptions {
+pub(crate) fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
@@ -96,7 +96,7 @@ fn holds_only_ours(dir: &Path) -> io::Result<bool> {
 /// Returns whether the gateway creates files of this name in a cache or state directory, or in one inside
 /// (`00000001.data`); `lost+found` belongs to the file system.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 7] = [
+    const OWN_NAMES: [&str; 7] = [
         "clean",
         "lock",
         "speed",
@@ -105,9 +105,9 @@ fn is_ours(name: &str) -> bool {
         "plain",
         "lost+found",
     ];
-    const STARTS: [&str; 3] = ["log-v", "chunks-", "meta-v"];
-    NAMES.contains(&name)
-        || STARTS.iter().any(|start| name.starts_with(start))
+    const OWN_PREFIXES: [&str; 3] = ["log-v", "chunks-", "meta-v"];
+    OWN_NAMES.contains(&name)
+        || OWN_PREFIXES.iter().any(|start| name.starts_with(start))
         || (name.starts_with(|first: char| first.is_ascii_digit())
             && (name.ends_with(".data") || name.ends_with(".index")))
 }
@@ -147,7 +147,7 @@ mod tests {
     fn files_are_for_us_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("f");
-        let file = options()
+        let file = file_options()
             .write(true)
             .create(true)
             .open(&path)

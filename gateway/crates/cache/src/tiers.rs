@@ -1,5 +1,7 @@
 //! Memory over disks, as one [`ChunkStore`].
 
+mod disk_set;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,13 +10,13 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
+use self::disk_set::DiskSet;
 use super::disk::{Disk, ReadDeadline};
-use super::disk_set::DiskSet;
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
-use super::{Admit, ChunkKey, ChunkStore, Held, Planned, Settings, StoreError, Tier};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
 use tidegate_plan::meter::Estimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
@@ -148,7 +150,7 @@ impl ChunkStore for Tiers {
         })
     }
 
-    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+    fn copy_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         self.memory.get(key).map(|(bytes, _)| bytes)
     }
 
@@ -159,8 +161,8 @@ impl ChunkStore for Tiers {
         self.is_on_disk(key).then_some(Tier::Disk)
     }
 
-    fn held(&self, key: &ChunkKey) -> Held {
-        Held {
+    fn tiers_of(&self, key: &ChunkKey) -> ChunkTiers {
+        ChunkTiers {
             memory: self.memory.contains(key),
             disk: self.is_on_disk(key),
             pinned: self.with_disk(key, |disk| disk.is_pinned(key)),
@@ -205,10 +207,10 @@ impl ChunkStore for Tiers {
         disk.as_ref()?.estimate(key, len)
     }
 
-    fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
+    fn plan_read(&self, key: &ChunkKey, len: usize) -> PlannedRead {
         let disk = self.disks.of(key);
         let disk = disk.as_ref().and_then(|disk| disk.as_ref());
-        disk.map_or_else(Planned::default, |disk| disk.plan_read(key, len))
+        disk.map_or_else(PlannedRead::default, |disk| disk.plan_read(key, len))
     }
 
     fn disk_rate(&self) -> Option<f64> {

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::files::PAGE;
+use super::files::PAGE_SIZE;
 use crate::ChunkKey;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
@@ -73,7 +73,7 @@ impl DiskLocation {
 pub(super) fn pages(len: usize) -> u64 {
     u64::try_from(len)
         .unwrap_or(u64::MAX / 2)
-        .next_multiple_of(PAGE)
+        .next_multiple_of(PAGE_SIZE)
 }
 
 /// Returns a checksum over key, length and bytes, so that sound bytes under another key or length
@@ -121,7 +121,7 @@ pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, DiskLocati
     };
     location
         .offset
-        .is_multiple_of(PAGE)
+        .is_multiple_of(PAGE_SIZE)
         .then_some((key, location))
 }
 
@@ -161,7 +161,7 @@ mod tests {
         };
         let location = DiskLocation {
             segment: 5,
-            offset: 12 * PAGE,
+            offset: 12 * PAGE_SIZE,
             len: 5,
             sum: checksum(&key, b"hello"),
             pin: PinId::from_number(u16::MAX),

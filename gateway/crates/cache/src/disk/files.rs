@@ -29,11 +29,11 @@ pub(super) enum FileAccess {
     /// The file is created if it is missing, and written through the file cache.
     Cached,
     /// The file is created if it is missing, and written past the file cache: lengths, offsets and
-    /// addresses of writes are multiples of [`PAGE`].
+    /// addresses of writes are multiples of [`PAGE_SIZE`].
     Direct,
 }
 
-pub(super) use crate::direct::{PAGE, is_unsupported};
+pub(super) use crate::direct::{PAGE_SIZE, is_unsupported};
 pub(super) use crate::space::Space;
 
 /// A file system.
@@ -114,7 +114,7 @@ impl Files for RealFiles {
     }
 
     fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn LogFile>> {
-        let mut options = private_files::options();
+        let mut options = private_files::file_options();
         options.read(true).write(true);
         let opened = match access {
             FileAccess::Existing => options
@@ -199,8 +199,11 @@ impl LogFile for RealFile {
     }
 
     fn read_direct(&self, offset: u64, len: usize) -> io::Result<Bytes> {
-        let page = PAGE as usize;
-        let Some(file) = self.direct_reader().filter(|_| offset.is_multiple_of(PAGE)) else {
+        let page = PAGE_SIZE as usize;
+        let Some(file) = self
+            .direct_reader()
+            .filter(|_| offset.is_multiple_of(PAGE_SIZE))
+        else {
             return Ok(self.read_at(offset, len)?.into());
         };
         let whole = len.next_multiple_of(page);

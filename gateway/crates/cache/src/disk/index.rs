@@ -13,9 +13,9 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::pinned_bytes::PinnedBytes;
 use super::entry::{DiskLocation, pages};
-use super::files::PAGE;
+use super::files::PAGE_SIZE;
 use crate::ChunkKey;
-use crate::hash::Folded;
+use crate::hash::FoldHasher;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
 use tidegate_plan::locks::Recover as _;
@@ -77,7 +77,8 @@ impl IndexEntry {
         Self {
             sum: location.sum,
             segment: location.segment,
-            page: u32::try_from(location.offset / PAGE).expect("a segment has far fewer pages"),
+            page: u32::try_from(location.offset / PAGE_SIZE)
+                .expect("a segment has far fewer pages"),
             len: location.len,
             hit: AtomicBool::new(false),
             pin: location.pin,
@@ -87,7 +88,7 @@ impl IndexEntry {
     fn location(&self) -> DiskLocation {
         DiskLocation {
             segment: self.segment,
-            offset: u64::from(self.page) * PAGE,
+            offset: u64::from(self.page) * PAGE_SIZE,
             len: self.len,
             sum: self.sum,
             pin: self.pin,
@@ -111,7 +112,7 @@ pub(super) enum Visit {
     Evicted,
 }
 
-type Shard = HashMap<PackedKey, IndexEntry, Folded>;
+type Shard = HashMap<PackedKey, IndexEntry, FoldHasher>;
 
 /// The chunks of one disk by key. No method does I/O or waits for it.
 #[derive(Debug)]
@@ -293,7 +294,7 @@ impl Index {
 
     fn shard(&self, key: &PackedKey) -> &RwLock<Shard> {
         // Bits that the table itself hardly uses.
-        let hash = Folded::default().hash_one(key) >> 40;
+        let hash = FoldHasher::default().hash_one(key) >> 40;
         &self.shards[usize::try_from(hash).unwrap_or(0) % SHARD_COUNT]
     }
 
@@ -322,7 +323,7 @@ mod tests {
     fn location(segment: u32, page: u64) -> DiskLocation {
         DiskLocation {
             segment,
-            offset: page * PAGE,
+            offset: page * PAGE_SIZE,
             len: 100,
             sum: page,
             pin: PinId::NONE,

@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-use super::files::{Files, PAGE, Space};
+use super::files::{Files, PAGE_SIZE, Space};
 use crate::{DiskSettings, StoreError, private_files};
 use tidegate_plan::Geometry;
 use tidegate_plan::locks::Recover as _;
@@ -115,7 +115,7 @@ impl Layout {
 pub(super) fn segment_size(capacity: u64, chunk: u64) -> Option<u64> {
     let least = least_segment(chunk);
     let good = (capacity / TARGET_SEGMENTS).clamp(MIN_PREFERRED_SEGMENT, MAX_SEGMENT);
-    let mut segment = good.max(least) / PAGE * PAGE;
+    let mut segment = good.max(least) / PAGE_SIZE * PAGE_SIZE;
     while segment / 2 >= least && capacity / segment < PREFERRED_SEGMENTS {
         segment /= 2;
     }
@@ -137,7 +137,7 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
 /// Takes `<path>/lock`, and writes the process id into it for a second process to report.
 fn lock_directory(path: &Path) -> Result<File, StoreError> {
     let file = path.join("lock");
-    let mut lock = private_files::options()
+    let mut lock = private_files::file_options()
         .read(true)
         .write(true)
         .create(true)
@@ -287,7 +287,7 @@ mod tests {
             assert_eq!(segment_size(capacity, chunk), segment, "{capacity}");
         }
         let odd = segment_size(777 * GIB + 12_345, chunk).expect("large");
-        assert!(odd.is_multiple_of(PAGE) && (777..=1025).contains(&(777 * GIB / odd)));
+        assert!(odd.is_multiple_of(PAGE_SIZE) && (777..=1025).contains(&(777 * GIB / odd)));
         assert_eq!(segment_size(GIB, 16 << 20), Some(64 << 20));
     }
 }

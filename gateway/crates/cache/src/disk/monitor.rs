@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::entry::checksum;
-use super::files::{FileAccess, Files, PAGE};
+use super::files::{FileAccess, Files, PAGE_SIZE};
 use super::log::Log;
 use super::write_buffer::WriteBuffer;
 
@@ -144,13 +144,13 @@ impl DiskMonitor {
 fn probe_writing(files: &dyn Files, dir: &Path, buffer: &mut WriteBuffer) -> io::Result<()> {
     files.make_dir(dir)?;
     let path = dir.join(PROBE_FILE);
-    let page = usize::try_from(PAGE).unwrap_or(4096);
+    let page = usize::try_from(PAGE_SIZE).unwrap_or(4096);
     buffer.clear(page);
     buffer.append(&vec![0x5a; page]);
     let written = files.open(&path, FileAccess::Direct).and_then(|file| {
         file.write_at(buffer.bytes(), 0)?;
         file.sync()?;
-        file.drop_cached(0, PAGE);
+        file.drop_cached(0, PAGE_SIZE);
         // Read through the file cache, from which the page was dropped: so the rules of the file
         // system for direct reads need not be known.
         let read = files.open(&path, FileAccess::Existing)?.read_at(0, page)?;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::entry::pages;
 use super::refusal::Refusal;
 use crate::ChunkKey;
-use crate::hash::Folded;
+use crate::hash::FoldHasher;
 use crate::pins::PinId;
 use tidegate_plan::locks::Recover as _;
 
@@ -47,7 +47,7 @@ pub(super) enum QueuePhase {
 #[derive(Debug, Default)]
 struct QueueState {
     /// All chunks that wait or are being written.
-    chunks: HashMap<ChunkKey, WaitingChunk, Folded>,
+    chunks: HashMap<ChunkKey, WaitingChunk, FoldHasher>,
     /// The waiting ones in order; some were removed since.
     order: VecDeque<(ChunkKey, u64)>,
     tickets: u64,

@@ -4,12 +4,11 @@
 //! call returns, which may be never. If such reads hold all permits, other reads are misses at once. A
 //! read may take twice the time that the meter expects, plus the recent scatter of reads, plus `late`.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -17,7 +16,8 @@ use super::ReadDeadline;
 use super::entry::DiskLocation;
 use super::log::Log;
 use super::refusal::Fault;
-use crate::{ChunkKey, DiskSettings, Planned, StoreError};
+use crate::blocking::{BlockingCall, BlockingThreads};
+use crate::{ChunkKey, DiskSettings, PlannedRead, StoreError};
 use tidegate_plan::locks::Recover as _;
 use tidegate_plan::meter::{Estimate, Meter};
 
@@ -26,7 +26,7 @@ use tidegate_plan::meter::{Estimate, Meter};
 const ASSUMED_RATE: u64 = 8 << 20;
 
 /// The longest expected time that is accepted: a slower disk is of no use to a reader.
-const MAX_NORM: Duration = Duration::from_secs(3);
+const MAX_EXPECTED_TIME: Duration = Duration::from_secs(3);
 
 /// The time that a disk gets if no other source has the chunk.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ const MIN_DIRECT_READS_UNDER_WAY: u64 = 3;
 #[derive(Debug)]
 pub(super) struct DiskReader {
     log: Arc<Log>,
-    threads: Threads,
+    threads: BlockingThreads,
     permits: Arc<Semaphore>,
     reads: i64,
     /// See [`DiskSettings::late`].
@@ -79,15 +79,11 @@ impl DiskReader {
         measured: Option<Meter>,
     ) -> Result<Self, StoreError> {
         let reads = settings.reads.max(1);
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(reads)
-            .thread_name("tidegate-disk")
-            .build()
+        let threads = BlockingThreads::new("tidegate-disk", reads)
             .map_err(StoreError::io("start threads for", &settings.path))?;
         Ok(Self {
             log: Arc::clone(log),
-            threads: Threads(Some(threads)),
+            threads,
             permits: Arc::new(Semaphore::new(reads)),
             reads: i64::try_from(reads).unwrap_or(i64::MAX),
             late: settings.late,
@@ -121,7 +117,7 @@ impl DiskReader {
             ReadDeadline::Usual => self.time_limit(under_way - turn.len, turn.len),
             ReadDeadline::Longest => LONGEST_TIMEOUT,
         };
-        let call = Arc::new(Call::default());
+        let call = Arc::new(BlockingCall::default());
         let work = self.start_read(key, location, turn, Arc::clone(&call), began);
         let outcome = timeout(allowed, work).await;
         let seconds = began.elapsed().as_secs_f64();
@@ -149,8 +145,8 @@ impl DiskReader {
     }
 
     /// Counts a planned read.
-    pub(super) fn plan(&self, len: u64) -> Planned {
-        Planned::take(&self.shared.planned, len)
+    pub(super) fn plan(&self, len: u64) -> PlannedRead {
+        PlannedRead::take(&self.shared.planned, len)
     }
 
     /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read
@@ -185,7 +181,7 @@ impl DiskReader {
             || assumed_time(under_way + len),
             |measured| 2 * measured + meter.scatter(),
         );
-        norm.min(MAX_NORM) + self.late
+        norm.min(MAX_EXPECTED_TIME) + self.late
     }
 
     async fn start_read(
@@ -193,7 +189,7 @@ impl DiskReader {
         key: ChunkKey,
         location: DiskLocation,
         turn: ReadTurn,
-        call: Arc<Call>,
+        call: Arc<BlockingCall>,
         began: Instant,
     ) -> Option<Result<Bytes, Fault>> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
@@ -247,37 +243,6 @@ impl ReadState {
     }
 }
 
-/// The progress of a system call, shared by the waiting task and the calling thread.
-#[derive(Debug, Default)]
-struct Call(AtomicU8);
-
-impl Call {
-    const WAITS: u8 = 0;
-    const RUNS: u8 = 1;
-    const ENDED: u8 = 2;
-    const ABANDONED: u8 = 3;
-
-    fn begin(&self) {
-        self.change(Self::WAITS, Self::RUNS);
-    }
-
-    /// Records that the call returned; `false`: too late, it was abandoned.
-    fn end(&self) -> bool {
-        self.change(Self::RUNS, Self::ENDED)
-    }
-
-    /// Records that no task waits any more; `true`: the call still runs.
-    fn abandon(&self) -> bool {
-        self.change(Self::RUNS, Self::ABANDONED)
-    }
-
-    fn change(&self, from: u8, to: u8) -> bool {
-        self.0
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-}
-
 /// A read's share of the bytes under way, until it ends.
 #[derive(Debug)]
 struct ReadTurn {
@@ -300,26 +265,5 @@ impl ReadTurn {
 impl Drop for ReadTurn {
     fn drop(&mut self) {
         self.shared.under_way.fetch_sub(self.len, Ordering::Relaxed);
-    }
-}
-
-/// The disk's own runtime. Its end is not waited for, because a thread may hang for ever.
-#[derive(Debug)]
-struct Threads(Option<Runtime>);
-
-impl Threads {
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<tokio::task::JoinHandle<T>> {
-        self.0.as_ref().map(|runtime| runtime.spawn_blocking(work))
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
     }
 }

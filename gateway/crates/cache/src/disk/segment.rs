@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use super::entry::ENTRY_SIZE;
-use super::files::{LogFile, PAGE};
+use super::files::{LogFile, PAGE_SIZE};
 
 use tidegate_plan::locks::Recover as _;
 
 /// Records of extents that fit one page. A file system spends such pages on a file beside its
 /// bytes, and a punched file has many extents.
-const EXTENTS_IN_A_PAGE: u64 = 256;
+const EXTENTS_PER_PAGE: u64 = 256;
 
 /// One segment.
 #[derive(Debug)]
@@ -66,13 +66,13 @@ impl Segment {
     /// Returns the most bytes that both files take up.
     pub(super) fn taken(&self) -> u64 {
         let entries = self.entries.load(Ordering::Relaxed);
-        let extents = (1 + entries / EXTENTS_IN_A_PAGE) * PAGE;
-        self.allocated() + self.index_len().next_multiple_of(PAGE) + extents
+        let extents = (1 + entries / EXTENTS_PER_PAGE) * PAGE_SIZE;
+        self.allocated() + self.index_len().next_multiple_of(PAGE_SIZE) + extents
     }
 }
 
 /// Bytes that a segment without chunks takes up, and one more page of index entries.
-pub(super) const EMPTY_SEGMENT_SIZE: u64 = 4 * PAGE;
+pub(super) const EMPTY_SEGMENT_SIZE: u64 = 4 * PAGE_SIZE;
 
 /// All segments of a log by number.
 #[derive(Debug)]

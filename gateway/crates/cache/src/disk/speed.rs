@@ -29,7 +29,7 @@ pub(super) fn write_meter(dir: &Path, meter: &Meter) {
 }
 
 fn write_line(path: &Path, line: &str) -> io::Result<()> {
-    let mut options = private_files::options();
+    let mut options = private_files::file_options();
     let mut file = options.write(true).create(true).truncate(true).open(path)?;
     private_files::close_to_others(&file, path);
     file.write_all(line.as_bytes())

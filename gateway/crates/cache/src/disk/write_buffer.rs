@@ -1,9 +1,9 @@
 //! A buffer whose address direct writes accept.
 
-use super::files::PAGE;
+use super::files::PAGE_SIZE;
 use crate::direct;
 
-const ALIGN: usize = PAGE as usize;
+const ALIGNMENT: usize = PAGE_SIZE as usize;
 
 /// Bytes that begin at a page; allocated when they are first needed.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl WriteBuffer {
     pub(super) fn append(&mut self, chunk: &[u8]) -> &[u8] {
         let begin = self.start + self.len;
         let end = begin + chunk.len();
-        let whole = begin + chunk.len().next_multiple_of(ALIGN);
+        let whole = begin + chunk.len().next_multiple_of(ALIGNMENT);
         self.bytes[begin..end].copy_from_slice(chunk);
         self.bytes[end..whole].fill(0);
         self.len = whole - self.start;
@@ -49,14 +49,14 @@ mod tests {
     fn chunks_lie_at_pages_and_what_is_between_is_zero() {
         let mut buffer = WriteBuffer::default();
         for round in 1..4u8 {
-            buffer.clear(4 * ALIGN);
+            buffer.clear(4 * ALIGNMENT);
             assert_eq!(buffer.append(&[round; 5000]), [round; 5000]);
             assert_eq!(buffer.append(&[round]), [round]);
             let bytes = buffer.bytes();
-            assert_eq!(bytes.len(), 3 * ALIGN);
-            assert_eq!(bytes.as_ptr().align_offset(ALIGN), 0);
-            assert!(bytes[5000..2 * ALIGN].iter().all(|byte| *byte == 0));
-            assert_eq!(bytes[2 * ALIGN], round);
+            assert_eq!(bytes.len(), 3 * ALIGNMENT);
+            assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0);
+            assert!(bytes[5000..2 * ALIGNMENT].iter().all(|byte| *byte == 0));
+            assert_eq!(bytes[2 * ALIGNMENT], round);
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct FileOpener;
 
 impl Opener for FileOpener {
     fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
-        let mut options = private_files::options();
+        let mut options = private_files::file_options();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(StorageError::from)?;
         private_files::close_to_others(&file, path);

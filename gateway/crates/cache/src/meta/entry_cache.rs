@@ -9,7 +9,7 @@ use std::sync::{RwLock, RwLockReadGuard};
 use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 
 use super::purges::{PurgeEdit, Purges};
-use crate::hash::Seeded;
+use crate::hash::SeededHasher;
 use crate::{Entry, Record};
 use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
@@ -25,7 +25,7 @@ const HEADER_OVERHEAD: usize = 72;
 
 #[derive(Debug)]
 pub(super) struct EntryCache {
-    entries: Cache<ObjectId, CachedEntry, Seeded>,
+    entries: Cache<ObjectId, CachedEntry, SeededHasher>,
     purges: RwLock<Purges>,
     /// The value of [`Purges::last`], readable without the lock.
     last: AtomicU64,
@@ -52,7 +52,7 @@ impl EntryCache {
             .with_name("meta")
             .with_shards(SHARD_COUNT)
             .with_eviction_config(S3FifoConfig::default())
-            .with_hash_builder(Seeded::random())
+            .with_hash_builder(SeededHasher::random())
             .with_weighter(|id: &ObjectId, cached: &CachedEntry| weight(id, cached.entry.as_ref()))
             .build();
         Self {

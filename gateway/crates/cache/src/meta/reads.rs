@@ -13,7 +13,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -21,6 +20,7 @@ use tracing::{info, warn};
 use super::db::Db;
 use super::failure::DbFailure;
 use super::metrics::MetaMetrics;
+use crate::blocking::{BlockingCall, BlockingThreads};
 
 use tidegate_plan::locks::Recover as _;
 
@@ -66,13 +66,13 @@ pub(super) enum StoredRow {
 /// The reads of one database.
 #[derive(Debug)]
 pub(super) struct RowReads {
-    shared: Arc<ReadState>,
-    threads: Threads,
+    shared: Arc<RowReadState>,
+    threads: BlockingThreads,
     permits: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct ReadState {
+struct RowReadState {
     rows: Arc<dyn RowSource>,
     metrics: MetaMetrics,
     /// The pause before each probe.
@@ -96,14 +96,10 @@ impl RowReads {
         metrics: MetaMetrics,
         pause: Duration,
     ) -> std::io::Result<Self> {
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(MAX_READS)
-            .thread_name("tidegate-row")
-            .build()?;
+        let threads = BlockingThreads::new("tidegate-row", MAX_READS)?;
         metrics.reads_up.set(1);
         Ok(Self {
-            shared: Arc::new(ReadState {
+            shared: Arc::new(RowReadState {
                 rows,
                 metrics,
                 pause,
@@ -112,7 +108,7 @@ impl RowReads {
                 ended: Mutex::new(false),
                 end: Condvar::new(),
             }),
-            threads: Threads(Some(threads)),
+            threads,
             permits: Arc::new(Semaphore::new(MAX_READS)),
         })
     }
@@ -128,13 +124,13 @@ impl RowReads {
             shared.metrics.unknown.inc();
             return StoredRow::Unknown;
         }
-        let call = Arc::new(Call::default());
+        let call = Arc::new(BlockingCall::default());
         let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
             Ok(row) => row,
             Err(_) => {
                 // A read that only waited for its permit says nothing about the disk.
                 if call.abandon() {
-                    shared.hung();
+                    shared.count_hung();
                     shared.suspend(key);
                 }
                 StoredRow::Unknown
@@ -149,7 +145,7 @@ impl RowReads {
     async fn run(
         &self,
         key: &[u8],
-        call: Arc<Call>,
+        call: Arc<BlockingCall>,
         failed: impl FnOnce(DbFailure) + Send + 'static,
     ) -> StoredRow {
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
@@ -165,7 +161,7 @@ impl RowReads {
         let work = move || {
             let read = shared.rows.row(&key);
             if !call.end() {
-                shared.returned();
+                shared.count_returned();
             }
             drop(permit);
             match read {
@@ -202,17 +198,17 @@ impl Drop for RowReads {
     }
 }
 
-impl ReadState {
+impl RowReadState {
     fn ended(&self) -> MutexGuard<'_, bool> {
         self.ended.lock().recover()
     }
 
-    fn hung(&self) {
+    fn count_hung(&self) {
         self.hung.fetch_add(1, Ordering::Relaxed);
         self.metrics.hung.inc();
     }
 
-    fn returned(&self) {
+    fn count_returned(&self) {
         self.hung.fetch_sub(1, Ordering::Relaxed);
         self.metrics.hung.dec();
     }
@@ -241,7 +237,7 @@ impl ReadState {
     }
 
     /// Returns whether the store ends within the pause.
-    fn ends_within(&self, pause: Duration) -> bool {
+    fn wait_for_end(&self, pause: Duration) -> bool {
         let waited = self
             .end
             .wait_timeout_while(self.ended(), pause, |ended| !*ended);
@@ -259,74 +255,15 @@ impl ReadState {
 
 /// Probes until the row comes in time or the store ends. The thread holds the database only while it
 /// reads, so that a store can be closed in between.
-fn probe_until_in_time(shared: &Weak<ReadState>, key: &[u8]) {
+fn probe_until_in_time(shared: &Weak<RowReadState>, key: &[u8]) {
     while let Some(shared) = shared.upgrade() {
-        if shared.ends_within(shared.pause) {
+        if shared.wait_for_end(shared.pause) {
             return;
         }
         if shared.probe(key) {
             shared.resume();
             info!("the metadata store is read again");
             return;
-        }
-    }
-}
-
-/// The phase of a system call, shared by the request that waits and the thread that makes it.
-#[derive(Debug, Default)]
-struct Call(Mutex<Phase>);
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Waits,
-    Runs,
-    Ended,
-    Abandoned,
-}
-
-impl Call {
-    fn begin(&self) {
-        self.change(Phase::Waits, Phase::Runs);
-    }
-
-    /// Records that the call returned; `false` if it was abandoned before.
-    fn end(&self) -> bool {
-        self.change(Phase::Runs, Phase::Ended)
-    }
-
-    /// Records that the request waits no longer; `true` if the call still runs.
-    fn abandon(&self) -> bool {
-        self.change(Phase::Runs, Phase::Abandoned)
-    }
-
-    fn change(&self, from: Phase, to: Phase) -> bool {
-        let mut phase = self.0.lock().recover();
-        let is = *phase == from;
-        if is {
-            *phase = to;
-        }
-        is
-    }
-}
-
-/// The threads of the reads. Their end is not waited for: one may hang for ever.
-#[derive(Debug)]
-struct Threads(Option<Runtime>);
-
-impl Threads {
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<tokio::task::JoinHandle<T>> {
-        self.0.as_ref().map(|runtime| runtime.spawn_blocking(work))
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
         }
     }
 }

@@ -100,7 +100,7 @@ impl MarkFile {
         if let Some(dir) = self.path.parent() {
             private_files::make_dir(dir)?;
         }
-        let mut options = private_files::options();
+        let mut options = private_files::file_options();
         let options = options.read(true).write(true).create(true).truncate(empty);
         let file = options.open(&self.path)?;
         private_files::close_to_others(&file, &self.path);

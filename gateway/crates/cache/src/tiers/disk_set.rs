@@ -10,12 +10,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{Disk, Refusal, check_capacity, same_directory};
-use super::hash::Folded;
-use super::metrics::{DiskMetrics, StoreMetrics};
-use super::pins::{PinId, SharedPins};
-use super::tiering::{DiskReport, DiskState, TieringError};
-use super::{ChunkKey, DiskSettings, Settings, StoreError};
+use crate::disk::{Disk, Refusal, check_capacity, same_directory};
+use crate::hash::FoldHasher;
+use crate::metrics::{DiskMetrics, StoreMetrics};
+use crate::pins::{PinId, SharedPins};
+use crate::tiering::{DiskReport, DiskState, TieringError};
+use crate::{ChunkKey, DiskSettings, Settings, StoreError};
 use tidegate_plan::Geometry;
 use tidegate_plan::locks::Recover as _;
 use tidegate_plan::placement::{Place, place};
@@ -109,9 +109,8 @@ impl DiskSet {
         let slot = match self.slots.as_slice() {
             [] => None,
             [only] => Some(only),
-            slots => {
-                place(Folded::default().hash_one(key), &self.placements).map(|index| &slots[index])
-            }
+            slots => place(FoldHasher::default().hash_one(key), &self.placements)
+                .map(|index| &slots[index]),
         };
         slot.map(|slot| slot.disk.load())
     }
@@ -181,7 +180,7 @@ impl DiskSet {
     /// Changes the capacity of one disk, also of one that is out.
     ///
     /// # Errors
-    /// As [`Tiering::resize_disk`](super::Tiering::resize_disk).
+    /// As [`Tiering::resize_disk`](crate::Tiering::resize_disk).
     pub(super) fn resize(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
         let slot = self.slot(path)?;
         let settings = DiskSettings {
