@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tidegate_cache::fake::{FakeStore, Faults};
+use tidegate_cache::tiering::DiskState;
 use tidegate_cache::{
     Admit, ChunkKey, ChunkStore, DiskSettings, Settings, StoreError, Tier, Tiering, TieringError,
     Tiers,
@@ -401,7 +402,7 @@ async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     assert_eq!(sound(&store, 50).await, 0);
     assert!(store.notes()[0].contains("switched off"));
     let off = &store.report().disks[0];
-    assert_eq!((off.state, off.content), ("off", None));
+    assert_eq!((off.state, off.content), (DiskState::Off, None));
     let other = Tiers::open(&settings, &mut Registry::default()).expect("it is free");
     drop(other);
     let late = key(1000, 0);
@@ -411,7 +412,7 @@ async fn a_disk_is_switched_off_and_on_and_keeps_what_it_holds() {
     store.switch_on(dir.path()).expect("is on");
     store.loaded().await;
     let on = &store.report().disks[0];
-    assert_eq!(on.state, "up");
+    assert_eq!(on.state, DiskState::Up);
     assert!(
         on.content
             .is_some_and(|content| content.chunks > 0 && content.used > 0)

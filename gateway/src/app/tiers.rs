@@ -115,7 +115,7 @@ fn shown(disk: DiskReport) -> Disk {
     let ratio = disk.written as f64 / disk.admitted as f64;
     Disk {
         path: disk.path,
-        state: disk.state,
+        state: disk.state.name(),
         why: (!disk.why.is_empty()).then(|| disk.why.join("; ")),
         capacity: disk.capacity,
         used: content.map(|content| content.used),

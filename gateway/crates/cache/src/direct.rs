@@ -4,15 +4,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
-pub const PAGE: u64 = 4096;
+use tidegate_plan::locks::Recover as _;
 
-const ALIGN: usize = PAGE as usize;
+/// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
+pub const PAGE_SIZE: u64 = 4096;
+
+const ALIGNMENT: usize = PAGE_SIZE as usize;
 
 /// Opens a file past the file cache.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
@@ -37,7 +39,7 @@ pub fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
             Err(error) => return Err(error),
         }
         // A read that stops within a page has reached the end of the file.
-        if !done.is_multiple_of(ALIGN) {
+        if !done.is_multiple_of(ALIGNMENT) {
             break;
         }
     }
@@ -47,7 +49,7 @@ pub fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
 /// Returns a buffer with room for `room` bytes, filled up to the start of a page, and the offset of
 /// that page. Bytes appended there are aligned for direct reads and writes.
 pub fn buffer(room: usize) -> (Vec<u8>, usize) {
-    let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let page = usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX);
     let mut bytes: Vec<u8> = Vec::with_capacity(room + page);
     let start = bytes.as_ptr().align_offset(page).min(page);
     bytes.resize(start, 0);
@@ -57,31 +59,31 @@ pub fn buffer(room: usize) -> (Vec<u8>, usize) {
 /// Buffers of one size, which begin at a page and are reused, because fresh memory costs the system
 /// more than filling it. Once no buffer is in use, all spare ones are freed.
 #[derive(Debug)]
-pub struct Pool {
+pub struct BufferPool {
     room: usize,
     /// The most buffers that wait to be reused.
-    most: usize,
-    state: Mutex<Spare>,
+    max_spare: usize,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct Spare {
+struct PoolState {
     spare: Vec<Vec<u8>>,
     in_use: usize,
 }
 
-impl Pool {
-    /// Creates a pool of blocks of `room` bytes, which keeps at most `most` spare ones.
-    pub fn new(room: usize, most: usize) -> Arc<Self> {
+impl BufferPool {
+    /// Creates a pool of buffers of `room` bytes, which keeps at most `max_spare` spare ones.
+    pub fn new(room: usize, max_spare: usize) -> Arc<Self> {
         Arc::new(Self {
             room,
-            most,
+            max_spare,
             state: Mutex::default(),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, Spare> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().recover()
     }
 
     /// Returns the bytes that each buffer has room for.
@@ -90,90 +92,90 @@ impl Pool {
     }
 
     /// Takes an empty buffer.
-    pub fn take(self: &Arc<Self>) -> Block {
+    pub fn take(self: &Arc<Self>) -> PageBuffer {
         let spare = {
             let mut state = self.state();
             state.in_use += 1;
             state.spare.pop()
         };
         let bytes = spare.unwrap_or_else(|| zeros(self.room));
-        Block::of(bytes, Some(self.clone()))
+        PageBuffer::with_memory(bytes, Some(self.clone()))
     }
 
-    fn give(&self, bytes: Vec<u8>) {
+    fn put_back(&self, bytes: Vec<u8>) {
         let mut state = self.state();
         state.in_use -= 1;
         if state.in_use == 0 {
             state.spare = Vec::new();
-        } else if state.spare.len() < self.most {
+        } else if state.spare.len() < self.max_spare {
             state.spare.push(bytes);
         }
     }
 }
 
-/// Bytes that begin at a page. A block of a [`Pool`] returns its memory to it.
+/// Bytes that begin at a page. A buffer of a [`BufferPool`] returns its memory to it.
 #[derive(Debug, Default)]
-pub struct Block {
+pub struct PageBuffer {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
-    home: Option<Arc<Pool>>,
+    pool: Option<Arc<BufferPool>>,
 }
 
 /// Returns memory for `room` bytes, wherever in it a page begins.
 fn zeros(room: usize) -> Vec<u8> {
-    vec![0; room + ALIGN]
+    vec![0; room + ALIGNMENT]
 }
 
-impl Block {
-    /// Creates an empty block that belongs to no pool.
+impl PageBuffer {
+    /// Creates an empty buffer that belongs to no pool.
     pub fn new(room: usize) -> Self {
-        Self::of(zeros(room), None)
+        Self::with_memory(zeros(room), None)
     }
 
-    fn of(bytes: Vec<u8>, home: Option<Arc<Pool>>) -> Self {
+    fn with_memory(bytes: Vec<u8>, pool: Option<Arc<BufferPool>>) -> Self {
         Self {
-            start: bytes.as_ptr().align_offset(ALIGN).min(ALIGN),
+            start: bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT),
             length: 0,
             bytes,
-            home,
+            pool,
         }
     }
 
     /// Returns the bytes that there is room for.
     pub fn room(&self) -> usize {
-        self.bytes.len().saturating_sub(ALIGN)
+        self.bytes.len().saturating_sub(ALIGNMENT)
     }
 
     /// Appends bytes, at most as many as there is room for.
     pub fn push(&mut self, bytes: &[u8]) {
         let at = self.length;
-        self.grown(at + bytes.len())[at..].copy_from_slice(bytes);
+        self.set_len(at + bytes.len())[at..].copy_from_slice(bytes);
     }
 
     /// Sets the length, at most as much as there is room for, and returns all bytes. Those behind the
     /// old length are undefined.
-    pub fn grown(&mut self, length: usize) -> &mut [u8] {
+    pub fn set_len(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
         &mut self.bytes[self.start..self.start + length]
     }
 
-    /// Shortens the block to at most `length` bytes.
+    /// Shortens the buffer to at most `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 }
 
-impl AsRef<[u8]> for Block {
+impl AsRef<[u8]> for PageBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.length]
     }
 }
 
-impl Drop for Block {
+impl Drop for PageBuffer {
     fn drop(&mut self) {
-        if let Some(home) = &self.home {
-            home.give(std::mem::take(&mut self.bytes));
+        if let Some(pool) = &self.pool {
+            pool.put_back(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -192,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_a_pool_is_used_again_and_begins_at_a_page() {
-        let pool = Pool::new(10_000, 1);
+    fn a_buffer_of_a_pool_is_used_again_and_begins_at_a_page() {
+        let pool = BufferPool::new(10_000, 1);
         let last = pool.take();
         let mut first = pool.take();
         first.push(&[7; 10_000]);

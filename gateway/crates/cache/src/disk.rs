@@ -6,41 +6,34 @@
 //! [`Disk::insert`] puts it into a bounded `queue`, where it can be read already. One `writer` thread
 //! appends the queued chunks to the current `segment`, a batch at a time and past the file cache, and
 //! enters them into the `index` in memory. A read looks there, and verifies the bytes that the
-//! `reader`'s threads bring. If the capacity is reached, the `clock` evicts the chunks that were not
+//! `reader`'s threads bring. If the capacity is reached, the `writer` evicts the chunks that were not
 //! read lately, and gives their space back to the file system in place. At the start the index files
 //! are read in the background (`load`); the `layout` of the directory says which can be.
 //!
 //! # Failures of a disk
 //!
-//! A disk may fail in any way, at any time: `health` says what it is still trusted with, and a `watch`
+//! A disk may fail in any way, at any time: `health` says what it is still trusted with, and a `monitor`
 //! checks once a second whether it is well again. No reader waits for longer than the deadline of a
 //! read, no caller waits for an insertion, and no unverified bytes are given out.
 //!
 //! All operations on files go through `files`, so that tests can make each of them fail.
 
-mod append;
-mod buffer;
-mod clock;
 mod entry;
 mod files;
 mod health;
-mod house;
 mod index;
 mod layout;
-mod ledger;
-mod load;
 mod log;
+mod monitor;
 mod queue;
 mod reader;
 mod refusal;
 mod segment;
 mod speed;
 mod threads;
-mod watch;
+mod write_buffer;
 mod writer;
 
-#[cfg(test)]
-mod faulty;
 #[cfg(test)]
 mod tests;
 
@@ -54,27 +47,26 @@ use bytes::Bytes;
 use self::files::{Files, RealFiles};
 use self::layout::Layout;
 use self::log::Log;
-use self::queue::Phase;
-use self::reader::Reader;
-use self::threads::Threads;
-use self::watch::Watch;
+use self::monitor::DiskMonitor;
+use self::queue::QueuePhase;
+use self::reader::DiskReader;
+use self::threads::DiskThreads;
 use super::metrics::DiskMetrics;
 use super::pins::{PinId, SharedPins};
-use super::tiering::DiskContent;
-use super::{ChunkKey, DiskSettings, Planned, StoreError};
+use super::tiering::{DiskContent, DiskState};
+use super::{ChunkKey, DiskSettings, PlannedRead, StoreError};
 use tidegate_plan::Geometry;
 use tidegate_plan::meter::Estimate;
 
-pub(super) use self::health::State;
 pub(super) use self::refusal::{Fault, Refusal};
 
 /// The time that a read may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum ReadDeadline {
     /// As long as the disk usually takes, and a little more: another source has the chunk.
     Usual,
     /// As long as a disk may take at all: no other source has the chunk.
-    Last,
+    Longest,
 }
 
 /// One cache disk.
@@ -82,8 +74,8 @@ pub(super) enum Patience {
 pub(super) struct Disk {
     path: PathBuf,
     log: Arc<Log>,
-    reader: Reader,
-    threads: Threads,
+    reader: DiskReader,
+    threads: DiskThreads,
 }
 
 impl Disk {
@@ -109,10 +101,10 @@ impl Disk {
     ) -> Result<Self, StoreError> {
         let layout = Layout::prepare(settings, geometry, &*files)?;
         let log = Arc::new(Log::new(settings, layout, files, metrics, pins));
-        let mut watch = Watch::new(Arc::clone(&log), settings.late);
-        watch.look(Instant::now());
-        let reader = Reader::new(&log, settings, speed::read(&settings.path))?;
-        let threads = Threads::start(&log, watch)
+        let mut monitor = DiskMonitor::new(Arc::clone(&log), settings.late);
+        monitor.check(Instant::now());
+        let reader = DiskReader::new(&log, settings, speed::read_meter(&settings.path))?;
+        let threads = DiskThreads::start(&log, monitor)
             .map_err(StoreError::io("start threads for", &settings.path))?;
         Ok(Self {
             path: settings.path.clone(),
@@ -127,40 +119,40 @@ impl Disk {
         &self,
         key: &ChunkKey,
         len: usize,
-        patience: Patience,
+        deadline: ReadDeadline,
     ) -> Option<Bytes> {
-        let found = self.find(key, len, patience).await;
+        let found = self.find(key, len, deadline).await;
         let metrics = &self.log.metrics;
-        metrics.tier.looked_up(found.as_ref().map(Bytes::len));
+        metrics.tier.count_lookup(found.as_ref().map(Bytes::len));
         found
     }
 
     /// Returns the chunk without counting the look-up, for a caller that copies it.
     pub(super) async fn copy(&self, key: &ChunkKey, len: usize) -> Option<Bytes> {
-        self.find(key, len, Patience::Usual).await
+        self.find(key, len, ReadDeadline::Usual).await
     }
 
-    async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<Bytes> {
+    async fn find(&self, key: &ChunkKey, len: usize, deadline: ReadDeadline) -> Option<Bytes> {
         let log = &self.log;
         if let Some(bytes) = log.queue.get(key) {
             return (bytes.len() == len).then_some(bytes);
         }
-        if patience == Patience::Usual && !log.health.reads() {
+        if deadline == ReadDeadline::Usual && !log.health.can_read() {
             return None;
         }
-        let place = log.index.touch(key)?;
-        if place.len as usize != len {
-            log.metrics.fault(Fault::Corrupt);
-            log.forget(key, &place);
+        let location = log.index.touch(key)?;
+        if location.len as usize != len {
+            log.metrics.count_fault(Fault::Corrupt);
+            log.forget(key, &location);
             return None;
         }
-        self.reader.read(*key, place, patience).await
+        self.reader.read(*key, location, deadline).await
     }
 
     /// Returns whether the chunk waits to be written, or is in the index of a disk that can be read.
     pub(super) fn contains(&self, key: &ChunkKey) -> bool {
         let log = &self.log;
-        log.queue.contains(key) || log.health.reads() && log.index.find(key).is_some()
+        log.queue.contains(key) || log.health.can_read() && log.index.find(key).is_some()
     }
 
     /// Records that a chunk was used in memory, so that it stays on disk like one that was read there.
@@ -177,7 +169,7 @@ impl Disk {
     pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         let taken = self.offer(key, bytes, pin);
         if let Err(refusal) = taken {
-            self.log.metrics.refused(refusal);
+            self.log.metrics.count_refusal(refusal);
         }
         taken
     }
@@ -191,8 +183,8 @@ impl Disk {
     }
 
     /// Assigns a chunk that is there to another pin, or to none.
-    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
-        self.log.mark(key, pin);
+    pub(super) fn set_pin(&self, key: &ChunkKey, pin: PinId) {
+        self.log.set_pin(key, pin);
     }
 
     /// Returns whether a chunk is there and kept from eviction.
@@ -235,14 +227,14 @@ impl Disk {
             return Some(Estimate::default());
         }
         let len = u64::try_from(len).unwrap_or(u64::MAX);
-        let reads = self.log.health.reads();
+        let reads = self.log.health.can_read();
         reads.then(|| self.reader.estimate(len))
     }
 
     /// Counts a planned read; see [`crate::ChunkStore::plan_read`].
-    pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
+    pub(super) fn plan_read(&self, key: &ChunkKey, len: usize) -> PlannedRead {
         if self.log.queue.contains(key) {
-            return Planned::default();
+            return PlannedRead::default();
         }
         self.reader.plan(u64::try_from(len).unwrap_or(u64::MAX))
     }
@@ -250,7 +242,7 @@ impl Disk {
     /// Returns the bytes per second that the disk gave lately; `None`: it cannot be asked, or was not
     /// measured.
     pub(super) fn rate(&self) -> Option<f64> {
-        let reads = self.log.health.reads();
+        let reads = self.log.health.can_read();
         reads.then(|| self.reader.rate()).flatten()
     }
 
@@ -266,18 +258,18 @@ impl Disk {
         takes.then(|| log.queue.bytes() as f64 / log.queue.limit().max(1) as f64)
     }
 
-    /// Sets another capacity, which [`can_have`] allowed. Chunks that no longer fit are evicted in the
+    /// Sets another capacity, which [`check_capacity`] allowed. Chunks that no longer fit are evicted in the
     /// background.
     pub(super) fn resize(&self, capacity: u64) {
         self.log.resize(capacity);
     }
 
-    /// Returns the state in one word.
-    pub(super) fn state(&self) -> State {
+    /// Returns the state.
+    pub(super) fn state(&self) -> DiskState {
         self.log.health.state()
     }
 
-    /// Describes in words why the state is not `up`.
+    /// Describes in words why the disk is not up.
     pub(super) fn why(&self) -> Vec<String> {
         let loading = self.ready().err();
         loading.into_iter().chain(self.notes()).collect()
@@ -290,29 +282,29 @@ impl Disk {
             used: log.segments.taken(),
             free: u64::try_from(log.metrics.free.get()).unwrap_or(0),
             queued: log.queue.bytes(),
-            pinned: log.index.ledger.pinned(),
+            pinned: log.index.pinned_bytes.total(),
             chunks: u64::try_from(log.index.len()).unwrap_or(u64::MAX),
         }
     }
 
     /// Takes nothing more, and waits until everything queued is written and durable.
     pub(super) async fn close(&self) {
-        self.log.queue.end(Phase::Closing);
+        self.log.queue.advance(QueuePhase::Closing);
         self.log.drained.wait().await;
         let (path, measured) = (self.path.clone(), self.reader.measured());
         // A hanging disk is not waited for: its measurements can be made again.
-        let written = tokio::task::spawn_blocking(move || speed::write(&path, &measured));
-        let _ = tokio::time::timeout(SOON, written).await;
+        let written = tokio::task::spawn_blocking(move || speed::write_meter(&path, &measured));
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, written).await;
     }
 }
 
 /// The time that [`Disk::close`] waits for the measurements to be written.
-const SOON: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Drop for Disk {
     /// Stops the threads. Without [`Disk::close`] before, the queued chunks are lost.
     fn drop(&mut self) {
-        self.log.queue.end(Phase::Stopped);
+        self.log.queue.advance(QueuePhase::Stopped);
         // A thread that hangs on the disk still has the directory.
         if self.threads.end() {
             self.log.layout.unlock();
@@ -330,6 +322,9 @@ pub(super) fn same_directory(a: &Path, b: &Path) -> bool {
 ///
 /// # Errors
 /// It is too small for these chunks, or too large for the file system.
-pub(super) fn can_have(settings: &DiskSettings, geometry: Geometry) -> Result<(), StoreError> {
-    layout::can_have(settings, geometry.chunk(), &RealFiles)
+pub(super) fn check_capacity(
+    settings: &DiskSettings,
+    geometry: Geometry,
+) -> Result<(), StoreError> {
+    layout::check_capacity(settings, geometry.chunk(), &RealFiles)
 }

@@ -1,14 +1,15 @@
 //! A chunk store with faults on demand: an ordinary implementation, for tests of the layers above.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{Admit, ChunkKey, ChunkStore, Held, Tier};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Tier};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::meter::Estimate;
 
 /// The faults to produce. The default: none.
@@ -51,12 +52,12 @@ pub struct Counts {
 /// Chunks in two maps, one of which plays the disk. Nothing is evicted unless a test asks for it.
 #[derive(Debug, Default)]
 pub struct FakeStore {
-    inner: Mutex<Inner>,
+    state: Mutex<FakeState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct FakeState {
     memory: HashMap<ChunkKey, Bytes>,
     disk: HashMap<ChunkKey, Bytes>,
     /// Chunks in memory that go to disk at their next use.
@@ -92,9 +93,9 @@ impl FakeStore {
 
     /// Empties both tiers.
     pub fn forget_everything(&self) {
-        let mut inner = self.lock();
-        inner.memory.clear();
-        inner.disk.clear();
+        let mut state = self.lock();
+        state.memory.clear();
+        state.disk.clear();
     }
 
     /// Removes every `nth` chunk from the disk, as eviction may.
@@ -102,34 +103,26 @@ impl FakeStore {
         self.lock().disk.retain(|key, _| key.index % nth != 0);
     }
 
-    /// Returns the bytes that both tiers hold together.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        let inner = self.lock();
-        let sum = |map: &HashMap<ChunkKey, Bytes>| map.values().map(Bytes::len).sum::<usize>();
-        sum(&inner.memory) + sum(&inner.disk)
-    }
-
     async fn find(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
-        let (bytes, tier) = self.look(key, len, patient).await?;
-        let mut inner = self.lock();
-        if tier == Tier::Disk && !inner.faults.refuse_memory {
-            inner.memory.insert(*key, bytes.clone());
+        let (bytes, tier) = self.read(key, len, patient).await?;
+        let mut state = self.lock();
+        if tier == Tier::Disk && !state.faults.refuse_memory {
+            state.memory.insert(*key, bytes.clone());
         }
         Some((bytes, tier))
     }
 
-    async fn look(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
+    async fn read(&self, key: &ChunkKey, len: usize, patient: bool) -> Option<(Bytes, Tier)> {
         let faults = {
-            let mut inner = self.lock();
-            if let Some(bytes) = inner.memory.get(key).filter(|bytes| bytes.len() == len) {
+            let mut state = self.lock();
+            if let Some(bytes) = state.memory.get(key).filter(|bytes| bytes.len() == len) {
                 return Some((bytes.clone(), Tier::Memory));
             }
-            if inner.faults.demoted || !inner.disk.contains_key(key) {
+            if state.faults.demoted || !state.disk.contains_key(key) {
                 return None;
             }
-            inner.counts.disk_reads += 1;
-            inner.faults
+            state.counts.disk_reads += 1;
+            state.faults
         };
         if !faults.delay.is_zero() {
             tokio::time::sleep(faults.delay).await;
@@ -137,23 +130,23 @@ impl FakeStore {
         if faults.lose || faults.late && !patient {
             return None;
         }
-        let inner = self.lock();
-        let bytes = inner.disk.get(key).filter(|bytes| bytes.len() == len)?;
+        let state = self.lock();
+        let bytes = state.disk.get(key).filter(|bytes| bytes.len() == len)?;
         Some((bytes.clone(), Tier::Disk))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FakeState> {
+        self.state.lock().recover()
     }
 }
 
 impl ChunkStore for FakeStore {
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
-        let mut inner = self.lock();
-        let bytes = inner.memory.get(key).cloned()?;
-        if !inner.faults.refuse_disk && !inner.closed && inner.first.remove(key) {
-            inner.counts.disk_inserts += 1;
-            inner.disk.insert(*key, bytes.clone());
+        let mut state = self.lock();
+        let bytes = state.memory.get(key).cloned()?;
+        if !state.faults.refuse_disk && !state.closed && state.first.remove(key) {
+            state.counts.disk_inserts += 1;
+            state.disk.insert(*key, bytes.clone());
         }
         Some(bytes)
     }
@@ -171,10 +164,10 @@ impl ChunkStore for FakeStore {
     }
 
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {
-        Box::pin(async move { Some(self.look(key, len, false).await?.0) })
+        Box::pin(async move { Some(self.read(key, len, false).await?.0) })
     }
 
-    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+    fn copy_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         self.lock().memory.get(key).cloned()
     }
 
@@ -196,48 +189,48 @@ impl ChunkStore for FakeStore {
     }
 
     fn locate(&self, key: &ChunkKey) -> Option<Tier> {
-        let inner = self.lock();
-        if inner.memory.contains_key(key) {
+        let state = self.lock();
+        if state.memory.contains_key(key) {
             return Some(Tier::Memory);
         }
-        let found = !inner.faults.demoted && inner.disk.contains_key(key);
+        let found = !state.faults.demoted && state.disk.contains_key(key);
         found.then_some(Tier::Disk)
     }
 
     fn insert(&self, key: ChunkKey, bytes: Bytes, admit: Admit) {
-        let mut inner = self.lock();
-        inner.counts.inserts += 1;
+        let mut state = self.lock();
+        state.counts.inserts += 1;
         let disk = matches!(admit, Admit::MemoryAndDisk | Admit::Disk);
         if admit == Admit::MemoryFirst {
-            inner.first.insert(key);
+            state.first.insert(key);
         }
-        if disk && !inner.faults.refuse_disk && !inner.closed {
-            inner.counts.disk_inserts += 1;
-            inner.disk.insert(key, bytes.clone());
+        if disk && !state.faults.refuse_disk && !state.closed {
+            state.counts.disk_inserts += 1;
+            state.disk.insert(key, bytes.clone());
         }
-        if admit != Admit::Disk && !inner.faults.refuse_memory {
-            inner.memory.insert(key, bytes);
+        if admit != Admit::Disk && !state.faults.refuse_memory {
+            state.memory.insert(key, bytes);
         }
     }
 
     fn remove(&self, key: &ChunkKey) {
-        let mut inner = self.lock();
-        inner.counts.removals += 1;
-        inner.memory.remove(key);
-        inner.disk.remove(key);
+        let mut state = self.lock();
+        state.counts.removals += 1;
+        state.memory.remove(key);
+        state.disk.remove(key);
     }
 
     fn backlog(&self) -> Option<f64> {
-        let inner = self.lock();
-        let takes = !inner.closed && !inner.faults.refuse_disk;
+        let state = self.lock();
+        let takes = !state.closed && !state.faults.refuse_disk;
         takes.then_some(0.0)
     }
 
-    fn held(&self, key: &ChunkKey) -> Held {
-        let inner = self.lock();
-        Held {
-            memory: inner.memory.contains_key(key),
-            disk: !inner.faults.demoted && inner.disk.contains_key(key),
+    fn tiers_of(&self, key: &ChunkKey) -> ChunkTiers {
+        let state = self.lock();
+        ChunkTiers {
+            memory: state.memory.contains_key(key),
+            disk: !state.faults.demoted && state.disk.contains_key(key),
             pinned: false,
         }
     }
@@ -270,9 +263,9 @@ impl ChunkStore for FakeStore {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        let mut inner = self.lock();
-        inner.closed = true;
-        match inner.faults.hangs_at_close {
+        let mut state = self.lock();
+        state.closed = true;
+        match state.faults.hangs_at_close {
             true => Box::pin(std::future::pending()),
             false => Box::pin(std::future::ready(())),
         }

@@ -11,14 +11,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The result decides which of several disks holds a chunk, so it must not change within one version
 /// of the disk layout, and takes no seed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Folded(u64);
+pub(crate) struct FoldHasher(u64);
 
 /// An odd number with evenly spread bits: the golden ratio in 64 bits.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const SPREAD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Folded {
+impl FoldHasher {
     fn fold(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ SPREAD) * u128::from(SPREAD);
+        let product = u128::from(self.0 ^ word ^ SPREAD_FACTOR) * u128::from(SPREAD_FACTOR);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the two halves are taken apart"
@@ -28,7 +28,7 @@ impl Folded {
     }
 }
 
-impl BuildHasher for Folded {
+impl BuildHasher for FoldHasher {
     type Hasher = Self;
 
     fn build_hasher(&self) -> Self {
@@ -36,7 +36,7 @@ impl BuildHasher for Folded {
     }
 }
 
-impl Hasher for Folded {
+impl Hasher for FoldHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -65,17 +65,17 @@ impl Hasher for Folded {
 /// A hasher for keys that clients choose ([`tidegate_plan::ObjectId`]): xxh3 with a seed of this
 /// process, so that no client can prepare keys that collide.
 #[derive(Debug, Clone, Copy)]
-pub struct Seeded(u64);
+pub(crate) struct SeededHasher(u64);
 
-impl Seeded {
+impl SeededHasher {
     /// Returns a hasher whose seed differs from process to process.
     #[must_use]
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self(RandomState::new().hash_one(0u8))
     }
 }
 
-impl BuildHasher for Seeded {
+impl BuildHasher for SeededHasher {
     type Hasher = Self;
 
     fn build_hasher(&self) -> Self {
@@ -83,7 +83,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-impl Hasher for Seeded {
+impl Hasher for SeededHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -97,7 +97,7 @@ impl Hasher for Seeded {
     }
 
     fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(SPREAD_FACTOR);
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             version: VersionId(version),
             index,
         };
-        let hash = |version, index| Folded::default().hash_one(key(version, index));
+        let hash = |version, index| FoldHasher::default().hash_one(key(version, index));
         assert_eq!(hash(1 << 70, 7), hash(1 << 70, 7));
         assert_eq!(hash(0x1234_5678, 9), 5_256_338_035_871_040_977);
 

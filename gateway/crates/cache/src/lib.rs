@@ -6,19 +6,19 @@
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
-pub mod hash;
 pub mod meta;
 pub mod pins;
 pub mod settings;
 pub mod tiering;
 pub mod tiers;
 
-mod bays;
+mod blocking;
 pub mod direct;
 mod disk;
+mod hash;
 mod memory;
 mod metrics;
-pub mod private;
+mod private_files;
 pub mod space;
 
 use std::fmt;
@@ -102,7 +102,7 @@ pub enum Tier {
 
 /// The tiers that hold a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ChunkTiers {
     /// The chunk is in memory.
     pub memory: bool,
     /// The chunk is on an SSD, or on its way there.
@@ -113,9 +113,9 @@ pub struct Held {
 
 /// A planned read of a disk; see [`ChunkStore::plan_read`].
 #[derive(Debug, Default)]
-pub struct Planned(Option<(Arc<AtomicU64>, u64)>);
+pub struct PlannedRead(Option<(Arc<AtomicU64>, u64)>);
 
-impl Planned {
+impl PlannedRead {
     /// Adds `bytes` to `count` until the returned guard is dropped.
     pub(crate) fn take(count: &Arc<AtomicU64>, bytes: u64) -> Self {
         count.fetch_add(bytes, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Planned {
     }
 }
 
-impl Drop for Planned {
+impl Drop for PlannedRead {
     fn drop(&mut self) {
         if let Some((count, bytes)) = &self.0 {
             count.fetch_sub(*bytes, Ordering::Relaxed);
@@ -157,7 +157,7 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 
     /// Returns the chunk, if memory holds it, for a caller that files it under another address: no reader is
     /// counted. Never blocks.
-    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+    fn copy_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         self.get_memory(key)
     }
 
@@ -166,9 +166,9 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     fn locate(&self, key: &ChunkKey) -> Option<Tier>;
 
     /// Returns all tiers that probably hold the chunk. As [`locate`](Self::locate).
-    fn held(&self, key: &ChunkKey) -> Held {
+    fn tiers_of(&self, key: &ChunkKey) -> ChunkTiers {
         let tier = self.locate(key);
-        Held {
+        ChunkTiers {
             memory: tier == Some(Tier::Memory),
             disk: tier == Some(Tier::Disk),
             pinned: false,
@@ -201,8 +201,8 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
 
     /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision
     /// considers it. The caller drops the result when the read begins or is given up.
-    fn plan_read(&self, _key: &ChunkKey, _len: usize) -> Planned {
-        Planned::default()
+    fn plan_read(&self, _key: &ChunkKey, _len: usize) -> PlannedRead {
+        PlannedRead::default()
     }
 
     /// Returns the bytes per second that all readable disks together gave lately; `None` while none was

@@ -18,16 +18,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::ChunkKey;
-use super::hash::Folded;
+use super::hash::FoldHasher;
 use super::pins::PinId;
 
 /// The cost of an entry beside its bytes: foyer's record, its share of the index and of the ghost
 /// queue, the `Bytes` handle and the allocator's rounding.
-const OVERHEAD: usize = 256;
+const ENTRY_OVERHEAD: usize = 256;
 
 /// The fewest chunks that a shard should hold: with less, the evenness of the hash decides which
 /// stay.
-const CHUNKS_PER_SHARD: u64 = 64;
+const MIN_CHUNKS_PER_SHARD: u64 = 64;
 
 /// The most shards: enough that cores rarely meet at one.
 const MAX_SHARDS: u64 = 64;
@@ -61,7 +61,7 @@ pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
 /// A chunk and its flags. The flags lie beside the handle of the bytes, which a hit touches anyway,
 /// and are written once each.
 #[derive(Debug)]
-struct Kept {
+struct MemoryEntry {
     bytes: Bytes,
     disk: bool,
     wanted: AtomicBool,
@@ -75,7 +75,7 @@ struct Kept {
 /// Chunks in memory.
 #[derive(Debug)]
 pub(super) struct Memory {
-    cache: Cache<ChunkKey, Kept, Folded>,
+    cache: Cache<ChunkKey, MemoryEntry, FoldHasher>,
     shards: usize,
     /// Bytes of a whole chunk with its overhead.
     chunk: usize,
@@ -93,7 +93,7 @@ impl Memory {
         metrics: MemoryMetrics,
         on_evict: OnEvict,
     ) -> Self {
-        let shards = (capacity / (chunk * CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
+        let shards = (capacity / (chunk * MIN_CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
         let shards = usize::try_from(shards).expect("at most 64");
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         let largest = AtomicUsize::new(capacity / shards);
@@ -101,9 +101,9 @@ impl Memory {
             .with_name("memory")
             .with_shards(shards)
             .with_eviction_config(S3FifoConfig::default())
-            .with_hash_builder(Folded::default())
-            .with_weighter(|_: &ChunkKey, kept: &Kept| weight(&kept.bytes))
-            .with_event_listener(Arc::new(Leaving {
+            .with_hash_builder(FoldHasher::default())
+            .with_weighter(|_: &ChunkKey, entry: &MemoryEntry| weight(&entry.bytes))
+            .with_event_listener(Arc::new(EvictionListener {
                 metrics: metrics.clone(),
                 on_evict,
             }))
@@ -111,7 +111,7 @@ impl Memory {
         Self {
             cache,
             shards,
-            chunk: usize::try_from(chunk).unwrap_or(usize::MAX) + OVERHEAD,
+            chunk: usize::try_from(chunk).unwrap_or(usize::MAX) + ENTRY_OVERHEAD,
             capacity: AtomicUsize::new(capacity),
             largest,
             metrics,
@@ -121,13 +121,13 @@ impl Memory {
     /// Returns the chunk, if it is held, and whether it is to be offered to a disk. Counts as a use.
     pub(super) fn get(&self, key: &ChunkKey) -> Option<(Bytes, bool)> {
         let entry = self.cache.get(key)?;
-        let kept = entry.value();
-        let again = kept.used.load(Ordering::Relaxed);
+        let held = entry.value();
+        let again = held.used.load(Ordering::Relaxed);
         if !again {
-            kept.used.store(true, Ordering::Relaxed);
+            held.used.store(true, Ordering::Relaxed);
         }
-        let wanted = kept.wanted.load(Ordering::Relaxed) && (again || !kept.later);
-        Some((kept.bytes.clone(), wanted))
+        let wanted = held.wanted.load(Ordering::Relaxed) && (again || !held.later);
+        Some((held.bytes.clone(), wanted))
     }
 
     /// Returns the pin that is to keep a chunk from eviction on disk.
@@ -156,7 +156,7 @@ impl Memory {
             return;
         }
         self.metrics.used.inc_by(weight_i64(&bytes));
-        let kept = Kept {
+        let entry = MemoryEntry {
             bytes,
             disk: disk != OnDisk::Never,
             wanted: AtomicBool::new(matches!(disk, OnDisk::Wanted | OnDisk::Later)),
@@ -164,7 +164,7 @@ impl Memory {
             used: AtomicBool::new(false),
             pin,
         };
-        self.cache.insert(key, kept);
+        self.cache.insert(key, entry);
     }
 
     /// Drops a chunk.
@@ -202,7 +202,7 @@ impl Memory {
 }
 
 fn weight(bytes: &Bytes) -> usize {
-    bytes.len() + OVERHEAD
+    bytes.len() + ENTRY_OVERHEAD
 }
 
 fn weight_i64(bytes: &Bytes) -> i64 {
@@ -211,29 +211,29 @@ fn weight_i64(bytes: &Bytes) -> i64 {
 
 /// Counts the chunks that leave. foyer reports each inserted entry exactly once. (One that its own
 /// filter rejected it would report twice: hence the check in [`Memory::insert`].)
-struct Leaving {
+struct EvictionListener {
     metrics: MemoryMetrics,
     on_evict: OnEvict,
 }
 
-impl fmt::Debug for Leaving {
+impl fmt::Debug for EvictionListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leaving").finish_non_exhaustive()
+        f.debug_struct("EvictionListener").finish_non_exhaustive()
     }
 }
 
-impl EventListener for Leaving {
+impl EventListener for EvictionListener {
     type Key = ChunkKey;
-    type Value = Kept;
+    type Value = MemoryEntry;
 
-    fn on_leave(&self, reason: Event, key: &ChunkKey, kept: &Kept) {
+    fn on_leave(&self, reason: Event, key: &ChunkKey, entry: &MemoryEntry) {
         if reason == Event::Evict {
             self.metrics.evictions.inc();
-            if kept.disk && kept.used.load(Ordering::Relaxed) {
-                (self.on_evict)(key, &kept.bytes, kept.pin);
+            if entry.disk && entry.used.load(Ordering::Relaxed) {
+                (self.on_evict)(key, &entry.bytes, entry.pin);
             }
         }
-        self.metrics.used.dec_by(weight_i64(&kept.bytes));
+        self.metrics.used.dec_by(weight_i64(&entry.bytes));
     }
 }
 

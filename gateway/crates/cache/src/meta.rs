@@ -1,13 +1,15 @@
-//! The metadata of each key: a bounded front in memory and, with a state directory, a database behind it
+//! The metadata of each key: a bounded cache in memory and, with a state directory, a database behind it
 //! that is written behind.
 //!
-//! The front (`front`) answers on every request and holds all purges (`purges`). The database (`db`)
+//! The cache (`cache`) answers on every request and holds all purges (`purges`). The database (`db`)
 //! keeps records and purges across restarts; changes reach it through a queue (`journal`). Every row is
 //! sealed (`record`). A purged record is never accepted: its address was made under a generation, and
 //! only the key's present one makes the same address.
 
+mod batch;
 mod db;
-mod front;
+mod entry_cache;
+mod failure;
 mod journal;
 mod marks;
 mod metrics;
@@ -28,54 +30,55 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::warn;
 
-use self::db::{Db, FileOpener, Opener, now_micros};
-use self::front::Front;
+use self::batch::now_micros;
+use self::db::{Db, FileOpener, Opener};
+use self::entry_cache::EntryCache;
 use self::journal::Journal;
 use self::marks::{MarkFile, Marks};
 use self::metrics::MetaMetrics;
-use self::purges::{Edit, Purges};
-use self::queue::{Change, Queue, Urgency};
-use self::reads::Row;
+use self::purges::{PurgeEdit, Purges};
+use self::queue::{ChangeQueue, RecordChange, Urgency};
+use self::reads::StoredRow;
 use self::record::{decode, row_key, unseal};
 use self::sweep::Sweep;
 use super::pins::{Pins, SharedPins};
-use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private};
+use super::{Entry, MetaError, MetaStore, PinId, Record, Settings, StoreError, private_files};
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// The shortest time between two writes of confirmations of an unchanged version. To write each 304
 /// through would wear the disk; a restart costs at most this much freshness.
-const CONFIRM_EVERY: Duration = Duration::from_secs(300);
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The most reads of a row that is written meanwhile; after them it is unknown.
-const MAX_LOOKS: usize = 3;
+const MAX_ROW_READS: usize = 3;
 
 /// The longest that a purge or a change of pins waits for the state disk. It holds in memory from the
 /// start, and becomes durable when the disk takes it.
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database in the state directory.
-const FILE: &str = "meta-v1.redb";
+const DATABASE_FILE: &str = "meta-v1.redb";
 
 /// The marks of keys that are being changed, beside it.
-const MARKS: &str = "meta-v1.marks";
+const MARKS_FILE: &str = "meta-v1.marks";
 
 /// The metadata store.
 #[derive(Debug)]
 pub struct Meta {
-    front: Arc<Front>,
+    cache: Arc<EntryCache>,
     pins: SharedPins,
     /// `None`: kept in memory only.
     journal: Option<Journal>,
     metrics: MetaMetrics,
 }
 
-/// The result of a look at a row.
-enum Looked {
-    /// The row's entry, which the front has now.
+/// The outcome of a read of a row.
+enum RowOutcome {
+    /// The row's entry, which the cache has now.
     Found(Entry),
     /// There is no entry.
     Nothing,
-    /// The row was written meanwhile: look again.
+    /// The row was written meanwhile: read it again.
     Again,
 }
 
@@ -99,15 +102,15 @@ impl Meta {
         metrics.register(registry);
         let Some(dir) = &settings.state else {
             return Ok(Self {
-                front: Arc::new(Front::new(settings.meta_memory, Purges::default())),
+                cache: Arc::new(EntryCache::new(settings.meta_memory, Purges::default())),
                 pins: SharedPins::default(),
                 journal: None,
                 metrics,
             });
         };
-        private::make_dir(dir).map_err(StoreError::io("create", dir))?;
-        let (database, marks) = (dir.join(FILE), dir.join(MARKS));
-        let changing = MarkFile::left(&marks);
+        private_files::make_dir(dir).map_err(StoreError::io("create", dir))?;
+        let (database, marks) = (dir.join(DATABASE_FILE), dir.join(MARKS_FILE));
+        let changing = MarkFile::read_keys(&marks);
         if let Err(error) = &changing {
             warn!(path = %marks.display(), %error, "it is not known which keys were being changed; nothing on record counts");
         }
@@ -116,12 +119,12 @@ impl Meta {
         // Only now are the rows of those keys durably removed.
         let marks = Marks::start(MarkFile::create(&marks));
         let marks = marks.map_err(StoreError::io("start a thread for", dir))?;
-        let front = Arc::new(Front::new(settings.meta_memory, purges));
+        let cache = Arc::new(EntryCache::new(settings.meta_memory, purges));
         let pins = Arc::new(Pins::restore(&pins));
-        let journal = Journal::new(db, marks, &front, &pins, metrics.clone())
+        let journal = Journal::new(db, marks, &cache, &pins, metrics.clone())
             .map_err(StoreError::io("start a thread for", dir))?;
         let store = Self {
-            front,
+            cache,
             pins,
             journal: Some(journal),
             metrics,
@@ -135,98 +138,98 @@ impl Meta {
         Arc::clone(&self.pins)
     }
 
-    async fn look(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
-        for _ in 0..MAX_LOOKS {
+    async fn load_row(&self, journal: &Journal, id: &ObjectId) -> Option<Entry> {
+        for _ in 0..MAX_ROW_READS {
             let seen = {
                 let queue = journal.lock();
                 if let Some(change) = queue.pending(id) {
-                    let Change::Put(record) = change else {
+                    let RecordChange::Put(record) = change else {
                         return None;
                     };
-                    // The front dropped it before it was written; a purge would have replaced it.
-                    return self.still_covered(id, record);
+                    // The cache dropped it before it was written; a purge would have replaced it.
+                    return self.reload_pending(id, record);
                 }
                 queue.batches
             };
             // Nothing may be concluded from an unknown row: the origin is asked.
             let row = match journal.read(id).await {
-                Row::Found(row) => row,
-                Row::Absent => {
+                StoredRow::Found(row) => row,
+                StoredRow::Absent => {
                     self.note_absent(journal, id, seen);
                     return None;
                 }
-                Row::Unknown => return None,
+                StoredRow::Unknown => return None,
             };
-            match self.take_up(journal, id, &row, seen) {
-                Looked::Found(entry) => return Some(entry),
-                Looked::Nothing => return None,
-                Looked::Again => {}
+            match self.accept_row(journal, id, &row, seen) {
+                RowOutcome::Found(entry) => return Some(entry),
+                RowOutcome::Nothing => return None,
+                RowOutcome::Again => {}
             }
         }
         None
     }
 
-    /// Accepts a row or removes it, and puts its record into the front, unless the key may have been
+    /// Accepts a row or removes it, and puts its record into the cache, unless the key may have been
     /// written since the row was read.
-    fn take_up(&self, journal: &Journal, id: &ObjectId, row: &[u8], seen: u64) -> Looked {
+    fn accept_row(&self, journal: &Journal, id: &ObjectId, row: &[u8], seen: u64) -> RowOutcome {
         let mut queue = journal.lock();
         if queue.batches != seen || queue.pending(id).is_some() {
-            return Looked::Again;
+            return RowOutcome::Again;
         }
         let Some((mut record, number)) = unseal(&row_key(id), row).and_then(decode) else {
             self.metrics.corrupt.inc();
-            journal.push(&mut queue, id, Change::Remove, Urgency::News);
-            return Looked::Nothing;
+            journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
+            return RowOutcome::Nothing;
         };
         let (written, run) = (record.confirmed, journal.run());
         if number < run.sound {
             // Its removal may have been lost.
-            journal.push(&mut queue, id, Change::Remove, Urgency::News);
-            return Looked::Nothing;
+            journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
+            return RowOutcome::Nothing;
         }
         record.must_confirm |= number < run.trusted;
         let entry = Entry::Present(Arc::new(record));
-        if !self.front.put(id, entry.clone(), Some(written)) {
+        if !self.cache.put(id, entry.clone(), Some(written)) {
             self.metrics.purged.inc();
-            journal.push(&mut queue, id, Change::Remove, Urgency::News);
-            return Looked::Nothing;
+            journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
+            return RowOutcome::Nothing;
         }
-        Looked::Found(entry)
+        RowOutcome::Found(entry)
     }
 
     /// Remembers that there is no row, unless the key may have been written since that read.
     fn note_absent(&self, journal: &Journal, id: &ObjectId, seen: u64) {
         let queue = journal.lock();
         let unchanged = queue.batches == seen && queue.pending(id).is_none();
-        if unchanged && self.front.holds(id).is_none() {
-            self.front.put_rowless(id);
+        if unchanged && self.cache.get(id).is_none() {
+            self.cache.put_rowless(id);
         }
     }
 
-    fn still_covered(&self, id: &ObjectId, record: &Arc<Record>) -> Option<Entry> {
-        let generation = self.front.generation(id);
+    fn reload_pending(&self, id: &ObjectId, record: &Arc<Record>) -> Option<Entry> {
+        let generation = self.cache.generation(id);
         let holds = VersionId::new(id, &record.version, generation) == record.id;
         holds.then(|| Entry::Present(Arc::clone(record)))
     }
 
-    /// Puts an entry into the front and, unless it is nothing new, into the queue.
-    fn put_queued(&self, journal: &Journal, queue: &mut Queue, id: &ObjectId, entry: Entry) {
+    /// Puts an entry into the cache and, unless it is nothing new, into the queue.
+    fn put_queued(&self, journal: &Journal, queue: &mut ChangeQueue, id: &ObjectId, entry: Entry) {
         let Entry::Present(record) = &entry else {
             // A flood of keys that never existed removes nothing.
-            let rowless = self.front.is_rowless(id) && queue.pending(id).is_none();
-            if self.front.put(id, entry, None) && !rowless {
-                journal.push(queue, id, Change::Remove, Urgency::News);
+            let rowless = self.cache.is_rowless(id) && queue.pending(id).is_none();
+            if self.cache.put(id, entry, None) && !rowless {
+                journal.push(queue, id, RecordChange::Remove, Urgency::News);
             }
             return;
         };
         if queue.is_changing(id) {
             // The origin's answer may be outdated, and must not outlive this process.
-            if !self.front.put(id, entry, None) {
+            if !self.cache.put(id, entry, None) {
                 self.metrics.purged.inc();
             }
             return;
         }
-        let known = self.front.holds(id);
+        let known = self.cache.get(id);
         let record = Arc::clone(record);
         let urgency = match &known {
             Some((known, Some(_))) if confirms(known, &record) => Urgency::Confirmation,
@@ -235,31 +238,31 @@ impl Meta {
         let written =
             known.and_then(|(known, written)| confirmed_lately(&known, written?, &record));
         let on_disk = written.unwrap_or(record.confirmed);
-        if !self.front.put(id, entry, Some(on_disk)) {
+        if !self.cache.put(id, entry, Some(on_disk)) {
             self.metrics.purged.inc();
         } else if written.is_some() {
             self.metrics.coalesced.inc();
         } else {
-            journal.push(queue, id, Change::Put(record), urgency);
+            journal.push(queue, id, RecordChange::Put(record), urgency);
         }
     }
 
     fn count_purges(&self) {
-        let count = i64::try_from(self.front.purge_count());
+        let count = i64::try_from(self.cache.purge_count());
         self.metrics.purges.set(count.unwrap_or(i64::MAX));
     }
 
-    /// Writes down a purge, after the front has applied it.
-    fn write_down<'a>(
+    /// Writes down a purge, after the cache has applied it.
+    fn record_purge<'a>(
         &self,
-        purge: impl FnOnce(&Front) -> Vec<Edit>,
+        purge: impl FnOnce(&EntryCache) -> Vec<PurgeEdit>,
         id: Option<&ObjectId>,
         prefix: Option<(OriginId, &str)>,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
         // Purged chunks cannot be told from other chunks of a pin, so the pin gets a new number.
-        let pins = |edits: &[Edit]| {
+        let pins = |edits: &[PurgeEdit]| {
             self.count_purges();
-            let all = edits.contains(&Edit::Clear);
+            let all = edits.contains(&PurgeEdit::Clear);
             self.pins.renew(|origin, own| {
                 let touches = |(of, prefix): (OriginId, &str)| {
                     of == origin && (own.starts_with(prefix) || prefix.starts_with(own))
@@ -268,44 +271,47 @@ impl Meta {
             })
         };
         let Some(journal) = &self.journal else {
-            pins(&purge(&self.front));
+            pins(&purge(&self.cache));
             return Box::pin(std::future::ready(Ok(())));
         };
-        let told = {
+        let result = {
             let mut queue = journal.lock();
-            let edits = purge(&self.front);
+            let edits = purge(&self.cache);
             queue.pins.extend(pins(&edits));
             if let Some(id) = id {
-                journal.push(&mut queue, id, Change::Remove, Urgency::News);
+                journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
             }
             journal.push_purges(&mut queue, edits)
         };
-        Box::pin(durable(told))
+        Box::pin(await_durable(result))
     }
 }
 
 /// Waits until a purge or a change of pins is durable, for [`DURABLE_TIMEOUT`] at most.
-async fn durable(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    let told = in_time(told).await;
-    if told.as_ref().is_err_and(|error| *error == late()) {
+async fn await_durable(result: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
+    let result = await_result(result).await;
+    if result
+        .as_ref()
+        .is_err_and(|error| *error == timeout_error())
+    {
         let seconds = DURABLE_TIMEOUT.as_secs();
         warn!(
             seconds,
             "the state disk does not take what is written; purges and pins hold in memory only"
         );
     }
-    told
+    result
 }
 
 /// Waits until something is durable, for [`DURABLE_TIMEOUT`] at most.
-async fn in_time(told: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
-    match timeout(DURABLE_TIMEOUT, told).await {
-        Ok(told) => told.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned()))),
-        Err(_) => Err(late()),
+async fn await_result(result: oneshot::Receiver<Result<(), MetaError>>) -> Result<(), MetaError> {
+    match timeout(DURABLE_TIMEOUT, result).await {
+        Ok(result) => result.unwrap_or_else(|_| Err(MetaError("the store is closed".to_owned()))),
+        Err(_) => Err(timeout_error()),
     }
 }
 
-fn late() -> MetaError {
+fn timeout_error() -> MetaError {
     let seconds = DURABLE_TIMEOUT.as_secs();
     MetaError(format!("the state disk did not take it within {seconds} s"))
 }
@@ -326,13 +332,13 @@ fn confirmed_lately(known: &Entry, written: Timestamp, new: &Record) -> Option<T
     let same = known.id == new.id
         && known.must_confirm == new.must_confirm
         && known.version == new.version
-        && new.confirmed.since(written) < CONFIRM_EVERY;
+        && new.confirmed.since(written) < CONFIRM_INTERVAL;
     same.then_some(written)
 }
 
 impl MetaStore for Meta {
     fn peek(&self, id: &ObjectId) -> Option<Entry> {
-        let found = self.front.peek(id);
+        let found = self.cache.peek(id);
         if found.is_some() {
             self.metrics.in_memory.inc();
         }
@@ -345,7 +351,7 @@ impl MetaStore for Meta {
                 return Some(entry);
             }
             let found = match &self.journal {
-                Some(journal) => self.look(journal, id).await,
+                Some(journal) => self.load_row(journal, id).await,
                 None => None,
             };
             match found {
@@ -360,7 +366,7 @@ impl MetaStore for Meta {
         match &self.journal {
             Some(journal) => self.put_queued(journal, &mut journal.lock(), id, entry),
             None => {
-                if !self.front.put(id, entry, None) {
+                if !self.cache.put(id, entry, None) {
                     self.metrics.purged.inc();
                 }
             }
@@ -369,12 +375,12 @@ impl MetaStore for Meta {
 
     fn remove(&self, id: &ObjectId) {
         let Some(journal) = &self.journal else {
-            self.front.remove(id);
+            self.cache.remove(id);
             return;
         };
         let mut queue = journal.lock();
-        self.front.remove(id);
-        journal.push(&mut queue, id, Change::Remove, Urgency::News);
+        self.cache.remove(id);
+        journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
     }
 
     fn begin_change<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
@@ -385,11 +391,11 @@ impl MetaStore for Meta {
             let mut queue = journal.lock();
             let (mark, marked) = journal.marks().mark(row_key(id));
             queue.begin_change(id, mark);
-            self.front.unwritten(id);
-            journal.push(&mut queue, id, Change::Remove, Urgency::News);
+            self.cache.mark_unwritten(id);
+            journal.push(&mut queue, id, RecordChange::Remove, Urgency::News);
             marked
         };
-        Box::pin(in_time(marked))
+        Box::pin(await_result(marked))
     }
 
     fn end_change(&self, id: &ObjectId) {
@@ -400,7 +406,7 @@ impl MetaStore for Meta {
     }
 
     fn generation<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, u64> {
-        Box::pin(std::future::ready(self.front.generation(id)))
+        Box::pin(std::future::ready(self.cache.generation(id)))
     }
 
     fn pin_of(&self, id: &ObjectId) -> PinId {
@@ -408,7 +414,7 @@ impl MetaStore for Meta {
     }
 
     fn purge_key<'a>(&'a self, id: &'a ObjectId) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.write_down(|front| front.purge_key(id, now_micros()), Some(id), None)
+        self.record_purge(|cache| cache.purge_key(id, now_micros()), Some(id), None)
     }
 
     fn purge_prefix<'a>(
@@ -416,8 +422,8 @@ impl MetaStore for Meta {
         origin: OriginId,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<(), MetaError>> {
-        self.write_down(
-            |front| front.purge_prefix(origin, prefix, now_micros()),
+        self.record_purge(
+            |cache| cache.purge_prefix(origin, prefix, now_micros()),
             None,
             Some((origin, prefix)),
         )
@@ -447,7 +453,5 @@ impl MetaStore for Meta {
     }
 }
 
-#[cfg(test)]
-mod sick;
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::disk::{Fault, Refusal, State};
+use super::disk::{Fault, Refusal};
 use super::memory::MemoryMetrics;
+use super::tiering::DiskState;
 use tidegate_telemetry::names;
 
 /// The tier, and the path of its disk (empty for memory).
@@ -73,7 +74,7 @@ pub(super) struct TierMetrics {
 
 impl TierMetrics {
     /// Counts the outcome of a look-up.
-    pub(super) fn looked_up(&self, found: Option<usize>) {
+    pub(super) fn count_lookup(&self, found: Option<usize>) {
         match found {
             Some(len) => {
                 self.hits.inc();
@@ -107,7 +108,7 @@ pub(super) struct DiskMetrics {
     pub(super) rewritten: Counter,
     pub(super) read_seconds: Histogram,
     up: Gauge,
-    states: [Gauge; State::ALL.len()],
+    states: [Gauge; DiskState::SWITCHED_ON.len()],
     refusals: Family<ReasonLabel, Counter>,
     faults: Family<ReasonLabel, Counter>,
     disk: String,
@@ -115,23 +116,23 @@ pub(super) struct DiskMetrics {
 
 impl DiskMetrics {
     /// Counts a chunk that was not taken.
-    pub(super) fn refused(&self, refusal: Refusal) {
+    pub(super) fn count_refusal(&self, refusal: Refusal) {
         self.refusals
             .get_or_create(&self.reason(refusal.name()))
             .inc();
     }
 
     /// Counts a read that gave no sound chunk.
-    pub(super) fn fault(&self, fault: Fault) {
+    pub(super) fn count_fault(&self, fault: Fault) {
         self.faults.get_or_create(&self.reason(fault.name())).inc();
     }
 
     /// Shows the state: 1 for this one, 0 for all others.
-    pub(super) fn state(&self, state: State) {
-        for (one, gauge) in State::ALL.iter().zip(&self.states) {
+    pub(super) fn set_state(&self, state: DiskState) {
+        for (one, gauge) in DiskState::SWITCHED_ON.iter().zip(&self.states) {
             gauge.set(i64::from(*one == state));
         }
-        let up = matches!(state, State::Up | State::Full | State::Demoted);
+        let up = matches!(state, DiskState::Up | DiskState::Full | DiskState::Demoted);
         self.up.set(i64::from(up));
     }
 
@@ -218,7 +219,7 @@ impl StoreMetrics {
             queued: self.queued.get_or_create_owned(&label),
             pinned: self.pinned.get_or_create_owned(&label),
             up: self.up.get_or_create_owned(&label),
-            states: State::ALL.map(|state| {
+            states: DiskState::SWITCHED_ON.map(|state| {
                 self.state.get_or_create_owned(&StateLabel {
                     disk: path.to_owned(),
                     state: state.name(),

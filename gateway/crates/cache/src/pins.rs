@@ -13,14 +13,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use futures_core::future::BoxFuture;
 
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The most pins: each is compared with the keys of written objects.
-const MOST: usize = 256;
+const MAX_PINS: usize = 256;
 
 /// The number of a pin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +66,7 @@ pub enum PinError {
     #[error("nothing is pinned there; GET /pins lists what is")]
     NoSuch,
     /// There are too many pins.
-    #[error("no more than {MOST} prefixes can be pinned")]
+    #[error("no more than {MAX_PINS} prefixes can be pinned")]
     TooMany,
     /// The change holds in memory, but may not outlive the process.
     #[error("the metadata store failed: {0}")]
@@ -101,25 +102,25 @@ pub trait Pinning: Send + Sync + fmt::Debug {
 }
 
 /// A row to be stored: its key, and its value; `None` removes it.
-pub(super) type Row = (Vec<u8>, Option<Vec<u8>>);
+pub(super) type PinRow = (Vec<u8>, Option<Vec<u8>>);
 
 /// All pins.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     /// The number of pins, readable without the lock.
     count: AtomicUsize,
-    table: RwLock<Table>,
+    table: RwLock<PinTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct PinTable {
     /// The number given out last.
     last: u16,
-    pins: BTreeMap<PinId, Kept>,
+    pins: BTreeMap<PinId, PinState>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct PinState {
     origin: OriginId,
     prefix: Box<str>,
     limit: u64,
@@ -129,7 +130,7 @@ struct Kept {
 impl Pins {
     /// Restores the pins from stored rows, without those that cannot be read.
     pub(super) fn restore(rows: &[(Vec<u8>, Vec<u8>)]) -> Self {
-        let mut table = Table::default();
+        let mut table = PinTable::default();
         for (key, value) in rows {
             let _ = table.restore(key, value);
         }
@@ -147,53 +148,53 @@ impl Pins {
         }
         let table = self.read();
         let covers =
-            |kept: &Kept| kept.origin == id.origin && id.key.as_str().starts_with(&*kept.prefix);
-        let covering = table.pins.iter().filter(|(_, kept)| covers(kept));
-        let longest = covering.max_by_key(|(_, kept)| kept.prefix.len());
+            |pin: &PinState| pin.origin == id.origin && id.key.as_str().starts_with(&*pin.prefix);
+        let covering = table.pins.iter().filter(|(_, pin)| covers(pin));
+        let longest = covering.max_by_key(|(_, pin)| pin.prefix.len());
         longest.map_or(PinId::NONE, |(id, _)| *id)
     }
 
     /// Counts bytes as kept by a pin. `false`: the pin is gone, or its limit is reached.
-    pub(super) fn take(&self, id: PinId, bytes: u64) -> bool {
+    pub(super) fn reserve(&self, id: PinId, bytes: u64) -> bool {
         let table = self.read();
-        let Some(kept) = table.pins.get(&id) else {
+        let Some(pin) = table.pins.get(&id) else {
             return false;
         };
-        let more = |used: u64| (used + bytes <= kept.limit).then_some(used + bytes);
-        kept.used
+        let more = |used: u64| (used + bytes <= pin.limit).then_some(used + bytes);
+        pin.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .is_ok()
     }
 
     /// Stops counting bytes as kept by a pin.
-    pub(super) fn give(&self, id: PinId, bytes: u64) {
-        if let Some(kept) = self.read().pins.get(&id) {
+    pub(super) fn release(&self, id: PinId, bytes: u64) {
+        if let Some(pin) = self.read().pins.get(&id) {
             let less = |used: u64| Some(used.saturating_sub(bytes));
-            let _ = kept
+            let _ = pin
                 .used
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
     /// Returns whether the pin exists.
-    pub(super) fn lives(&self, id: PinId) -> bool {
+    pub(super) fn exists(&self, id: PinId) -> bool {
         self.read().pins.contains_key(&id)
     }
 
     /// Returns whether the pin exists and does not exceed its limit.
-    pub(super) fn holds(&self, id: PinId) -> bool {
+    pub(super) fn is_within_limit(&self, id: PinId) -> bool {
         let table = self.read();
-        let kept = table.pins.get(&id);
-        kept.is_some_and(|kept| kept.used.load(Ordering::Relaxed) <= kept.limit)
+        let pin = table.pins.get(&id);
+        pin.is_some_and(|pin| pin.used.load(Ordering::Relaxed) <= pin.limit)
     }
 
     /// Returns all pins, by origin and prefix.
     pub(super) fn list(&self) -> Vec<Pin> {
-        let pin = |kept: &Kept| Pin {
-            origin: kept.origin,
-            prefix: kept.prefix.to_string(),
-            limit: kept.limit,
-            used: kept.used.load(Ordering::Relaxed),
+        let pin = |pin: &PinState| Pin {
+            origin: pin.origin,
+            prefix: pin.prefix.to_string(),
+            limit: pin.limit,
+            used: pin.used.load(Ordering::Relaxed),
         };
         let mut pins: Vec<_> = self.read().pins.values().map(pin).collect();
         pins.sort_by(|a, b| (a.origin, &a.prefix).cmp(&(b.origin, &b.prefix)));
@@ -206,28 +207,28 @@ impl Pins {
         origin: OriginId,
         prefix: &str,
         limit: u64,
-    ) -> Result<Vec<Row>, PinError> {
+    ) -> Result<Vec<PinRow>, PinError> {
         self.change(|table| {
-            let there = table.find(origin, prefix);
-            let id = match there {
+            let existing = table.find(origin, prefix);
+            let id = match existing {
                 Some(id) => id,
-                None if table.pins.len() >= MOST => return Err(PinError::TooMany),
+                None if table.pins.len() >= MAX_PINS => return Err(PinError::TooMany),
                 None => table.next(),
             };
-            let kept = table.pins.entry(id).or_insert_with(|| Kept {
+            let pin = table.pins.entry(id).or_insert_with(|| PinState {
                 origin,
                 prefix: prefix.into(),
                 limit,
                 used: AtomicU64::new(0),
             });
-            kept.limit = limit;
-            let row = kept.row(id);
+            pin.limit = limit;
+            let row = pin.row(id);
             Ok(vec![row, table.counter()])
         })
     }
 
     /// Removes a pin, and returns the rows to store.
-    pub(super) fn remove(&self, origin: OriginId, prefix: &str) -> Result<Vec<Row>, PinError> {
+    pub(super) fn remove(&self, origin: OriginId, prefix: &str) -> Result<Vec<PinRow>, PinError> {
         self.change(|table| {
             let id = table.find(origin, prefix).ok_or(PinError::NoSuch)?;
             table.pins.remove(&id);
@@ -237,21 +238,21 @@ impl Pins {
 
     /// Gives new numbers to the pins that `covers` selects, and returns the rows to store. Their chunks
     /// are free then; those used from then on are pinned again.
-    pub(super) fn renew(&self, covers: impl Fn(OriginId, &str) -> bool) -> Vec<Row> {
+    pub(super) fn renew(&self, covers: impl Fn(OriginId, &str) -> bool) -> Vec<PinRow> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         self.change(|table| {
             let touched = table.pins.iter();
-            let touched = touched.filter(|(_, kept)| covers(kept.origin, &kept.prefix));
+            let touched = touched.filter(|(_, pin)| covers(pin.origin, &pin.prefix));
             let ids: Vec<_> = touched.map(|(id, _)| *id).collect();
             let mut rows = Vec::new();
             for id in ids {
-                if let Some(kept) = table.pins.remove(&id) {
+                if let Some(pin) = table.pins.remove(&id) {
                     let id = table.next();
-                    rows.push(kept.row(id));
+                    rows.push(pin.row(id));
                     let used = AtomicU64::new(0);
-                    table.pins.insert(id, Kept { used, ..kept });
+                    table.pins.insert(id, PinState { used, ..pin });
                 }
             }
             rows.push(table.counter());
@@ -260,28 +261,28 @@ impl Pins {
     }
 
     /// Returns all rows, to store them again.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<PinRow> {
         let table = self.read();
-        let pins = table.pins.iter().map(|(id, kept)| kept.row(*id));
+        let pins = table.pins.iter().map(|(id, pin)| pin.row(*id));
         pins.chain([table.counter()]).collect()
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+    fn change<T>(&self, change: impl FnOnce(&mut PinTable) -> T) -> T {
+        let mut table = self.table.write().recover();
         let done = change(&mut table);
         self.count.store(table.pins.len(), Ordering::Relaxed);
         done
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, PinTable> {
+        self.table.read().recover()
     }
 }
 
-impl Table {
+impl PinTable {
     fn find(&self, origin: OriginId, prefix: &str) -> Option<PinId> {
-        let is_it = |kept: &Kept| kept.origin == origin && *kept.prefix == *prefix;
-        let found = self.pins.iter().find(|(_, kept)| is_it(kept));
+        let is_it = |pin: &PinState| pin.origin == origin && *pin.prefix == *prefix;
+        let found = self.pins.iter().find(|(_, pin)| is_it(pin));
         found.map(|(id, _)| *id)
     }
 
@@ -297,7 +298,7 @@ impl Table {
     }
 
     /// Returns the row with the number given out last.
-    fn counter(&self) -> Row {
+    fn counter(&self) -> PinRow {
         (Vec::new(), Some(self.last.to_le_bytes().to_vec()))
     }
 
@@ -306,13 +307,13 @@ impl Table {
         let number = u16::from_le_bytes(*number);
         if !key.is_empty() {
             let (origin, prefix) = key.split_first_chunk()?;
-            let kept = Kept {
+            let pin = PinState {
                 origin: OriginId(u64::from_le_bytes(*origin)),
                 prefix: std::str::from_utf8(prefix).ok()?.into(),
                 limit: u64::from_le_bytes(rest.try_into().ok()?),
                 used: AtomicU64::new(0),
             };
-            self.pins.insert(PinId(number), kept);
+            self.pins.insert(PinId(number), pin);
             return Some(());
         }
         self.last = number;
@@ -320,8 +321,8 @@ impl Table {
     }
 }
 
-impl Kept {
-    fn row(&self, id: PinId) -> Row {
+impl PinState {
+    fn row(&self, id: PinId) -> PinRow {
         let value = [&id.0.to_le_bytes()[..], &self.limit.to_le_bytes()].concat();
         (key_of(self.origin, &self.prefix), Some(value))
     }
@@ -348,7 +349,7 @@ mod tests {
         }
     }
 
-    fn stored(rows: Vec<Row>, store: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    fn store_rows(rows: Vec<PinRow>, store: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
         for (key, value) in rows {
             match value {
                 Some(value) => store.insert(key, value),
@@ -379,29 +380,32 @@ mod tests {
         let pins = Pins::default();
         pins.set(ORIGIN, "", 100).expect("room");
         let pin = pins.covering(&id("a"));
-        assert!(pins.take(pin, 60) && !pins.take(pin, 60) && pins.take(pin, 40));
+        assert!(pins.reserve(pin, 60) && !pins.reserve(pin, 60) && pins.reserve(pin, 40));
         pins.set(ORIGIN, "", 50).expect("the same one");
-        assert!(pins.lives(pin) && !pins.holds(pin), "it keeps too much now");
-        pins.give(pin, 60);
-        assert!(pins.holds(pin));
+        assert!(
+            pins.exists(pin) && !pins.is_within_limit(pin),
+            "it keeps too much now"
+        );
+        pins.release(pin, 60);
+        assert!(pins.is_within_limit(pin));
         assert_eq!(pins.list()[0].used, 40);
         pins.remove(ORIGIN, "").expect("it is there");
-        assert!(!pins.lives(pin) && !pins.take(pin, 1));
+        assert!(!pins.exists(pin) && !pins.reserve(pin, 1));
     }
 
     #[test]
     fn no_number_is_given_twice_also_over_a_restart() {
         let pins = Pins::default();
         let mut store = BTreeMap::new();
-        stored(pins.set(ORIGIN, "a", 1).expect("room"), &mut store);
-        stored(pins.set(ORIGIN, "b", 2).expect("room"), &mut store);
-        stored(pins.remove(ORIGIN, "b").expect("there"), &mut store);
+        store_rows(pins.set(ORIGIN, "a", 1).expect("room"), &mut store);
+        store_rows(pins.set(ORIGIN, "b", 2).expect("room"), &mut store);
+        store_rows(pins.remove(ORIGIN, "b").expect("there"), &mut store);
         let rows: Vec<_> = store.clone().into_iter().collect();
         let pins = Pins::restore(&rows);
         assert_eq!(pins.covering(&id("ab")), PinId(1));
-        stored(pins.set(ORIGIN, "c", 3).expect("room"), &mut store);
+        store_rows(pins.set(ORIGIN, "c", 3).expect("room"), &mut store);
         assert_eq!(pins.covering(&id("c")), PinId(3));
-        stored(pins.renew(|_, prefix| prefix.starts_with('a')), &mut store);
+        store_rows(pins.renew(|_, prefix| prefix.starts_with('a')), &mut store);
         assert_eq!(pins.covering(&id("ab")), PinId(4));
         let all: BTreeMap<_, _> = pins.rows().into_iter().collect();
         let expected = store
@@ -416,7 +420,7 @@ mod tests {
     #[test]
     fn there_are_not_too_many() {
         let pins = Pins::default();
-        for n in 0..MOST {
+        for n in 0..MAX_PINS {
             pins.set(ORIGIN, &n.to_string(), 1).expect("room");
         }
         assert_eq!(pins.set(ORIGIN, "more", 1), Err(PinError::TooMany));

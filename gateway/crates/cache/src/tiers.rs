@@ -1,5 +1,7 @@
 //! Memory over disks, as one [`ChunkStore`].
 
+mod disk_set;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,13 +10,13 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
 
-use super::bays::Bays;
-use super::disk::{Disk, Patience};
+use self::disk_set::DiskSet;
+use super::disk::{Disk, ReadDeadline};
 use super::memory::{Memory, OnDisk};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
-use super::{Admit, ChunkKey, ChunkStore, Held, Planned, Settings, StoreError, Tier};
+use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
 use tidegate_plan::meter::Estimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
@@ -25,7 +27,7 @@ use tidegate_plan::meter::Estimate;
 #[derive(Debug)]
 pub struct Tiers {
     memory: Memory,
-    bays: Arc<Bays>,
+    disks: Arc<DiskSet>,
     metrics: TierMetrics,
 }
 
@@ -46,16 +48,16 @@ impl Tiers {
         pins: SharedPins,
     ) -> Result<Self, StoreError> {
         let metrics = StoreMetrics::default();
-        let bays = Arc::new(Bays::open(settings, &metrics, pins)?);
+        let disks = Arc::new(DiskSet::open(settings, &metrics, pins)?);
         metrics.register(registry);
         let (tier, own) = metrics.memory();
-        let below = Arc::clone(&bays);
+        let lower = Arc::clone(&disks);
         let on_evict = Box::new(move |key: &ChunkKey, bytes: &Bytes, pin: PinId| {
-            below.leaves_memory(key, bytes, pin);
+            lower.record_memory_eviction(key, bytes, pin);
         });
         Ok(Self {
             memory: Memory::new(settings.memory, settings.geometry.chunk(), own, on_evict),
-            bays,
+            disks,
             metrics: tier,
         })
     }
@@ -63,10 +65,10 @@ impl Tiers {
     /// Bytes that wait to be written to disk, or are being written.
     #[must_use]
     pub fn queued(&self) -> u64 {
-        self.bays.all().iter().map(|disk| disk.queued()).sum()
+        self.disks.all().iter().map(|disk| disk.queued()).sum()
     }
 
-    fn remember(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
+    fn insert_memory(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
         self.metrics.inserts.inc();
         self.memory.insert(key, bytes, disk, pin);
     }
@@ -74,8 +76,8 @@ impl Tiers {
     /// Offers a chunk that is wanted on disk, once at each use.
     #[cold]
     fn offer(&self, key: &ChunkKey, bytes: &Bytes) {
-        let offered = self.bays.offer(*key, bytes, self.memory.pin(key));
-        if offered.is_ok() || offered.is_err_and(|refusal| !refusal.passes()) {
+        let offered = self.disks.offer(*key, bytes, self.memory.pin(key));
+        if offered.is_ok() || offered.is_err_and(|refusal| !refusal.is_transient()) {
             self.memory.settle(key);
         }
     }
@@ -86,21 +88,26 @@ impl Tiers {
 
     /// Applies `ask` to the only disk that can hold a chunk.
     fn with_disk(&self, key: &ChunkKey, ask: impl FnOnce(&Disk) -> bool) -> bool {
-        let disk = self.bays.of(key);
+        let disk = self.disks.of(key);
         matches!(disk.as_deref(), Some(Some(disk)) if ask(disk))
     }
 
-    async fn find(&self, key: &ChunkKey, len: usize, patience: Patience) -> Option<(Bytes, Tier)> {
+    async fn find(
+        &self,
+        key: &ChunkKey,
+        len: usize,
+        deadline: ReadDeadline,
+    ) -> Option<(Bytes, Tier)> {
         if let Some(bytes) = self.get_memory(key) {
             if bytes.len() == len {
                 return Some((bytes, Tier::Memory));
             }
             self.memory.remove(key);
         }
-        // The disk is owned: one that is taken out meanwhile ends after its last read.
-        let disk = self.bays.of(key)?.clone()?;
-        let bytes = disk.get(key, len, patience).await?;
-        self.remember(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
+        // The disk is owned: one that is switched off meanwhile ends after its last read.
+        let disk = self.disks.of(key)?.clone()?;
+        let bytes = disk.get(key, len, deadline).await?;
+        self.insert_memory(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
         Some((bytes, Tier::Disk))
     }
 }
@@ -109,7 +116,7 @@ impl ChunkStore for Tiers {
     fn get_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         let found = self.memory.get(key);
         let len = found.as_ref().map(|(bytes, _)| bytes.len());
-        self.metrics.looked_up(len);
+        self.metrics.count_lookup(len);
         let (bytes, wanted) = found?;
         if wanted {
             self.offer(key, &bytes);
@@ -118,7 +125,7 @@ impl ChunkStore for Tiers {
     }
 
     fn get<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, Patience::Usual))
+        Box::pin(self.find(key, len, ReadDeadline::Usual))
     }
 
     fn get_patiently<'a>(
@@ -126,12 +133,12 @@ impl ChunkStore for Tiers {
         key: &'a ChunkKey,
         len: usize,
     ) -> BoxFuture<'a, Option<(Bytes, Tier)>> {
-        Box::pin(self.find(key, len, Patience::Last))
+        Box::pin(self.find(key, len, ReadDeadline::Longest))
     }
 
     fn copy<'a>(&'a self, key: &'a ChunkKey, len: usize) -> BoxFuture<'a, Option<Bytes>> {
         Box::pin(async move {
-            let disk = self.bays.of(key).and_then(|disk| disk.clone());
+            let disk = self.disks.of(key).and_then(|disk| disk.clone());
             let found = match disk {
                 Some(disk) => disk.copy(key, len).await,
                 None => None,
@@ -143,7 +150,7 @@ impl ChunkStore for Tiers {
         })
     }
 
-    fn lift(&self, key: &ChunkKey) -> Option<Bytes> {
+    fn copy_memory(&self, key: &ChunkKey) -> Option<Bytes> {
         self.memory.get(key).map(|(bytes, _)| bytes)
     }
 
@@ -154,8 +161,8 @@ impl ChunkStore for Tiers {
         self.is_on_disk(key).then_some(Tier::Disk)
     }
 
-    fn held(&self, key: &ChunkKey) -> Held {
-        Held {
+    fn tiers_of(&self, key: &ChunkKey) -> ChunkTiers {
+        ChunkTiers {
             memory: self.memory.contains(key),
             disk: self.is_on_disk(key),
             pinned: self.with_disk(key, |disk| disk.is_pinned(key)),
@@ -169,51 +176,51 @@ impl ChunkStore for Tiers {
     fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let disk = match admit {
             Admit::Memory => OnDisk::Never,
-            Admit::MemoryFirst if self.bays.is_empty() => OnDisk::Never,
+            Admit::MemoryFirst if self.disks.is_empty() => OnDisk::Never,
             Admit::MemoryFirst => OnDisk::Later,
-            Admit::MemoryAndDisk | Admit::Disk => match self.bays.insert(key, &bytes, pin) {
+            Admit::MemoryAndDisk | Admit::Disk => match self.disks.insert(key, &bytes, pin) {
                 None => OnDisk::Never,
-                Some(Err(refusal)) if refusal.passes() => OnDisk::Wanted,
+                Some(Err(refusal)) if refusal.is_transient() => OnDisk::Wanted,
                 Some(_) => OnDisk::Taken,
             },
         };
         if admit != Admit::Disk {
-            self.remember(key, bytes, disk, pin);
+            self.insert_memory(key, bytes, disk, pin);
         }
     }
 
     fn pin(&self, key: &ChunkKey, pin: PinId) {
-        if let Some(Some(disk)) = self.bays.of(key).as_deref() {
-            disk.mark(key, pin);
+        if let Some(Some(disk)) = self.disks.of(key).as_deref() {
+            disk.set_pin(key, pin);
         }
     }
 
     fn remove(&self, key: &ChunkKey) {
         self.memory.remove(key);
-        if let Some(Some(disk)) = self.bays.of(key).as_deref() {
+        if let Some(Some(disk)) = self.disks.of(key).as_deref() {
             disk.remove(key);
         }
     }
 
     fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
-        let disk = self.bays.of(key)?;
+        let disk = self.disks.of(key)?;
         disk.as_ref()?.estimate(key, len)
     }
 
-    fn plan_read(&self, key: &ChunkKey, len: usize) -> Planned {
-        let disk = self.bays.of(key);
+    fn plan_read(&self, key: &ChunkKey, len: usize) -> PlannedRead {
+        let disk = self.disks.of(key);
         let disk = disk.as_ref().and_then(|disk| disk.as_ref());
-        disk.map_or_else(Planned::default, |disk| disk.plan_read(key, len))
+        disk.map_or_else(PlannedRead::default, |disk| disk.plan_read(key, len))
     }
 
     fn disk_rate(&self) -> Option<f64> {
-        let rates = self.bays.all().into_iter().filter_map(|disk| disk.rate());
+        let rates = self.disks.all().into_iter().filter_map(|disk| disk.rate());
         rates.reduce(|sum, rate| sum + rate)
     }
 
     fn backlog(&self) -> Option<f64> {
         let shares = self
-            .bays
+            .disks
             .all()
             .into_iter()
             .filter_map(|disk| disk.backlog());
@@ -221,22 +228,22 @@ impl ChunkStore for Tiers {
     }
 
     fn ready(&self) -> Result<(), String> {
-        self.bays.all().iter().try_for_each(|disk| disk.ready())
+        self.disks.all().iter().try_for_each(|disk| disk.ready())
     }
 
     fn notes(&self) -> Vec<String> {
-        self.bays.notes()
+        self.disks.notes()
     }
 
     fn loaded(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let disks = self.bays.all();
+            let disks = self.disks.all();
             join_all(disks.iter().map(|disk| disk.loaded())).await;
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.bays.close())
+        Box::pin(self.disks.close())
     }
 }
 
@@ -247,7 +254,7 @@ impl Tiering for Tiers {
                 capacity: self.memory.capacity(),
                 used: u64::try_from(self.metrics.used.get()).unwrap_or(0),
             },
-            disks: self.bays.report(),
+            disks: self.disks.report(),
         }
     }
 
@@ -256,14 +263,14 @@ impl Tiering for Tiers {
     }
 
     fn resize_disk(&self, path: &Path, capacity: u64) -> Result<(), TieringError> {
-        self.bays.resize(path, capacity)
+        self.disks.resize(path, capacity)
     }
 
     fn switch_off<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), TieringError>> {
-        Box::pin(self.bays.take_out(path))
+        Box::pin(self.disks.switch_off(path))
     }
 
     fn switch_on(&self, path: &Path) -> Result<(), TieringError> {
-        self.bays.put_in(path)
+        self.disks.switch_on(path)
     }
 }

@@ -14,7 +14,7 @@ use super::Error;
 use super::budget::Charge;
 use super::fetch::{End, Fetch, unwanted};
 use super::pins;
-use tidegate_cache::{Planned, Tier};
+use tidegate_cache::{PlannedRead, Tier};
 use tidegate_origin::Priority;
 use tidegate_plan::tiering;
 
@@ -23,7 +23,7 @@ const SHARE: u64 = 20;
 
 impl Fetch {
     /// Reads the part's only chunk from disk, or fetches it if the disk does not deliver.
-    pub(super) async fn read_disk(mut self, charge: Option<Charge>, planned: Planned) {
+    pub(super) async fn read_disk(mut self, charge: Option<Charge>, planned: PlannedRead) {
         let had_charge = charge.is_some();
         let result = async {
             self.pay_in_turn(charge).await?;

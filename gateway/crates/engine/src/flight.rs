@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::budget::Charge;
 use super::cursor::Cursor;
-use tidegate_cache::direct::Pool;
+use tidegate_cache::direct::BufferPool;
 
 /// One fetch of one or more neighbouring chunks, and the leases on it.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ impl Flight {
 
     /// Joins the head (if the flight began after it) and the frames into one buffer, which becomes the outcome. A whole
     /// chunk takes a buffer of the pool.
-    pub(super) fn complete(&self, head: &[Bytes], buffers: &Arc<Pool>) -> Bytes {
+    pub(super) fn complete(&self, head: &[Bytes], buffers: &Arc<BufferPool>) -> Bytes {
         // The frames stay for concurrent readers until the outcome replaces them.
         let frames = self.state().frames.clone();
         let pieces = head.iter().chain(&frames);

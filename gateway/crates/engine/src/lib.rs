@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use tidegate_cache::direct::Pool;
+use tidegate_cache::direct::BufferPool;
 use tidegate_cache::{ChunkStore, MetaStore};
 use tidegate_origin::Origin;
 use tidegate_plan::admission::SecondUse;
@@ -217,10 +217,10 @@ impl Engine {
 const SPARE: u64 = 4 << 20;
 
 /// Returns a pool of buffers of one chunk each.
-fn buffers(geometry: Geometry) -> Arc<Pool> {
+fn buffers(geometry: Geometry) -> Arc<BufferPool> {
     let in_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     let chunk = geometry.chunk();
-    Pool::new(in_usize(chunk), in_usize(SPARE / chunk))
+    BufferPool::new(in_usize(chunk), in_usize(SPARE / chunk))
 }
 
 /// A source of wall-clock time; a parameter, so that tests control it.
@@ -233,7 +233,7 @@ pub struct Core {
     pub meta: Arc<dyn MetaStore>,
     pub(crate) geometry: Geometry,
     /// Buffers for arriving chunks, reused from chunks that the memory tier evicts.
-    pub(crate) buffers: Arc<Pool>,
+    pub(crate) buffers: Arc<BufferPool>,
     /// The memory for everything on its way.
     pub budget: Budget,
     pub(crate) clock: Clock,

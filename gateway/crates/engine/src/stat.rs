@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, ReadContext};
-use tidegate_cache::{ChunkKey, Entry, Held, Record};
+use tidegate_cache::{ChunkKey, Entry, ChunkTiers, Record};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::standing::Standing;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
@@ -63,7 +63,7 @@ pub struct Run {
     /// The range of the bytes.
     pub range: ByteRange,
     /// The tiers that hold them.
-    pub held: Held,
+    pub held: ChunkTiers,
 }
 
 impl Engine {
@@ -110,7 +110,7 @@ impl Engine {
             if index == MAX_CHUNKS {
                 return false;
             }
-            let held = self.core.chunks.held(&ChunkKey {
+            let held = self.core.chunks.tiers_of(&ChunkKey {
                 version: record.id,
                 index,
             });

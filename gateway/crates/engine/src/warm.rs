@@ -197,7 +197,7 @@ impl Warmer {
     /// Returns whether a chunk is in its tier; pins it if its object is pinned.
     fn is_there(&self, job: &Job, index: u32) -> bool {
         let (core, key) = (&job.pinned.core, Self::key(job, index));
-        let held = core.chunks.held(&key);
+        let held = core.chunks.tiers_of(&key);
         if held.disk {
             pins::found(core, &job.pinned.id, &key);
         }
@@ -208,7 +208,7 @@ impl Warmer {
     async fn put(&self, job: &Job, index: u32) -> bool {
         let core = &job.pinned.core;
         let key = Self::key(job, index);
-        if !job.to_disk || !core.chunks.held(&key).memory {
+        if !job.to_disk || !core.chunks.tiers_of(&key).memory {
             return false;
         }
         self.wait_for_disk(job).await;
@@ -217,7 +217,7 @@ impl Warmer {
         };
         let pin = core.meta.pin_of(&job.pinned.id);
         core.chunks.insert_pinned(key, bytes, Admit::Disk, pin);
-        core.chunks.held(&key).disk
+        core.chunks.tiers_of(&key).disk
     }
 
     /// Waits, for bounded time, while more than half of a disk's queue waits.

@@ -170,7 +170,7 @@ impl Filing {
                 version: other,
                 index,
             };
-            match self.core.chunks.lift(&key) {
+            match self.core.chunks.copy_memory(&key) {
                 Some(bytes) => self.put(index, bytes, cause),
                 None if self.core.chunks.locate(&key).is_some() => self.on_disk.push((key, cause)),
                 None => {}

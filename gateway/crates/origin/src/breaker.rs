@@ -15,6 +15,7 @@ use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
 use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
@@ -86,7 +87,7 @@ impl Breaker {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().recover()
     }
 
     /// Admits a request or refuses it.

@@ -22,6 +22,7 @@ pub use self::fault::Fault;
 use super::{
     Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
 
 /// A bucket in memory. Clones are the same bucket.
@@ -213,7 +214,7 @@ impl FakeOrigin {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().expect("no holder panics")
+        self.0.state.lock().recover()
     }
 
     fn current(&self, key: &ObjectKey) -> Option<Stored> {

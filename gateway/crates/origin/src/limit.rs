@@ -24,6 +24,7 @@ use super::{
     Write, Wrote,
 };
 use tidegate_plan::lanes::{AHEAD, DEMAND, Lanes};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of concurrent requests.
@@ -189,7 +190,7 @@ fn class(priority: Priority) -> usize {
 
 impl Places {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().recover()
     }
 
     fn enter(

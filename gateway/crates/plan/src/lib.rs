@@ -18,6 +18,7 @@ pub mod geometry;
 pub mod key;
 pub mod lanes;
 pub mod listen;
+pub mod locks;
 pub mod media_type;
 pub mod meter;
 pub mod network;

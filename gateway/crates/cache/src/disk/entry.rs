@@ -12,25 +12,27 @@
 //!
 //! All numbers are little-endian. Of several entries with one offset the last counts.
 
+use std::collections::HashSet;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::files::PAGE;
+use super::files::PAGE_SIZE;
 use crate::ChunkKey;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
 
 /// Bytes of an entry.
-pub(super) const ENTRY: usize = 48;
+pub(super) const ENTRY_SIZE: usize = 48;
 
 /// Bytes of it that its own checksum covers.
-const CHECKED: usize = ENTRY - 8;
+const CHECKED_SIZE: usize = ENTRY_SIZE - 8;
 
 /// Bits of an offset; the pin is above them.
 const OFFSET_BITS: u32 = 48;
 
 /// The position of a chunk, and the checksum that proves it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct DiskLocation {
     /// Number of the segment.
     pub(super) segment: u32,
     /// First byte in its data file.
@@ -43,17 +45,24 @@ pub(super) struct Place {
     pub(super) pin: PinId,
 }
 
-/// Equality means the same chunk at the same place; its pin may have changed meanwhile.
-impl PartialEq for Place {
+/// Equality means the same chunk at the same location; its pin may have changed meanwhile.
+impl PartialEq for DiskLocation {
     fn eq(&self, other: &Self) -> bool {
-        let what = |place: &Self| (place.segment, place.offset, place.len, place.sum);
+        let what = |location: &Self| {
+            (
+                location.segment,
+                location.offset,
+                location.len,
+                location.sum,
+            )
+        };
         what(self) == what(other)
     }
 }
 
-impl Eq for Place {}
+impl Eq for DiskLocation {}
 
-impl Place {
+impl DiskLocation {
     /// Bytes that the chunk takes up there: whole pages.
     pub(super) fn taken(&self) -> u64 {
         pages(self.len as usize)
@@ -64,7 +73,7 @@ impl Place {
 pub(super) fn pages(len: usize) -> u64 {
     u64::try_from(len)
         .unwrap_or(u64::MAX / 2)
-        .next_multiple_of(PAGE)
+        .next_multiple_of(PAGE_SIZE)
 }
 
 /// Returns a checksum over key, length and bytes, so that sound bytes under another key or length
@@ -79,23 +88,23 @@ pub(super) fn checksum(key: &ChunkKey, bytes: &[u8]) -> u64 {
 }
 
 /// Encodes the entry of a chunk.
-pub(super) fn encode(key: &ChunkKey, place: &Place) -> [u8; ENTRY] {
-    let mut entry = [0; ENTRY];
+pub(super) fn encode(key: &ChunkKey, location: &DiskLocation) -> [u8; ENTRY_SIZE] {
+    let mut entry = [0; ENTRY_SIZE];
     entry[..16].copy_from_slice(&key.version.0.to_le_bytes());
     entry[16..20].copy_from_slice(&key.index.to_le_bytes());
-    entry[20..24].copy_from_slice(&place.len.to_le_bytes());
-    let offset = place.offset | u64::from(place.pin.number()) << OFFSET_BITS;
+    entry[20..24].copy_from_slice(&location.len.to_le_bytes());
+    let offset = location.offset | u64::from(location.pin.number()) << OFFSET_BITS;
     entry[24..32].copy_from_slice(&offset.to_le_bytes());
-    entry[32..40].copy_from_slice(&place.sum.to_le_bytes());
-    let check = xxh3_64_with_seed(&entry[..CHECKED], u64::from(place.segment));
-    entry[CHECKED..].copy_from_slice(&check.to_le_bytes());
+    entry[32..40].copy_from_slice(&location.sum.to_le_bytes());
+    let check = xxh3_64_with_seed(&entry[..CHECKED_SIZE], u64::from(location.segment));
+    entry[CHECKED_SIZE..].copy_from_slice(&check.to_le_bytes());
     entry
 }
 
 /// Decodes the entry in `bytes`, if it is undamaged and of this segment.
-pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
-    let check = u64::from_le_bytes(take(bytes, CHECKED)?);
-    if check != xxh3_64_with_seed(&bytes[..CHECKED], u64::from(segment)) {
+pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, DiskLocation)> {
+    let check = u64::from_le_bytes(take(bytes, CHECKED_SIZE)?);
+    if check != xxh3_64_with_seed(&bytes[..CHECKED_SIZE], u64::from(segment)) {
         return None;
     }
     let key = ChunkKey {
@@ -103,22 +112,38 @@ pub(super) fn decode(bytes: &[u8], segment: u32) -> Option<(ChunkKey, Place)> {
         index: u32::from_le_bytes(take(bytes, 16)?),
     };
     let offset = u64::from_le_bytes(take(bytes, 24)?);
-    let place = Place {
+    let location = DiskLocation {
         segment,
         offset: offset & ((1 << OFFSET_BITS) - 1),
         len: u32::from_le_bytes(take(bytes, 20)?),
         sum: u64::from_le_bytes(take(bytes, 32)?),
         pin: PinId::from_number(u16::try_from(offset >> OFFSET_BITS).unwrap_or(0)),
     };
-    place.offset.is_multiple_of(PAGE).then_some((key, place))
+    location
+        .offset
+        .is_multiple_of(PAGE_SIZE)
+        .then_some((key, location))
 }
 
 /// Decodes the entries of an index file up to the first damaged one.
-pub(super) fn decode_all(bytes: &[u8], segment: u32) -> Vec<(ChunkKey, Place)> {
+pub(super) fn decode_all(bytes: &[u8], segment: u32) -> Vec<(ChunkKey, DiskLocation)> {
     bytes
-        .chunks_exact(ENTRY)
+        .chunks_exact(ENTRY_SIZE)
         .map_while(|entry| decode(entry, segment))
         .collect()
+}
+
+/// Returns the last entry of each offset, without the tombstones.
+pub(super) fn live_entries(
+    entries: Vec<(ChunkKey, DiskLocation)>,
+) -> Vec<(ChunkKey, DiskLocation)> {
+    let mut seen = HashSet::with_capacity(entries.len());
+    let newest_first = entries.into_iter().rev();
+    let live_entries =
+        newest_first.filter(|(_, location)| seen.insert(location.offset) && location.len > 0);
+    let mut live_entries: Vec<_> = live_entries.collect();
+    live_entries.reverse();
+    live_entries
 }
 
 fn take<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -129,55 +154,55 @@ fn take<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    fn entry() -> (ChunkKey, Place) {
+    fn entry() -> (ChunkKey, DiskLocation) {
         let key = ChunkKey {
             version: VersionId(77 << 80 | 3),
             index: 9,
         };
-        let place = Place {
+        let location = DiskLocation {
             segment: 5,
-            offset: 12 * PAGE,
+            offset: 12 * PAGE_SIZE,
             len: 5,
             sum: checksum(&key, b"hello"),
             pin: PinId::from_number(u16::MAX),
         };
-        (key, place)
+        (key, location)
     }
 
     #[test]
     fn every_flipped_bit_every_cut_and_another_segment_are_noticed() {
-        let (key, place) = entry();
-        let encoded = encode(&key, &place);
-        assert_eq!(decode(&encoded, 5), Some((key, place)));
-        let pin = decode(&encoded, 5).map(|(_, place)| place.pin);
-        assert_eq!(pin, Some(place.pin));
+        let (key, location) = entry();
+        let encoded = encode(&key, &location);
+        assert_eq!(decode(&encoded, 5), Some((key, location)));
+        let pin = decode(&encoded, 5).map(|(_, location)| location.pin);
+        assert_eq!(pin, Some(location.pin));
         assert_eq!(decode(&encoded, 6), None);
-        for bit in 0..ENTRY * 8 {
+        for bit in 0..ENTRY_SIZE * 8 {
             let mut flipped = encoded;
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(decode(&flipped, 5), None, "bit {bit}");
         }
-        for cut in 0..ENTRY {
+        for cut in 0..ENTRY_SIZE {
             assert_eq!(decode(&encoded[..cut], 5), None, "cut at {cut}");
         }
     }
 
     #[test]
     fn what_follows_a_damaged_entry_is_ignored() {
-        let (key, place) = entry();
-        let mut all = encode(&key, &place).repeat(4);
+        let (key, location) = entry();
+        let mut all = encode(&key, &location).repeat(4);
         all.extend_from_slice(&[1, 2, 3]);
         assert_eq!(decode_all(&all, 5).len(), 4);
-        all[2 * ENTRY + 7] ^= 1;
+        all[2 * ENTRY_SIZE + 7] ^= 1;
         assert_eq!(decode_all(&all, 5).len(), 2);
     }
 
     #[test]
     fn a_checksum_is_of_key_and_length_too() {
-        let (key, place) = entry();
+        let (key, location) = entry();
         let other = ChunkKey { index: 10, ..key };
-        assert_ne!(checksum(&other, b"hello"), place.sum);
-        assert_ne!(checksum(&key, b"hello\0"), place.sum);
-        assert_ne!(checksum(&key, b"hullo"), place.sum);
+        assert_ne!(checksum(&other, b"hello"), location.sum);
+        assert_ne!(checksum(&key, b"hello\0"), location.sum);
+        assert_ne!(checksum(&key, b"hullo"), location.sum);
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! Everything here blocks, and may hang for as long as the disk does.
 
+#[cfg(test)]
+pub(super) mod faulty;
+
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,21 +19,21 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::{direct, private};
+use crate::{direct, private_files};
 
 /// The way in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum FileAccess {
     /// The file exists. For reading, and for writing if the file system allows it.
     Existing,
     /// The file is created if it is missing, and written through the file cache.
     Cached,
     /// The file is created if it is missing, and written past the file cache: lengths, offsets and
-    /// addresses of writes are multiples of [`PAGE`].
+    /// addresses of writes are multiples of [`PAGE_SIZE`].
     Direct,
 }
 
-pub(super) use crate::direct::{PAGE, is_unsupported};
+pub(super) use crate::direct::{PAGE_SIZE, is_unsupported};
 pub(super) use crate::space::Space;
 
 /// A file system.
@@ -40,7 +43,7 @@ pub(super) trait Files: Send + Sync + fmt::Debug {
     /// Returns the names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens a file.
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>>;
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn LogFile>>;
     /// Removes a name; open files stay readable.
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
@@ -54,7 +57,7 @@ pub(super) trait LogFile: Send + Sync + fmt::Debug {
     /// Reads up to `len` bytes from `offset` on; fewer only if the file ends.
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>>;
     /// Reads as [`read_at`](Self::read_at) does, past the file cache if that is possible.
-    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+    fn read_direct(&self, offset: u64, len: usize) -> io::Result<Bytes> {
         Ok(self.read_at(offset, len)?.into())
     }
     /// Writes all of `bytes` at `offset`.
@@ -66,14 +69,14 @@ pub(super) trait LogFile: Send + Sync + fmt::Debug {
     /// Cuts the file off at `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Drops a range from the file cache, so that its next read comes from the disk itself.
-    fn forget(&self, offset: u64, len: u64);
+    fn drop_cached(&self, offset: u64, len: u64);
     /// Returns the present size and state of the file.
-    fn stat(&self) -> io::Result<Stat>;
+    fn stat(&self) -> io::Result<FileStat>;
 }
 
 /// The size and state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct FileStat {
     /// The length in bytes.
     pub(super) len: u64,
     /// Bytes that it takes up.
@@ -100,7 +103,7 @@ pub(super) struct RealFiles;
 
 impl Files for RealFiles {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        private::make_dir(dir)
+        private_files::make_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -110,15 +113,15 @@ impl Files for RealFiles {
         fs::read_dir(dir)?.map(name).collect()
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
-        let mut options = private::options();
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn LogFile>> {
+        let mut options = private_files::file_options();
         options.read(true).write(true);
         let opened = match access {
-            Access::Existing => options
+            FileAccess::Existing => options
                 .open(path)
                 .or_else(|_| OpenOptions::new().read(true).open(path)),
-            Access::Cached => options.create(true).open(path),
-            Access::Direct => {
+            FileAccess::Cached => options.create(true).open(path),
+            FileAccess::Direct => {
                 options.create(true);
                 match direct::open(&options, path) {
                     Err(error) if is_unsupported(&error) => options.open(path),
@@ -127,16 +130,16 @@ impl Files for RealFiles {
             }
         };
         let file = opened?;
-        if access == Access::Existing {
-            private::close_to_others(&file, path);
+        if access == FileAccess::Existing {
+            private_files::close_to_others(&file, path);
         }
         let flags = fcntl_getfl(&file)?;
         Ok(Arc::new(RealFile {
             file,
             direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
-            uncached: access == Access::Direct,
+            uncached: access == FileAccess::Direct,
             path: path.to_owned(),
-            past: OnceLock::new(),
+            direct_reader: OnceLock::new(),
         }))
     }
 
@@ -162,17 +165,17 @@ struct RealFile {
     uncached: bool,
     path: PathBuf,
     /// The same file, opened for reads past the file cache; `None`: that is not possible.
-    past: OnceLock<Option<File>>,
+    direct_reader: OnceLock<Option<File>>,
 }
 
 impl RealFile {
-    fn past(&self) -> Option<&File> {
+    fn direct_reader(&self) -> Option<&File> {
         let open = || direct::open(OpenOptions::new().read(true), &self.path).ok();
-        self.past.get_or_init(open).as_ref()
+        self.direct_reader.get_or_init(open).as_ref()
     }
 
     /// Writes through the file cache from now on, because the file system refuses direct writes.
-    fn go_cached(&self) -> io::Result<()> {
+    fn disable_direct(&self) -> io::Result<()> {
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
         self.direct.store(false, Ordering::Relaxed);
@@ -195,9 +198,12 @@ impl LogFile for RealFile {
         Ok(bytes)
     }
 
-    fn read_past(&self, offset: u64, len: usize) -> io::Result<Bytes> {
-        let page = PAGE as usize;
-        let Some(file) = self.past().filter(|_| offset.is_multiple_of(PAGE)) else {
+    fn read_direct(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let page = PAGE_SIZE as usize;
+        let Some(file) = self
+            .direct_reader()
+            .filter(|_| offset.is_multiple_of(PAGE_SIZE))
+        else {
             return Ok(self.read_at(offset, len)?.into());
         };
         let whole = len.next_multiple_of(page);
@@ -215,14 +221,14 @@ impl LogFile for RealFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.file.write_all_at(bytes, offset) {
             Err(error) if self.direct.load(Ordering::Relaxed) && is_unsupported(&error) => {
-                self.go_cached()?;
+                self.disable_direct()?;
                 self.file.write_all_at(bytes, offset)?;
             }
             written => written?,
         }
         if self.uncached && !self.direct.load(Ordering::Relaxed) {
             self.file.sync_data()?;
-            self.forget(offset, u64::try_from(bytes.len()).unwrap_or(0));
+            self.drop_cached(offset, u64::try_from(bytes.len()).unwrap_or(0));
         }
         Ok(())
     }
@@ -240,7 +246,7 @@ impl LogFile for RealFile {
         self.file.set_len(len)
     }
 
-    fn forget(&self, offset: u64, len: u64) {
+    fn drop_cached(&self, offset: u64, len: u64) {
         // Advice: if the kernel ignores it, the cache is a little fuller.
         let _ = fadvise(
             &self.file,
@@ -250,9 +256,9 @@ impl LogFile for RealFile {
         );
     }
 
-    fn stat(&self) -> io::Result<Stat> {
+    fn stat(&self) -> io::Result<FileStat> {
         let meta = self.file.metadata()?;
-        Ok(Stat {
+        Ok(FileStat {
             len: meta.len(),
             allocated: meta.blocks() * 512,
             linked: meta.nlink() > 0,
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn direct_and_cached_files_read_back_what_was_written() {
         let dir = tempfile::tempdir().expect("a directory");
-        for access in [Access::Direct, Access::Cached] {
+        for access in [FileAccess::Direct, FileAccess::Cached] {
             let path = dir.path().join("file");
             let file = RealFiles.open(&path, access).expect("opens");
             let pages = vec![7; 3 * 4096];
@@ -275,7 +281,7 @@ mod tests {
             file.write_at(&pages[start..start + 4096], 4096)
                 .expect("written");
             file.sync().expect("synced");
-            let again = RealFiles.open(&path, Access::Existing).expect("opens");
+            let again = RealFiles.open(&path, FileAccess::Existing).expect("opens");
             assert_eq!(again.read_at(4096, 4096).expect("read"), vec![7; 4096]);
             assert_eq!(again.read_at(0, 9999).expect("read").len(), 8192);
             again.truncate(5000).expect("cut");
@@ -292,7 +298,7 @@ mod tests {
         let path = dir.path().join("file");
         let bytes: Vec<u8> = (0..100_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
         std::fs::write(&path, &bytes).expect("written");
-        let file = RealFiles.open(&path, Access::Existing).expect("opens");
+        let file = RealFiles.open(&path, FileAccess::Existing).expect("opens");
         for cached in [true, false] {
             for (offset, len) in [
                 (0, 8192),
@@ -303,14 +309,14 @@ mod tests {
             ] {
                 if !cached {
                     file.sync().expect("synced");
-                    file.forget(0, 100_000);
+                    file.drop_cached(0, 100_000);
                 }
                 let end = (offset + len).min(bytes.len());
-                let read = file.read_past(offset as u64, len).expect("read");
+                let read = file.read_direct(offset as u64, len).expect("read");
                 assert!(read == bytes[offset..end], "{offset} {len} {cached}");
             }
         }
-        assert!(file.read_past(102_400, 4096).expect("read").is_empty());
+        assert!(file.read_direct(102_400, 4096).expect("read").is_empty());
     }
 
     /// An unaligned direct write goes through the real fallback, and succeeds.
@@ -318,7 +324,7 @@ mod tests {
     fn a_refused_direct_write_goes_through_the_cache() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
-        let file = RealFiles.open(&path, Access::Direct).expect("opens");
+        let file = RealFiles.open(&path, FileAccess::Direct).expect("opens");
         file.write_at(b"no page", 0).expect("written");
         assert_eq!(file.read_at(0, 100).expect("read"), b"no page");
     }

@@ -13,54 +13,21 @@
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tracing::{info, warn};
 
 use super::refusal::Refusal;
 use crate::metrics::DiskMetrics;
+use crate::tiering::DiskState;
+use tidegate_plan::locks::Recover as _;
 
 /// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
-const BAD_READS: u32 = 3;
-
-/// The state of a disk, as metrics show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    Loading,
-    Up,
-    Slow,
-    Demoted,
-    Full,
-    Closed,
-}
-
-impl State {
-    /// All states.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Loading,
-        Self::Up,
-        Self::Slow,
-        Self::Demoted,
-        Self::Full,
-        Self::Closed,
-    ];
-
-    /// Returns the state's word in metrics.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::Up => "up",
-            Self::Slow => "slow",
-            Self::Demoted => "demoted",
-            Self::Full => "full",
-            Self::Closed => "closed",
-        }
-    }
-}
+const MAX_BAD_READS: u32 = 3;
 
 /// The reasons in words why reads or writes are off; `None` while they are on.
 #[derive(Debug, Default)]
-struct Causes {
+struct FailureCauses {
     reads: Option<String>,
     writes: Option<String>,
 }
@@ -75,14 +42,14 @@ pub(super) struct Health {
     reads_off: AtomicBool,
     writes_off: AtomicBool,
     bad_reads: AtomicU32,
-    causes: Mutex<Causes>,
+    causes: Mutex<FailureCauses>,
     metrics: DiskMetrics,
 }
 
 impl Health {
     /// Creates the health of a disk that is being loaded.
     pub(super) fn new(path: String, metrics: DiskMetrics) -> Self {
-        metrics.state(State::Loading);
+        metrics.set_state(DiskState::Loading);
         Self {
             path,
             loaded: AtomicBool::new(false),
@@ -97,20 +64,20 @@ impl Health {
     }
 
     /// Returns the state in one word.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> DiskState {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is(&self.closed) {
-            State::Closed
+            DiskState::Closed
         } else if !is(&self.loaded) {
-            State::Loading
+            DiskState::Loading
         } else if is(&self.writes_off) {
-            State::Demoted
+            DiskState::Demoted
         } else if is(&self.reads_off) {
-            State::Slow
+            DiskState::Slow
         } else if is(&self.full) {
-            State::Full
+            DiskState::Full
         } else {
-            State::Up
+            DiskState::Up
         }
     }
 
@@ -142,8 +109,8 @@ impl Health {
     /// Returns the reason why nothing may be written now, if there is one.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self.state() {
-            State::Closed => Some(Refusal::Closed),
-            State::Loading => Some(Refusal::Opening),
+            DiskState::Closed => Some(Refusal::Closed),
+            DiskState::Loading => Some(Refusal::Opening),
             _ if self.writes_off() => Some(Refusal::Demoted),
             _ if self.is_full() => Some(Refusal::Full),
             _ => None,
@@ -151,7 +118,7 @@ impl Health {
     }
 
     /// Returns whether chunks may be read.
-    pub(super) fn reads(&self) -> bool {
+    pub(super) fn can_read(&self) -> bool {
         !self.reads_off() && !self.closed.load(Ordering::Relaxed)
     }
 
@@ -171,15 +138,15 @@ impl Health {
     }
 
     /// Records that the index is complete.
-    pub(super) fn loaded(&self) {
+    pub(super) fn set_loaded(&self) {
         self.loaded.store(true, Ordering::Relaxed);
-        self.show();
+        self.publish_state();
     }
 
     /// Records that the log is closed.
-    pub(super) fn close(&self) {
+    pub(super) fn set_closed(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        self.show();
+        self.publish_state();
     }
 
     /// Records that space ran out or came back.
@@ -196,11 +163,11 @@ impl Health {
         } else {
             info!(path, free, "cache disk takes chunks again");
         }
-        self.show();
+        self.publish_state();
     }
 
     /// Records that a write failed: no more are made until a probe succeeds.
-    pub(super) fn writes_failed(&self, error: &dyn Display) {
+    pub(super) fn record_write_failure(&self, error: &dyn Display) {
         let mut causes = self.causes();
         if self.writes_off.swap(true, Ordering::Relaxed) {
             return;
@@ -211,51 +178,51 @@ impl Health {
             path = self.path, %error,
             "cannot write to the cache disk; nothing is written until a probe succeeds"
         );
-        self.show();
+        self.publish_state();
     }
 
     /// Records that a probe wrote and read back.
-    pub(super) fn writes_back(&self) {
+    pub(super) fn resume_writes(&self) {
         self.causes().writes = None;
         if self.writes_off.swap(false, Ordering::Relaxed) {
             info!(path = self.path, "the cache disk can be written again");
         }
-        self.show();
+        self.publish_state();
     }
 
     /// Records that a read took too long: no more are made until a probe succeeds.
-    pub(super) fn read_late(&self, waited: std::time::Duration) {
-        self.reads_fail(&format!("no answer within {} ms", waited.as_millis()));
+    pub(super) fn record_late_read(&self, waited: std::time::Duration) {
+        self.suspend_reads(&format!("no answer within {} ms", waited.as_millis()));
     }
 
     /// Records that a read failed.
-    pub(super) fn read_failed(&self, error: &dyn Display) {
+    pub(super) fn record_read_failure(&self, error: &dyn Display) {
         let bad = self.bad_reads.fetch_add(1, Ordering::Relaxed) + 1;
-        if bad >= BAD_READS {
-            self.reads_fail(error);
+        if bad >= MAX_BAD_READS {
+            self.suspend_reads(error);
         } else {
             warn!(path = self.path, %error, "cannot read a chunk");
         }
     }
 
     /// Records that a read succeeded.
-    pub(super) fn read_well(&self) {
+    pub(super) fn record_read_success(&self) {
         if self.bad_reads.load(Ordering::Relaxed) != 0 {
             self.bad_reads.store(0, Ordering::Relaxed);
         }
     }
 
     /// Records that a probe read in time.
-    pub(super) fn reads_back(&self) {
+    pub(super) fn resume_reads(&self) {
         self.causes().reads = None;
         self.bad_reads.store(0, Ordering::Relaxed);
         if self.reads_off.swap(false, Ordering::Relaxed) {
             info!(path = self.path, "the cache disk is read again");
         }
-        self.show();
+        self.publish_state();
     }
 
-    fn reads_fail(&self, error: &dyn Display) {
+    fn suspend_reads(&self, error: &dyn Display) {
         let mut causes = self.causes();
         if self.reads_off.swap(true, Ordering::Relaxed) {
             return;
@@ -266,14 +233,14 @@ impl Health {
             path = self.path, %error,
             "the cache disk does not answer in time; nothing is read from it until a probe succeeds"
         );
-        self.show();
+        self.publish_state();
     }
 
-    fn show(&self) {
-        self.metrics.state(self.state());
+    fn publish_state(&self) {
+        self.metrics.set_state(self.state());
     }
 
-    fn causes(&self) -> MutexGuard<'_, Causes> {
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn causes(&self) -> MutexGuard<'_, FailureCauses> {
+        self.causes.lock().recover()
     }
 }

@@ -3,33 +3,36 @@
 //! A chunk costs 48 bytes and one for the table, over a table that is between seven sixteenths and
 //! seven eighths full: at most 112 bytes.
 
+pub(super) mod pinned_bytes;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::entry::{Place, pages};
-use super::files::PAGE;
-use super::ledger::Ledger;
+use self::pinned_bytes::PinnedBytes;
+use super::entry::{DiskLocation, pages};
+use super::files::PAGE_SIZE;
 use crate::ChunkKey;
-use crate::hash::Folded;
+use crate::hash::FoldHasher;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
+use tidegate_plan::locks::Recover as _;
 
 /// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
 /// a small part of the whole.
-const SHARDS: usize = 16;
+const SHARD_COUNT: usize = 16;
 
 /// A key in 24 bytes; a [`ChunkKey`] takes 32, for the sake of its alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Packed {
+struct PackedKey {
     high: u64,
     low: u64,
     index: u32,
 }
 
-impl Packed {
+impl PackedKey {
     fn new(key: &ChunkKey) -> Self {
         let mask = u128::from(u64::MAX);
         let [high, low] = [key.version.0 >> 64, key.version.0]
@@ -49,7 +52,7 @@ impl Packed {
     }
 }
 
-impl Hash for Packed {
+impl Hash for PackedKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.low);
         state.write_u64(self.high);
@@ -58,7 +61,7 @@ impl Hash for Packed {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct IndexEntry {
     sum: u64,
     segment: u32,
     page: u32,
@@ -69,22 +72,23 @@ struct Slot {
     pin: PinId,
 }
 
-impl Slot {
-    fn new(place: &Place) -> Self {
+impl IndexEntry {
+    fn new(location: &DiskLocation) -> Self {
         Self {
-            sum: place.sum,
-            segment: place.segment,
-            page: u32::try_from(place.offset / PAGE).expect("a segment has far fewer pages"),
-            len: place.len,
+            sum: location.sum,
+            segment: location.segment,
+            page: u32::try_from(location.offset / PAGE_SIZE)
+                .expect("a segment has far fewer pages"),
+            len: location.len,
             hit: AtomicBool::new(false),
-            pin: place.pin,
+            pin: location.pin,
         }
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn location(&self) -> DiskLocation {
+        DiskLocation {
             segment: self.segment,
-            offset: u64::from(self.page) * PAGE,
+            offset: u64::from(self.page) * PAGE_SIZE,
             len: self.len,
             sum: self.sum,
             pin: self.pin,
@@ -99,106 +103,106 @@ impl Slot {
 
 /// The result of the clock hand's visit to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The chunk is no longer at that place.
-    Gone,
+pub(super) enum Visit {
+    /// The chunk is no longer at that location.
+    Moved,
     /// The chunk was read since the last visit, and stays until the next; or it is pinned.
     Kept,
     /// The chunk was neither, and is no longer in the index.
-    Dropped,
+    Evicted,
 }
 
-type Shard = HashMap<Packed, Slot, Folded>;
+type Shard = HashMap<PackedKey, IndexEntry, FoldHasher>;
 
 /// The chunks of one disk by key. No method does I/O or waits for it.
 #[derive(Debug)]
 pub(super) struct Index {
     shards: Box<[RwLock<Shard>]>,
     /// The bytes of it that are pinned.
-    pub(super) ledger: Ledger,
+    pub(super) pinned_bytes: PinnedBytes,
 }
 
 impl Index {
-    /// Creates an empty index that counts pinned bytes in `ledger`.
-    pub(super) fn new(ledger: Ledger) -> Self {
+    /// Creates an empty index that counts pinned bytes in `pinned_bytes`.
+    pub(super) fn new(pinned_bytes: PinnedBytes) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            ledger,
+            shards: (0..SHARD_COUNT).map(|_| RwLock::default()).collect(),
+            pinned_bytes,
         }
     }
 
-    /// Returns the chunk's place.
-    pub(super) fn find(&self, key: &ChunkKey) -> Option<Place> {
-        let key = Packed::new(key);
-        self.read(&key).get(&key).map(Slot::place)
+    /// Returns the chunk's location.
+    pub(super) fn find(&self, key: &ChunkKey) -> Option<DiskLocation> {
+        let key = PackedKey::new(key);
+        self.read(&key).get(&key).map(IndexEntry::location)
     }
 
-    /// Returns the chunk's place, and counts the chunk as used.
-    pub(super) fn touch(&self, key: &ChunkKey) -> Option<Place> {
-        let key = Packed::new(key);
+    /// Returns the chunk's location, and counts the chunk as used.
+    pub(super) fn touch(&self, key: &ChunkKey) -> Option<DiskLocation> {
+        let key = PackedKey::new(key);
         let shard = self.read(&key);
-        let slot = shard.get(&key)?;
+        let entry = shard.get(&key)?;
         // A store to a cache line that all cores read is expensive; most hits find the flag set.
-        if !slot.hit.load(Ordering::Relaxed) {
-            slot.hit.store(true, Ordering::Relaxed);
+        if !entry.hit.load(Ordering::Relaxed) {
+            entry.hit.store(true, Ordering::Relaxed);
         }
-        Some(slot.place())
+        Some(entry.location())
     }
 
-    /// Enters a chunk, unless it is there. It is pinned as its place says, if limits allow.
-    pub(super) fn insert(&self, key: &ChunkKey, place: &Place) -> bool {
-        let key = Packed::new(key);
+    /// Enters a chunk, unless it is there. It is pinned as its location says, if limits allow.
+    pub(super) fn insert(&self, key: &ChunkKey, location: &DiskLocation) -> bool {
+        let key = PackedKey::new(key);
         match self.write(&key).entry(key) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(entry) => {
-                let slot = entry.insert(Slot::new(place));
-                if !self.ledger.take(slot.pin, slot.taken()) {
-                    slot.pin = PinId::NONE;
+            Entry::Vacant(vacant) => {
+                let entry = vacant.insert(IndexEntry::new(location));
+                if !self.pinned_bytes.reserve(entry.pin, entry.taken()) {
+                    entry.pin = PinId::NONE;
                 }
                 true
             }
         }
     }
 
-    /// Assigns a chunk to another pin, or to none. Returns its place if anything changed.
-    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) -> Option<Place> {
-        let key = Packed::new(key);
+    /// Assigns a chunk to another pin, or to none. Returns its location if anything changed.
+    pub(super) fn set_pin(&self, key: &ChunkKey, pin: PinId) -> Option<DiskLocation> {
+        let key = PackedKey::new(key);
         if self.read(&key).get(&key)?.pin == pin {
             return None;
         }
         let mut shard = self.write(&key);
-        let slot = shard.get_mut(&key)?;
-        let before = slot.pin;
-        self.free(slot);
-        if self.ledger.take(pin, slot.taken()) {
-            slot.pin = pin;
+        let entry = shard.get_mut(&key)?;
+        let before = entry.pin;
+        self.unpin(entry);
+        if self.pinned_bytes.reserve(pin, entry.taken()) {
+            entry.pin = pin;
         }
-        (slot.pin != before).then(|| slot.place())
+        (entry.pin != before).then(|| entry.location())
     }
 
     /// Returns whether the chunk is there and kept from eviction.
     pub(super) fn is_pinned(&self, key: &ChunkKey) -> bool {
-        let key = Packed::new(key);
-        let pin = self.read(&key).get(&key).map(|slot| slot.pin);
-        pin.is_some_and(|pin| self.ledger.keeps(pin))
+        let key = PackedKey::new(key);
+        let pin = self.read(&key).get(&key).map(|entry| entry.pin);
+        pin.is_some_and(|pin| self.pinned_bytes.keeps(pin))
     }
 
-    fn free(&self, slot: &mut Slot) {
-        self.ledger.give(slot.pin, slot.taken());
-        slot.pin = PinId::NONE;
+    fn unpin(&self, entry: &mut IndexEntry) {
+        self.pinned_bytes.release(entry.pin, entry.taken());
+        entry.pin = PinId::NONE;
     }
 
-    /// Enters the new place of a chunk, if it is at `old`.
-    pub(super) fn relocate(&self, key: &ChunkKey, old: &Place, new: &Place) -> bool {
-        let key = Packed::new(key);
+    /// Enters the new location of a chunk, if it is at `old`.
+    pub(super) fn relocate(&self, key: &ChunkKey, old: &DiskLocation, new: &DiskLocation) -> bool {
+        let key = PackedKey::new(key);
         match self.write(&key).get_mut(&key) {
-            Some(slot) if slot.place() == *old => {
-                let pin = slot.pin;
-                // The hand has passed it before: its new place does not put it on trial again.
-                *slot = Slot {
+            Some(entry) if entry.location() == *old => {
+                let pin = entry.pin;
+                // The hand has passed it before: its new location does not put it on trial again.
+                *entry = IndexEntry {
                     pin,
                     hit: AtomicBool::new(true),
-                    ..Slot::new(new)
+                    ..IndexEntry::new(new)
                 };
                 true
             }
@@ -207,56 +211,56 @@ impl Index {
     }
 
     /// Removes a chunk.
-    pub(super) fn remove(&self, key: &ChunkKey) -> Option<Place> {
-        let key = Packed::new(key);
-        let slot = self.write(&key).remove(&key)?;
-        self.ledger.give(slot.pin, slot.taken());
-        Some(slot.place())
+    pub(super) fn remove(&self, key: &ChunkKey) -> Option<DiskLocation> {
+        let key = PackedKey::new(key);
+        let entry = self.write(&key).remove(&key)?;
+        self.pinned_bytes.release(entry.pin, entry.taken());
+        Some(entry.location())
     }
 
-    /// Removes a chunk if it is at `place`.
-    pub(super) fn remove_at(&self, key: &ChunkKey, place: &Place) -> bool {
-        let key = Packed::new(key);
+    /// Removes a chunk if it is at `location`.
+    pub(super) fn remove_at(&self, key: &ChunkKey, location: &DiskLocation) -> bool {
+        let key = PackedKey::new(key);
         let mut shard = self.write(&key);
         match shard.get_mut(&key) {
-            Some(slot) if slot.place() == *place => {
-                self.free(slot);
+            Some(entry) if entry.location() == *location => {
+                self.unpin(entry);
                 shard.remove(&key).is_some()
             }
             _ => false,
         }
     }
 
-    /// Removes a chunk at `place`, unless it was read since the last visit, or is pinned. A pin that
+    /// Removes a chunk at `location`, unless it was read since the last visit, or is pinned. A pin that
     /// is gone, or exceeds a limit, is released; so is every pin if `pins_hold` is `false`.
-    pub(super) fn judge(&self, key: &ChunkKey, place: &Place, pins_hold: bool) -> Verdict {
-        let key = Packed::new(key);
+    pub(super) fn visit(&self, key: &ChunkKey, location: &DiskLocation, pins_hold: bool) -> Visit {
+        let key = PackedKey::new(key);
         let mut shard = self.write(&key);
         match shard.get_mut(&key) {
-            Some(slot) if slot.place() == *place => {
-                let pinned = pins_hold && self.ledger.keeps(slot.pin);
+            Some(entry) if entry.location() == *location => {
+                let pinned = pins_hold && self.pinned_bytes.keeps(entry.pin);
                 if !pinned {
-                    self.free(slot);
+                    self.unpin(entry);
                 }
-                if slot.hit.swap(false, Ordering::Relaxed) || pinned {
-                    return Verdict::Kept;
+                if entry.hit.swap(false, Ordering::Relaxed) || pinned {
+                    return Visit::Kept;
                 }
                 shard.remove(&key);
-                Verdict::Dropped
+                Visit::Evicted
             }
-            _ => Verdict::Gone,
+            _ => Visit::Moved,
         }
     }
 
     /// Removes all chunks of a segment whose index file is lost, and returns their number. Slow.
     pub(super) fn drop_segment(&self, segment: u32) -> usize {
         let drop = |shard: &RwLock<Shard>| {
-            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = shard.write().recover();
             let before = shard.len();
-            shard.retain(|_, slot| {
-                let stays = slot.segment != segment;
+            shard.retain(|_, entry| {
+                let stays = entry.segment != segment;
                 if !stays {
-                    self.free(slot);
+                    self.unpin(entry);
                 }
                 stays
             });
@@ -266,42 +270,42 @@ impl Index {
     }
 
     /// Returns any one chunk, if there is one.
-    pub(super) fn any(&self) -> Option<(ChunkKey, Place)> {
+    pub(super) fn sample(&self) -> Option<(ChunkKey, DiskLocation)> {
         self.shards.iter().find_map(|shard| {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            let (key, slot) = shard.iter().next()?;
-            Some((key.key(), slot.place()))
+            let shard = shard.read().recover();
+            let (key, entry) = shard.iter().next()?;
+            Some((key.key(), entry.location()))
         })
     }
 
     /// Removes all chunks.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
-            *shard.write().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+            *shard.write().recover() = Shard::default();
         }
-        self.ledger.clear();
+        self.pinned_bytes.clear();
     }
 
     /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
-        let len = |shard: &RwLock<Shard>| shard.read().map_or(0, |shard| shard.len());
+        let len = |shard: &RwLock<Shard>| shard.read().recover().len();
         self.shards.iter().map(len).sum()
     }
 
-    fn shard(&self, key: &Packed) -> &RwLock<Shard> {
+    fn shard(&self, key: &PackedKey) -> &RwLock<Shard> {
         // Bits that the table itself hardly uses.
-        let hash = Folded::default().hash_one(key) >> 40;
-        &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
+        let hash = FoldHasher::default().hash_one(key) >> 40;
+        &self.shards[usize::try_from(hash).unwrap_or(0) % SHARD_COUNT]
     }
 
-    fn read(&self, key: &Packed) -> RwLockReadGuard<'_, Shard> {
+    fn read(&self, key: &PackedKey) -> RwLockReadGuard<'_, Shard> {
         let shard = self.shard(key).read();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        shard.recover()
     }
 
-    fn write(&self, key: &Packed) -> RwLockWriteGuard<'_, Shard> {
+    fn write(&self, key: &PackedKey) -> RwLockWriteGuard<'_, Shard> {
         let shard = self.shard(key).write();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        shard.recover()
     }
 }
 
@@ -316,10 +320,10 @@ mod tests {
         }
     }
 
-    fn place(segment: u32, page: u64) -> Place {
-        Place {
+    fn location(segment: u32, page: u64) -> DiskLocation {
+        DiskLocation {
             segment,
-            offset: page * PAGE,
+            offset: page * PAGE_SIZE,
             len: 100,
             sum: page,
             pin: PinId::NONE,
@@ -327,7 +331,7 @@ mod tests {
     }
 
     fn empty() -> Index {
-        Index::new(Ledger::new(&Default::default(), 0))
+        Index::new(PinnedBytes::new(&Default::default(), 0))
     }
 
     /// A table of `n` slots holds entries in up to seven eighths of them, and then doubles.
@@ -335,13 +339,13 @@ mod tests {
     fn two_hundred_thousand_chunks_cost_at_most_150_bytes_each() {
         let index = empty();
         for n in 0..200_000 {
-            assert!(index.insert(&key(n), &place(n / 1000, u64::from(n % 1000))));
+            assert!(index.insert(&key(n), &location(n / 1000, u64::from(n % 1000))));
         }
-        let slot = size_of::<(Packed, Slot)>() + 1;
-        assert_eq!(slot, 49);
+        let entry = size_of::<(PackedKey, IndexEntry)>() + 1;
+        assert_eq!(entry, 49);
         let shards = index.shards.iter().map(|shard| {
             let capacity = shard.read().expect("sound").capacity();
-            (capacity * 8 / 7).next_power_of_two() * slot + 16 + size_of::<RwLock<Shard>>()
+            (capacity * 8 / 7).next_power_of_two() * entry + 16 + size_of::<RwLock<Shard>>()
         });
         let bytes = shards.sum::<usize>();
         assert_eq!(index.len(), 200_000);
@@ -351,34 +355,34 @@ mod tests {
     #[test]
     fn a_place_stands_until_it_is_taken_out_at_that_place() {
         let index = empty();
-        assert!(index.insert(&key(1), &place(1, 1)));
-        assert!(!index.insert(&key(1), &place(2, 2)), "the first stays");
-        assert!(!index.remove_at(&key(1), &place(2, 2)));
-        assert!(!index.relocate(&key(1), &place(2, 2), &place(3, 3)));
-        assert!(index.relocate(&key(1), &place(1, 1), &place(3, 3)));
-        assert_eq!(index.find(&key(1)), Some(place(3, 3)));
-        assert_eq!(index.any(), Some((key(1), place(3, 3))));
-        assert_eq!(index.remove(&key(1)), Some(place(3, 3)));
-        assert_eq!(index.any(), None);
+        assert!(index.insert(&key(1), &location(1, 1)));
+        assert!(!index.insert(&key(1), &location(2, 2)), "the first stays");
+        assert!(!index.remove_at(&key(1), &location(2, 2)));
+        assert!(!index.relocate(&key(1), &location(2, 2), &location(3, 3)));
+        assert!(index.relocate(&key(1), &location(1, 1), &location(3, 3)));
+        assert_eq!(index.find(&key(1)), Some(location(3, 3)));
+        assert_eq!(index.sample(), Some((key(1), location(3, 3))));
+        assert_eq!(index.remove(&key(1)), Some(location(3, 3)));
+        assert_eq!(index.sample(), None);
     }
 
     #[test]
     fn what_was_read_survives_once() {
         let index = empty();
-        index.insert(&key(1), &place(1, 1));
-        index.insert(&key(2), &place(1, 2));
+        index.insert(&key(1), &location(1, 1));
+        index.insert(&key(2), &location(1, 2));
         assert!(index.touch(&key(1)).is_some() && index.find(&key(2)).is_some());
-        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Kept);
-        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Dropped);
-        assert_eq!(index.judge(&key(2), &place(1, 2), true), Verdict::Gone);
-        assert_eq!(index.judge(&key(1), &place(1, 1), true), Verdict::Dropped);
+        assert_eq!(index.visit(&key(1), &location(1, 1), true), Visit::Kept);
+        assert_eq!(index.visit(&key(2), &location(1, 2), true), Visit::Evicted);
+        assert_eq!(index.visit(&key(2), &location(1, 2), true), Visit::Moved);
+        assert_eq!(index.visit(&key(1), &location(1, 1), true), Visit::Evicted);
     }
 
     #[test]
     fn a_lost_segment_takes_its_own_only() {
         let index = empty();
         for n in 0..100 {
-            index.insert(&key(n), &place(n % 3, u64::from(n)));
+            index.insert(&key(n), &location(n % 3, u64::from(n)));
         }
         assert_eq!(index.drop_segment(1), 33);
         assert_eq!(index.len(), 67);

@@ -15,35 +15,40 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-use super::files::{Files, PAGE, Space};
-use crate::{DiskSettings, StoreError, private};
+use super::files::{Files, PAGE_SIZE, Space};
+use crate::{DiskSettings, StoreError, private_files};
 use tidegate_plan::Geometry;
+use tidegate_plan::locks::Recover as _;
 
 /// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
 /// file, and a new one costs a sync of the directory.
-const SEGMENT: u64 = 64 << 20;
+const MIN_PREFERRED_SEGMENT: u64 = 64 << 20;
 
 /// Largest segment: a single eviction may take most of one.
 const MAX_SEGMENT: u64 = 1 << 30;
 
 /// Segments that a capacity is divided into.
-const SEGMENTS: u64 = 1024;
+const TARGET_SEGMENTS: u64 = 1024;
 
 /// Fewest segments, so that eviction has a choice.
 const MIN_SEGMENTS: u64 = 4;
 
 /// Segments that a small capacity is still divided into, if its chunks allow.
-const GOOD_SEGMENTS: u64 = 16;
+const PREFERRED_SEGMENTS: u64 = 16;
 
 /// Open files to expect for each segment's worth of capacity. At most there are eight, because a
 /// segment with less than an eighth left is removed.
-const FILES_A_SEGMENT: u64 = 2;
+const FILES_PER_SEGMENT: u64 = 2;
+
+/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
+/// an operator.
+pub(super) const CLEAN_MARKER: &str = "clean";
 
 /// The directory of one cache disk, locked.
 #[derive(Debug)]
@@ -70,16 +75,16 @@ impl Layout {
         let chunk = geometry.chunk();
         let segment =
             segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
-        private::make_dir(path).map_err(StoreError::io("create", path))?;
-        let lock = lock(path)?;
+        private_files::make_dir(path).map_err(StoreError::io("create", path))?;
+        let lock = lock_directory(path)?;
         let name = format!("log-v2-{chunk}");
         let dir = path.join(&name);
         files
             .make_dir(&dir)
             .map_err(StoreError::io("create", &dir))?;
-        report_others(path, &name);
+        report_other_layouts(path, &name);
         check_space(settings, &dir, files)?;
-        allow_files(FILES_A_SEGMENT * settings.capacity / segment);
+        raise_file_limit(FILES_PER_SEGMENT * settings.capacity / segment);
         Ok(Self {
             dir,
             chunk,
@@ -90,18 +95,18 @@ impl Layout {
     }
 
     /// Takes the lock again, after the directory was deleted with the old one in it. Blocks.
-    pub(super) fn lock_anew(&self) -> Result<(), StoreError> {
-        private::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
-        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn relock(&self) -> Result<(), StoreError> {
+        private_files::make_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
+        let mut held = self.lock.lock().recover();
         if held.is_some() && !self.path.join("lock").exists() {
-            *held = Some(lock(&self.path)?);
+            *held = Some(lock_directory(&self.path)?);
         }
         Ok(())
     }
 
     /// Releases the directory.
     pub(super) fn unlock(&self) {
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.lock.lock().recover() = None;
     }
 }
 
@@ -109,9 +114,9 @@ impl Layout {
 /// several chunks. `None` if even that leaves eviction no choice.
 pub(super) fn segment_size(capacity: u64, chunk: u64) -> Option<u64> {
     let least = least_segment(chunk);
-    let good = (capacity / SEGMENTS).clamp(SEGMENT, MAX_SEGMENT);
-    let mut segment = good.max(least) / PAGE * PAGE;
-    while segment / 2 >= least && capacity / segment < GOOD_SEGMENTS {
+    let good = (capacity / TARGET_SEGMENTS).clamp(MIN_PREFERRED_SEGMENT, MAX_SEGMENT);
+    let mut segment = good.max(least) / PAGE_SIZE * PAGE_SIZE;
+    while segment / 2 >= least && capacity / segment < PREFERRED_SEGMENTS {
         segment /= 2;
     }
     (capacity / segment >= MIN_SEGMENTS).then_some(segment)
@@ -130,16 +135,16 @@ fn too_small(settings: &DiskSettings, chunk: u64) -> StoreError {
 }
 
 /// Takes `<path>/lock`, and writes the process id into it for a second process to report.
-fn lock(path: &Path) -> Result<File, StoreError> {
+fn lock_directory(path: &Path) -> Result<File, StoreError> {
     let file = path.join("lock");
-    let mut lock = private::options()
+    let mut lock = private_files::file_options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(&file)
         .map_err(StoreError::io("open", &file))?;
-    private::close_to_others(&lock, &file);
+    private_files::close_to_others(&lock, &file);
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -164,7 +169,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 }
 
 /// Logs the directories whose chunks this process cannot use.
-fn report_others(path: &Path, ours: &str) {
+fn report_other_layouts(path: &Path, ours: &str) {
     let Ok(entries) = fs::read_dir(path) else {
         return;
     };
@@ -182,19 +187,19 @@ fn report_others(path: &Path, ours: &str) {
 
 /// Checks whether the chunk size and the size of the file system allow the capacity in the settings.
 /// Blocks.
-pub(super) fn can_have(
+pub(super) fn check_capacity(
     settings: &DiskSettings,
     chunk: u64,
     files: &dyn Files,
 ) -> Result<(), StoreError> {
     segment_size(settings.capacity, chunk).ok_or_else(|| too_small(settings, chunk))?;
     match files.space(&settings.path) {
-        Ok(space) => fits(settings, space),
+        Ok(space) => check_fit(settings, space),
         Err(_) => Ok(()),
     }
 }
 
-fn fits(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
+fn check_fit(settings: &DiskSettings, space: Space) -> Result<(), StoreError> {
     if settings.capacity.saturating_add(settings.min_free) <= space.total {
         return Ok(());
     }
@@ -212,9 +217,9 @@ fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result
     let Ok(space) = files.space(dir) else {
         return Ok(());
     };
-    fits(settings, space)?;
+    check_fit(settings, space)?;
     let wanted = settings.capacity.saturating_add(settings.min_free);
-    let available = space.free.saturating_add(allocated(dir));
+    let available = space.free.saturating_add(allocated_bytes(dir));
     if wanted > available {
         warn!(
             path = %settings.path.display(),
@@ -228,7 +233,7 @@ fn check_space(settings: &DiskSettings, dir: &Path, files: &dyn Files) -> Result
 }
 
 /// Returns the bytes that the files really take: evicted chunks left holes in them. Blocks.
-fn allocated(dir: &Path) -> u64 {
+fn allocated_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -241,7 +246,7 @@ fn allocated(dir: &Path) -> u64 {
 }
 
 /// Raises the limit of open files as far as possible: every segment is one.
-fn allow_files(segments: u64) {
+fn raise_file_limit(segments: u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -282,7 +287,7 @@ mod tests {
             assert_eq!(segment_size(capacity, chunk), segment, "{capacity}");
         }
         let odd = segment_size(777 * GIB + 12_345, chunk).expect("large");
-        assert!(odd.is_multiple_of(PAGE) && (777..=1025).contains(&(777 * GIB / odd)));
+        assert!(odd.is_multiple_of(PAGE_SIZE) && (777..=1025).contains(&(777 * GIB / odd)));
         assert_eq!(segment_size(GIB, 16 << 20), Some(64 << 20));
     }
 }

@@ -1,28 +1,29 @@
-//! The state that the writer, the readers and the watch of one log share.
+//! The state that the writer, the readers and the monitor of one log share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::SetOnce;
 
-use super::entry::{Place, checksum};
+use super::entry::{DiskLocation, checksum};
 use super::files::{Files, LogFile};
 use super::health::Health;
 use super::index::Index;
+use super::index::pinned_bytes::PinnedBytes;
 use super::layout::{Layout, segment_size};
-use super::ledger::Ledger;
-use super::queue::Queue;
+use super::queue::WriteQueue;
 use super::refusal::{Fault, Refusal};
 use super::segment::Segments;
 use crate::metrics::DiskMetrics;
 use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
+use tidegate_plan::locks::Recover as _;
 
-/// The most marks that wait to be written down.
-const MARKS: usize = 1 << 16;
+/// The most changes of pins that wait to be written down.
+const MAX_PIN_CHANGES: usize = 1 << 16;
 
 /// One log.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(super) struct Log {
     pub(super) files: Arc<dyn Files>,
     pub(super) index: Index,
     pub(super) segments: Segments,
-    pub(super) queue: Queue,
+    pub(super) queue: WriteQueue,
     pub(super) health: Health,
     pub(super) metrics: DiskMetrics,
     /// The most bytes of all files.
@@ -45,13 +46,13 @@ pub(super) struct Log {
     /// Bytes that stay free on the file system.
     pub(super) min_free: u64,
     /// Chunks that left the index and whose space is still to be given back.
-    holes: Mutex<Vec<(ChunkKey, Place)>>,
+    holes: Mutex<Vec<(ChunkKey, DiskLocation)>>,
     /// Chunks that have another pin than at their writing; to be written down.
-    marks: Mutex<Vec<(ChunkKey, Place)>>,
+    pin_changes: Mutex<Vec<(ChunkKey, DiskLocation)>>,
     /// The files were deleted.
-    gone: AtomicBool,
+    deleted: AtomicBool,
     /// The start of the writer's present step, which may hang.
-    busy: Mutex<Option<Instant>>,
+    step_start: Mutex<Option<Instant>>,
     /// Segments to be loaded at the start, and loaded.
     pub(super) to_load: AtomicU32,
     pub(super) loaded: AtomicU32,
@@ -73,19 +74,19 @@ impl Log {
         Self {
             chunk: layout.chunk,
             files,
-            index: Index::new(Ledger::new(pins, settings.capacity)),
+            index: Index::new(PinnedBytes::new(pins, settings.capacity)),
             segments: Segments::new(&layout.dir),
             dir: layout.dir.clone(),
-            queue: Queue::new(settings.write_queue.max(2 * layout.chunk)),
+            queue: WriteQueue::new(settings.write_queue.max(2 * layout.chunk)),
             health: Health::new(path, metrics.clone()),
             metrics,
             capacity: AtomicU64::new(settings.capacity),
             segment: AtomicU64::new(layout.segment),
             min_free: settings.min_free,
             holes: Mutex::default(),
-            marks: Mutex::default(),
-            gone: AtomicBool::new(false),
-            busy: Mutex::default(),
+            pin_changes: Mutex::default(),
+            deleted: AtomicBool::new(false),
+            step_start: Mutex::default(),
             to_load: AtomicU32::new(0),
             loaded: AtomicU32::new(0),
             layout,
@@ -112,8 +113,8 @@ impl Log {
         };
         self.capacity.store(capacity, Ordering::Relaxed);
         self.segment.store(segment, Ordering::Relaxed);
-        self.index.ledger.resize(capacity);
-        self.queue.nudge();
+        self.index.pinned_bytes.resize(capacity);
+        self.queue.wake_writer();
         true
     }
 
@@ -140,32 +141,37 @@ impl Log {
             Ok(()) => {
                 self.metrics.tier.inserts.inc();
             }
-            // A pin that is gone marks nothing: the chunk may have another by now.
-            Err(Refusal::Present) if self.index.ledger.keeps(pin) => self.mark(&key, pin),
+            // A pin that is gone changes nothing: the chunk may have another by now.
+            Err(Refusal::Present) if self.index.pinned_bytes.keeps(pin) => self.set_pin(&key, pin),
             Err(_) => {}
         }
         taken
     }
 
-    /// Reads and verifies a chunk, past the file cache if `past`. Blocks for as long as the disk
+    /// Reads and verifies a chunk, past the file cache if `direct`. Blocks for as long as the disk
     /// does.
-    pub(super) fn read(&self, key: &ChunkKey, place: &Place, past: bool) -> Result<Bytes, Fault> {
-        let segment = self.segments.get(place.segment).ok_or(Fault::Lost)?;
-        let (data, len) = (&segment.data, place.len as usize);
-        let read = match past {
-            true => data.read_past(place.offset, len),
-            false => data.read_at(place.offset, len).map(Bytes::from),
+    pub(super) fn read(
+        &self,
+        key: &ChunkKey,
+        location: &DiskLocation,
+        direct: bool,
+    ) -> Result<Bytes, Fault> {
+        let segment = self.segments.get(location.segment).ok_or(Fault::Lost)?;
+        let (data, len) = (&segment.data, location.len as usize);
+        let read = match direct {
+            true => data.read_direct(location.offset, len),
+            false => data.read_at(location.offset, len).map(Bytes::from),
         };
         let bytes = read.map_err(|error| {
-            self.health.read_failed(&error);
+            self.health.record_read_failure(&error);
             Fault::Error
         })?;
-        self.health.read_well();
-        if bytes.len() == place.len as usize && checksum(key, &bytes) == place.sum {
+        self.health.record_read_success();
+        if bytes.len() == location.len as usize && checksum(key, &bytes) == location.sum {
             return Ok(bytes);
         }
         // It was given back during the read or, after a power cut, never written: zeros either way.
-        let evicted = self.index.find(key) != Some(*place);
+        let evicted = self.index.find(key) != Some(*location);
         let blank = bytes.iter().all(|byte| *byte == 0);
         Err(if evicted || blank && !bytes.is_empty() {
             Fault::Lost
@@ -174,81 +180,81 @@ impl Log {
         })
     }
 
-    /// Removes a chunk from the index if it is at `place`, and queues its space to be given back.
-    pub(super) fn forget(&self, key: &ChunkKey, place: &Place) {
-        if self.index.remove_at(key, place) {
-            self.add_hole(key, place);
+    /// Removes a chunk from the index if it is at `location`, and queues its space to be given back.
+    pub(super) fn forget(&self, key: &ChunkKey, location: &DiskLocation) {
+        if self.index.remove_at(key, location) {
+            self.add_hole(key, location);
         }
     }
 
     /// Removes a chunk from the queue and from the index.
     pub(super) fn remove(&self, key: &ChunkKey) {
         self.queue.remove(key);
-        if let Some(place) = self.index.remove(key) {
-            self.add_hole(key, &place);
+        if let Some(location) = self.index.remove(key) {
+            self.add_hole(key, &location);
         }
     }
 
     /// Queues the space of a chunk that is not in the index to be given back.
-    pub(super) fn add_hole(&self, key: &ChunkKey, place: &Place) {
-        let mut holes = self.holes.lock().unwrap_or_else(PoisonError::into_inner);
-        holes.push((*key, *place));
+    pub(super) fn add_hole(&self, key: &ChunkKey, location: &DiskLocation) {
+        let mut holes = self.holes.lock().recover();
+        holes.push((*key, *location));
         drop(holes);
-        self.queue.nudge();
+        self.queue.wake_writer();
     }
 
     /// Takes the holes; the caller gives back their space.
-    pub(super) fn take_holes(&self) -> Vec<(ChunkKey, Place)> {
-        std::mem::take(&mut *self.holes.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_holes(&self) -> Vec<(ChunkKey, DiskLocation)> {
+        std::mem::take(&mut *self.holes.lock().recover())
     }
 
     /// Assigns a chunk to another pin, or to none.
-    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+    pub(super) fn set_pin(&self, key: &ChunkKey, pin: PinId) {
         // The queue first: a chunk that has left it is in the index.
-        self.queue.mark(key, pin);
-        let Some(place) = self.index.mark(key, pin) else {
+        self.queue.set_pin(key, pin);
+        let Some(location) = self.index.set_pin(key, pin) else {
             return;
         };
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pin_changes = self.pin_changes.lock().recover();
         // More wait only if the writer hangs.
-        if marks.len() < MARKS {
-            marks.push((*key, place));
+        if pin_changes.len() < MAX_PIN_CHANGES {
+            pin_changes.push((*key, location));
         }
-        drop(marks);
-        self.queue.nudge();
+        drop(pin_changes);
+        self.queue.wake_writer();
     }
 
-    /// Takes the marks; the caller writes them down.
-    pub(super) fn take_marks(&self) -> Vec<(ChunkKey, Place)> {
-        std::mem::take(&mut *self.marks.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Takes the changes of pins; the caller writes them down.
+    pub(super) fn take_pin_changes(&self) -> Vec<(ChunkKey, DiskLocation)> {
+        std::mem::take(&mut *self.pin_changes.lock().recover())
     }
 
     /// Records that the files were deleted.
-    pub(super) fn set_gone(&self) {
-        self.gone.store(true, Ordering::Relaxed);
-        self.queue.nudge();
+    pub(super) fn set_deleted(&self) {
+        self.deleted.store(true, Ordering::Relaxed);
+        self.queue.wake_writer();
     }
 
     /// Returns whether the files were deleted; `true` once.
-    pub(super) fn take_gone(&self) -> bool {
-        self.gone.swap(false, Ordering::Relaxed)
+    pub(super) fn take_deleted(&self) -> bool {
+        self.deleted.swap(false, Ordering::Relaxed)
     }
 
     /// Records that the writer begins a step, or ends it.
-    pub(super) fn set_busy(&self, since: Option<Instant>) {
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    pub(super) fn set_step_start(&self, since: Option<Instant>) {
+        *self.step_start.lock().recover() = since;
     }
 
     /// Returns the time since the start of the writer's present step.
-    pub(super) fn busy(&self, now: Instant) -> Duration {
-        let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn step_time(&self, now: Instant) -> Duration {
+        let since = *self.step_start.lock().recover();
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Returns any chunk, with its file.
-    pub(super) fn sample(&self) -> Option<(ChunkKey, Place, Arc<dyn LogFile>)> {
-        let (key, place) = self.index.any()?;
-        let segment = self.segments.get(place.segment)?;
-        Some((key, place, Arc::clone(&segment.data)))
+    pub(super) fn sample(&self) -> Option<(ChunkKey, DiskLocation, Arc<dyn LogFile>)> {
+        let (key, location) = self.index.sample()?;
+        let segment = self.segments.get(location.segment)?;
+        Some((key, location, Arc::clone(&segment.data)))
     }
 }

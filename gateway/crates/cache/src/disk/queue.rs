@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,12 +10,13 @@ use bytes::Bytes;
 use super::entry::pages;
 use super::refusal::Refusal;
 use crate::ChunkKey;
-use crate::hash::Folded;
+use crate::hash::FoldHasher;
 use crate::pins::PinId;
+use tidegate_plan::locks::Recover as _;
 
 /// A chunk to be written.
 #[derive(Debug)]
-pub(super) struct Queued {
+pub(super) struct QueuedChunk {
     pub(super) key: ChunkKey,
     pub(super) bytes: Bytes,
     /// Distinguishes it from a later chunk under the same key.
@@ -25,7 +26,7 @@ pub(super) struct Queued {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingChunk {
     ticket: u64,
     bytes: Bytes,
     pin: PinId,
@@ -33,7 +34,7 @@ struct Waiting {
 
 /// The progress of the queue's end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum QueuePhase {
     /// Takes chunks.
     #[default]
     Open,
@@ -44,27 +45,27 @@ pub(super) enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// All chunks that wait or are being written.
-    chunks: HashMap<ChunkKey, Waiting, Folded>,
+    chunks: HashMap<ChunkKey, WaitingChunk, FoldHasher>,
     /// The waiting ones in order; some were removed since.
     order: VecDeque<(ChunkKey, u64)>,
     tickets: u64,
-    nudged: bool,
-    phase: Phase,
+    woken: bool,
+    phase: QueuePhase,
 }
 
 /// The queue. Insertion never waits; one writer takes chunks out.
 #[derive(Debug)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct WriteQueue {
+    state: Mutex<QueueState>,
     wake: Condvar,
     /// Bytes on disk of all chunks in it; changed under the lock only.
     bytes: AtomicU64,
     limit: u64,
 }
 
-impl Queue {
+impl WriteQueue {
     /// Creates a queue for at most `limit` bytes, counted in whole pages.
     pub(super) fn new(limit: u64) -> Self {
         Self {
@@ -103,7 +104,7 @@ impl Queue {
     /// Queues a chunk.
     pub(super) fn push(&self, key: ChunkKey, bytes: Bytes, pin: PinId) -> Result<(), Refusal> {
         let mut state = self.lock();
-        if state.phase != Phase::Open {
+        if state.phase != QueuePhase::Open {
             return Err(Refusal::Closed);
         }
         if state.chunks.contains_key(&key) {
@@ -111,12 +112,12 @@ impl Queue {
         }
         let size = pages(bytes.len());
         if self.bytes() + size > self.limit {
-            return Err(Refusal::Queue);
+            return Err(Refusal::QueueFull);
         }
         self.bytes.fetch_add(size, Ordering::Release);
         state.tickets += 1;
         let ticket = state.tickets;
-        let waiting = Waiting { ticket, bytes, pin };
+        let waiting = WaitingChunk { ticket, bytes, pin };
         state.chunks.insert(key, waiting);
         state.order.push_back((key, ticket));
         self.wake.notify_one();
@@ -134,7 +135,7 @@ impl Queue {
     }
 
     /// Assigns a chunk that waits or is being written to another pin, or to none.
-    pub(super) fn mark(&self, key: &ChunkKey, pin: PinId) {
+    pub(super) fn set_pin(&self, key: &ChunkKey, pin: PinId) {
         if self.bytes() == 0 {
             return;
         }
@@ -145,7 +146,7 @@ impl Queue {
 
     /// Takes the next chunks to be written: one, or several of up to `most` bytes in all. They can
     /// be read until [`finish`](Self::finish) is called for each.
-    pub(super) fn take(&self, most: u64) -> Vec<Queued> {
+    pub(super) fn take(&self, most: u64) -> Vec<QueuedChunk> {
         let mut state = self.lock();
         let (mut batch, mut size) = (Vec::new(), 0);
         while let Some((key, ticket)) = state.order.front().copied() {
@@ -156,7 +157,7 @@ impl Queue {
                 if size > most && !batch.is_empty() {
                     break;
                 }
-                batch.push(Queued {
+                batch.push(QueuedChunk {
                     key,
                     bytes: waiting.bytes.clone(),
                     ticket,
@@ -169,7 +170,7 @@ impl Queue {
     }
 
     /// Returns whether a chunk that was taken is still wanted.
-    pub(super) fn wants(&self, key: &ChunkKey, ticket: u64) -> bool {
+    pub(super) fn is_wanted(&self, key: &ChunkKey, ticket: u64) -> bool {
         let state = self.lock();
         let waiting = state.chunks.get(key);
         waiting.is_some_and(|waiting| waiting.ticket == ticket)
@@ -187,7 +188,7 @@ impl Queue {
     }
 
     /// Subtracts the bytes of a chunk that has left the queue. The caller holds the lock.
-    fn release(&self, waiting: &Waiting) {
+    fn release(&self, waiting: &WaitingChunk) {
         let size = pages(waiting.bytes.len());
         self.bytes.fetch_sub(size, Ordering::Release);
     }
@@ -203,45 +204,45 @@ impl Queue {
     }
 
     /// Returns the progress of the queue's end.
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> QueuePhase {
         self.lock().phase
     }
 
     /// Moves on to a later phase; never back from `Stopped`.
-    pub(super) fn end(&self, phase: Phase) {
+    pub(super) fn advance(&self, phase: QueuePhase) {
         let mut state = self.lock();
-        if state.phase != Phase::Stopped {
+        if state.phase != QueuePhase::Stopped {
             state.phase = phase;
         }
-        state.nudged = true;
+        state.woken = true;
         self.wake.notify_one();
     }
 
     /// Wakes the writer for work beside the queue.
-    pub(super) fn nudge(&self) {
-        self.lock().nudged = true;
+    pub(super) fn wake_writer(&self) {
+        self.lock().woken = true;
         self.wake.notify_one();
     }
 
-    /// Waits until a chunk is queued or the writer is nudged, at most for `at_most`.
+    /// Waits until a chunk is queued or the writer is woken, at most for `at_most`.
     pub(super) fn wait(&self, at_most: Option<Duration>) {
         let state = self.lock();
-        let idle = |state: &mut State| state.order.is_empty() && !state.nudged;
+        let idle = |state: &mut QueueState| state.order.is_empty() && !state.woken;
         let mut state = match at_most {
             Some(time) => {
                 let waited = self.wake.wait_timeout_while(state, time, idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                waited.recover().0
             }
             None => {
                 let waited = self.wake.wait_while(state, idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
+                waited.recover()
             }
         };
-        state.nudged = false;
+        state.woken = false;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().recover()
     }
 }
 
@@ -263,11 +264,11 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_places_come_back() {
-        let queue = Queue::new(12 << 10);
+        let queue = WriteQueue::new(12 << 10);
         assert_eq!(queue.push(key(1), chunk(5000), PinId::NONE), Ok(()));
         assert_eq!(
             queue.push(key(2), chunk(5000), PinId::NONE),
-            Err(Refusal::Queue)
+            Err(Refusal::QueueFull)
         );
         assert_eq!(
             queue.push(key(1), chunk(5000), PinId::NONE),
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_one_chunk_or_what_fits() {
-        let queue = Queue::new(1 << 20);
+        let queue = WriteQueue::new(1 << 20);
         for index in 0..5 {
             queue
                 .push(key(index), chunk(8192), PinId::NONE)
@@ -301,17 +302,17 @@ mod tests {
 
     #[test]
     fn what_was_removed_or_put_in_anew_is_no_longer_wanted() {
-        let queue = Queue::new(1 << 20);
+        let queue = WriteQueue::new(1 << 20);
         queue.push(key(1), chunk(10), PinId::NONE).expect("room");
         queue.push(key(2), chunk(10), PinId::NONE).expect("room");
         queue.remove(&key(2));
         let batch = queue.take(1 << 20);
         assert_eq!(batch.len(), 1, "removed before it was taken");
         let old = &batch[0];
-        assert!(queue.wants(&key(1), old.ticket));
+        assert!(queue.is_wanted(&key(1), old.ticket));
         queue.remove(&key(1));
         queue.push(key(1), chunk(20), PinId::NONE).expect("room");
-        assert!(!queue.wants(&key(1), old.ticket));
+        assert!(!queue.is_wanted(&key(1), old.ticket));
         assert_eq!(queue.finish(&key(1), old.ticket), None);
         assert_eq!(queue.get(&key(1)), Some(chunk(20)));
         assert_eq!(queue.take(1 << 20).len(), 1);
@@ -319,23 +320,23 @@ mod tests {
 
     #[test]
     fn what_is_marked_while_it_waits_or_is_written_is_so_in_the_end() {
-        let queue = Queue::new(1 << 20);
+        let queue = WriteQueue::new(1 << 20);
         let [first, second] = [1, 2].map(PinId::from_number);
         queue.push(key(1), chunk(10), PinId::NONE).expect("room");
-        queue.mark(&key(1), first);
+        queue.set_pin(&key(1), first);
         let taken = &queue.take(1 << 20)[0];
         assert_eq!(taken.pin, first);
-        queue.mark(&key(1), second);
+        queue.set_pin(&key(1), second);
         assert_eq!(queue.finish(&key(1), taken.ticket), Some(second));
     }
 
     #[test]
     fn it_ends_and_does_not_begin_again() {
-        let queue = Queue::new(1 << 20);
+        let queue = WriteQueue::new(1 << 20);
         queue.push(key(1), chunk(10), PinId::NONE).expect("room");
-        queue.end(Phase::Stopped);
-        queue.end(Phase::Closing);
-        assert_eq!(queue.phase(), Phase::Stopped);
+        queue.advance(QueuePhase::Stopped);
+        queue.advance(QueuePhase::Closing);
+        assert_eq!(queue.phase(), QueuePhase::Stopped);
         assert_eq!(
             queue.push(key(2), chunk(10), PinId::NONE),
             Err(Refusal::Closed)

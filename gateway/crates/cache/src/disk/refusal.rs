@@ -12,7 +12,7 @@ pub(crate) enum Refusal {
     /// The file system has less than `min_free` left, or the capacity has no room.
     Full,
     /// The queue is full.
-    Queue,
+    QueueFull,
     /// The chunk is there already; nothing is written twice.
     Present,
     /// The chunk is empty, or longer than allowed.
@@ -27,14 +27,14 @@ impl Refusal {
             Self::Demoted => "demoted",
             Self::Closed => "closed",
             Self::Full => "full",
-            Self::Queue => "queue",
+            Self::QueueFull => "queue",
             Self::Present => "present",
             Self::Size => "size",
         }
     }
 
     /// Returns whether the chunk may be taken if it is offered again.
-    pub(crate) fn passes(self) -> bool {
+    pub(crate) fn is_transient(self) -> bool {
         !matches!(self, Self::Present | Self::Closed | Self::Size)
     }
 }

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-use super::entry::ENTRY;
-use super::files::{LogFile, PAGE};
+use super::entry::ENTRY_SIZE;
+use super::files::{LogFile, PAGE_SIZE};
+
+use tidegate_plan::locks::Recover as _;
 
 /// Records of extents that fit one page. A file system spends such pages on a file beside its
 /// bytes, and a punched file has many extents.
-const EXTENTS_IN_A_PAGE: u64 = 256;
+const EXTENTS_PER_PAGE: u64 = 256;
 
 /// One segment.
 #[derive(Debug)]
@@ -58,19 +60,19 @@ impl Segment {
 
     /// Returns the length of the index file.
     pub(super) fn index_len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed) * ENTRY as u64
+        self.entries.load(Ordering::Relaxed) * ENTRY_SIZE as u64
     }
 
     /// Returns the most bytes that both files take up.
     pub(super) fn taken(&self) -> u64 {
         let entries = self.entries.load(Ordering::Relaxed);
-        let extents = (1 + entries / EXTENTS_IN_A_PAGE) * PAGE;
-        self.allocated() + self.index_len().next_multiple_of(PAGE) + extents
+        let extents = (1 + entries / EXTENTS_PER_PAGE) * PAGE_SIZE;
+        self.allocated() + self.index_len().next_multiple_of(PAGE_SIZE) + extents
     }
 }
 
 /// Bytes that a segment without chunks takes up, and one more page of index entries.
-pub(super) const EMPTY: u64 = 4 * PAGE;
+pub(super) const EMPTY_SEGMENT_SIZE: u64 = 4 * PAGE_SIZE;
 
 /// All segments of a log by number.
 #[derive(Debug)]
@@ -110,19 +112,19 @@ impl Segments {
 
     /// Adds a segment.
     pub(super) fn insert(&self, segment: &Arc<Segment>) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.insert(segment.number, Arc::clone(segment));
     }
 
     /// Removes a segment.
     pub(super) fn remove(&self, number: u32) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.remove(&number);
     }
 
     /// Removes all segments.
     pub(super) fn clear(&self) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write().recover();
         map.clear();
     }
 
@@ -137,7 +139,7 @@ impl Segments {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u32, Arc<Segment>>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
+        self.map.read().recover()
     }
 }
 

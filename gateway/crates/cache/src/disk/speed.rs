@@ -8,29 +8,29 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::private;
+use crate::private_files;
 use tidegate_plan::meter::Meter;
 
 /// The file's name, beside the lock.
-const NAME: &str = "speed";
+const FILE_NAME: &str = "speed";
 
 /// Reads the measurements of the last process.
-pub(super) fn read(dir: &Path) -> Option<Meter> {
-    Meter::of_line(&fs::read_to_string(dir.join(NAME)).ok()?)
+pub(super) fn read_meter(dir: &Path) -> Option<Meter> {
+    Meter::of_line(&fs::read_to_string(dir.join(FILE_NAME)).ok()?)
 }
 
 /// Writes the measurements for the next process. Blocks.
-pub(super) fn write(dir: &Path, meter: &Meter) {
+pub(super) fn write_meter(dir: &Path, meter: &Meter) {
     if let Some(line) = meter.to_line()
-        && let Err(error) = keep(&dir.join(NAME), &line)
+        && let Err(error) = write_line(&dir.join(FILE_NAME), &line)
     {
         tracing::debug!(%error, "what was measured of a cache disk is not kept");
     }
 }
 
-fn keep(path: &Path, line: &str) -> io::Result<()> {
-    let mut options = private::options();
+fn write_line(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = private_files::file_options();
     let mut file = options.write(true).create(true).truncate(true).open(path)?;
-    private::close_to_others(&file, path);
+    private_files::close_to_others(&file, path);
     file.write_all(line.as_bytes())
 }

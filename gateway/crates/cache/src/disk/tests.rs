@@ -1,4 +1,4 @@
-//! Tests of the log whose writer and watch are called step by step, over files that fail as told.
+//! Tests of the log whose writer and monitor are called step by step, over files that fail as told.
 
 mod damage;
 mod faults;
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tempfile::TempDir;
 
-use super::faulty::{Faulty, Wrong};
+use super::files::faulty::{FaultyFiles, FileFaults};
 use super::layout::Layout;
 use super::log::Log;
-use super::queue::Phase;
+use super::monitor::DiskMonitor;
+use super::queue::QueuePhase;
 use super::refusal::{Fault, Refusal};
-use super::watch::Watch;
-use super::writer::{Wake, Writer};
+use super::writer::{NextStep, Writer};
 use crate::metrics::{DiskMetrics, StoreMetrics};
 use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
@@ -60,15 +60,15 @@ pub(super) fn content(number: u32) -> Bytes {
     (0..len).map(byte).collect()
 }
 
-/// A log, its writer and its watch, and a clock that the test moves.
+/// A log, its writer and its monitor, and a clock that the test moves.
 pub(super) struct Rig {
     pub(super) dir: TempDir,
-    pub(super) files: Faulty,
+    pub(super) files: FaultyFiles,
     pub(super) settings: DiskSettings,
     pub(super) pins: SharedPins,
     pub(super) log: Arc<Log>,
     pub(super) writer: Writer,
-    pub(super) watch: Watch,
+    pub(super) monitor: DiskMonitor,
     pub(super) now: Instant,
 }
 
@@ -80,9 +80,9 @@ impl Rig {
             min_free: 0,
             ..DiskSettings::new(dir.path(), capacity)
         };
-        let files = Faulty::default();
+        let files = FaultyFiles::default();
         let pins = SharedPins::default();
-        let (log, writer, watch) = open(&settings, &files, &pins);
+        let (log, writer, monitor) = open(&settings, &files, &pins);
         Self {
             dir,
             files,
@@ -90,7 +90,7 @@ impl Rig {
             pins,
             log,
             writer,
-            watch,
+            monitor,
             now: Instant::now(),
         }
     }
@@ -98,17 +98,17 @@ impl Rig {
     /// Opens the log as another process would; unwritten chunks are lost.
     pub(super) fn reopen(&mut self) {
         self.log.layout.unlock();
-        let (log, writer, watch) = open(&self.settings, &self.files, &self.pins);
-        (self.log, self.writer, self.watch) = (log, writer, watch);
+        let (log, writer, monitor) = open(&self.settings, &self.files, &self.pins);
+        (self.log, self.writer, self.monitor) = (log, writer, monitor);
     }
 
     /// Closes the log in order.
     pub(super) fn close(&mut self) {
-        self.log.queue.end(Phase::Closing);
-        while self.step() != Wake::Ended {}
+        self.log.queue.advance(QueuePhase::Closing);
+        while self.step() != NextStep::Ended {}
     }
 
-    pub(super) fn step(&mut self) -> Wake {
+    pub(super) fn step(&mut self) -> NextStep {
         self.writer.step(self.now)
     }
 
@@ -116,9 +116,9 @@ impl Rig {
     pub(super) fn settle(&mut self) {
         loop {
             match self.step() {
-                Wake::Now => {}
-                Wake::After(time) => self.now += time,
-                Wake::Asked | Wake::Ended => return,
+                NextStep::Now => {}
+                NextStep::After(time) => self.now += time,
+                NextStep::OnWake | NextStep::Ended => return,
             }
         }
     }
@@ -126,7 +126,7 @@ impl Rig {
     /// Moves the clock by a second.
     pub(super) fn tick(&mut self) {
         self.now += Duration::from_secs(1);
-        self.watch.look(self.now);
+        self.monitor.check(self.now);
         self.settle();
     }
 
@@ -149,10 +149,10 @@ impl Rig {
     pub(super) fn get(&self, number: u32) -> bool {
         let key = key(number);
         let found = self.log.queue.get(&key).or_else(|| {
-            let place = self.log.index.touch(&key)?;
-            let read = self.log.read(&key, &place, false);
+            let location = self.log.index.touch(&key)?;
+            let read = self.log.read(&key, &location, false);
             if read.is_err() {
-                self.log.forget(&key, &place);
+                self.log.forget(&key, &location);
             }
             read.ok()
         });
@@ -180,7 +180,7 @@ impl Rig {
         self.data_files().iter().map(blocks).sum()
     }
 
-    pub(super) fn wrong(&self, wrong: Wrong) {
+    pub(super) fn wrong(&self, wrong: FileFaults) {
         self.files.set(wrong);
     }
 }
@@ -189,15 +189,19 @@ pub(super) fn metrics() -> DiskMetrics {
     StoreMetrics::default().disk("disk")
 }
 
-fn open(settings: &DiskSettings, files: &Faulty, pins: &SharedPins) -> (Arc<Log>, Writer, Watch) {
+fn open(
+    settings: &DiskSettings,
+    files: &FaultyFiles,
+    pins: &SharedPins,
+) -> (Arc<Log>, Writer, DiskMonitor) {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
     let layout = Layout::prepare(settings, geometry, files).expect("can be used");
     let log = Log::new(settings, layout, Arc::new(files.clone()), metrics(), pins);
     let log = Arc::new(log);
     let mut writer = Writer::new(Arc::clone(&log));
     writer.load();
-    let watch = Watch::new(Arc::clone(&log), Duration::from_secs(3600));
-    (log, writer, watch)
+    let monitor = DiskMonitor::new(Arc::clone(&log), Duration::from_secs(3600));
+    (log, writer, monitor)
 }
 
 #[test]
@@ -352,9 +356,9 @@ fn a_smaller_capacity_evicts_in_the_background_and_a_larger_one_keeps() {
 #[test]
 fn a_file_system_that_takes_back_whole_files_only_is_kept_within_the_capacity() {
     let mut rig = Rig::new(1 << 20);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         punch: Some(rustix::io::Errno::OPNOTSUPP),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     for start in (0..1000).step_by(8) {
         rig.fill(start..start + 8);
@@ -365,13 +369,13 @@ fn a_file_system_that_takes_back_whole_files_only_is_kept_within_the_capacity() 
     assert!(rig.log.index.len() > 100);
 }
 
-/// A reader with a place from before the eviction reads zeros, or another segment's file: a quiet
+/// A reader with a location from before the eviction reads zeros, or another segment's file: a quiet
 /// miss.
 #[test]
 fn a_read_that_an_eviction_overtakes_is_a_miss_and_no_damage() {
     let mut rig = Rig::new(1 << 20);
     rig.fill(0..32);
-    let places: Vec<_> = (0..32)
+    let locations: Vec<_> = (0..32)
         .filter_map(|n| Some((key(n), rig.log.index.find(&key(n))?)))
         .collect();
     // Some stay, so that the others are punched out and the files are not deleted.
@@ -380,8 +384,8 @@ fn a_read_that_an_eviction_overtakes_is_a_miss_and_no_damage() {
         rig.fill(start..start + 8);
     }
     let mut evicted = 0;
-    for (key, place) in places {
-        match rig.log.read(&key, &place, true) {
+    for (key, location) in locations {
+        match rig.log.read(&key, &location, true) {
             Ok(_) => {}
             Err(fault) => {
                 assert_eq!(fault, Fault::Lost);

@@ -1,50 +1,52 @@
-//! The two threads of a disk: the writer and the watch.
+//! The two threads of a disk: the writer and the monitor.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::error;
 
 use super::log::Log;
-use super::watch::{LOOK, Watch};
-use super::writer::{Wake, Writer};
+use super::monitor::{CHECK_INTERVAL, DiskMonitor};
+use super::writer::{NextStep, Writer};
+
+use tidegate_plan::locks::Recover as _;
 
 /// The time that the end of a disk waits for its threads: enough to write a batch, unless the disk
 /// hangs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause after a panic, so that a repeated one does not keep a core busy.
-const PAUSE: Duration = Duration::from_secs(1);
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// The threads, until they end.
 #[derive(Debug)]
-pub(super) struct Threads {
-    /// Dropped to end the watch. The queue tells the writer.
+pub(super) struct DiskThreads {
+    /// Dropped to end the monitor. The queue tells the writer.
     stop: Option<Sender<()>>,
     /// Both threads hold a sender; it is disconnected once both have ended.
     ended: Mutex<Receiver<()>>,
 }
 
-impl Threads {
+impl DiskThreads {
     /// Starts both threads.
-    pub(super) fn start(log: &Arc<Log>, watch: Watch) -> io::Result<Self> {
+    pub(super) fn start(log: &Arc<Log>, monitor: DiskMonitor) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let (end, ended) = channel::<()>();
         let (log, writers_end) = (Arc::clone(log), end.clone());
         thread::Builder::new()
             .name("tidegate-write".to_owned())
             .spawn(move || {
-                write(&log);
+                run_writer(&log);
                 drop((log, writers_end));
             })?;
         thread::Builder::new()
             .name("tidegate-watch".to_owned())
             .spawn(move || {
-                look(watch, &stopped);
+                run_monitor(monitor, &stopped);
                 drop(end);
             })?;
         Ok(Self {
@@ -56,12 +58,12 @@ impl Threads {
     /// Waits for their end, after the queue was told to end. `false`: at least one hangs.
     pub(super) fn end(&mut self) -> bool {
         self.stop = None;
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
+        let ended = self.ended.lock().recover();
+        ended.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
-fn write(log: &Arc<Log>) {
+fn run_writer(log: &Arc<Log>) {
     let mut writer = Writer::new(Arc::clone(log));
     if catch_unwind(AssertUnwindSafe(|| writer.load())).is_err() {
         error!(path = %log.dir.display(), "loading the index of the cache disk panicked; what is loaded counts");
@@ -69,25 +71,25 @@ fn write(log: &Arc<Log>) {
     }
     loop {
         match catch_unwind(AssertUnwindSafe(|| writer.step(Instant::now()))) {
-            Ok(Wake::Now) => {}
-            Ok(Wake::After(time)) => log.queue.wait(Some(time)),
-            Ok(Wake::Asked) => log.queue.wait(None),
-            Ok(Wake::Ended) => return,
+            Ok(NextStep::Now) => {}
+            Ok(NextStep::After(time)) => log.queue.wait(Some(time)),
+            Ok(NextStep::OnWake) => log.queue.wait(None),
+            Ok(NextStep::Ended) => return,
             Err(_) => {
                 error!(path = %log.dir.display(), "the writer of the cache disk panicked; it starts again");
-                log.health.writes_failed(&"the writer panicked");
+                log.health.record_write_failure(&"the writer panicked");
                 writer.recover();
-                thread::sleep(PAUSE);
+                thread::sleep(PANIC_PAUSE);
             }
         }
     }
 }
 
-fn look(mut watch: Watch, stopped: &Receiver<()>) {
-    while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+fn run_monitor(mut monitor: DiskMonitor, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         // A check that panics counts as one that saw nothing.
-        let looked = catch_unwind(AssertUnwindSafe(|| watch.look(Instant::now())));
-        if looked.is_err() {
+        let checked = catch_unwind(AssertUnwindSafe(|| monitor.check(Instant::now())));
+        if checked.is_err() {
             error!("looking after the cache disk panicked");
         }
     }

@@ -1,8 +1,16 @@
 //! The writer: the only one that changes the files of a log. It writes the queued chunks and does maintenance.
 //!
 //! [`Writer::step`] does a piece of work and returns when the next one is due. A thread calls it for as long as the
-//! disk is open; tests call it by hand. Order within a step: give space back ([`house`](super::house),
-//! [`clock`](super::clock)), write one batch ([`append`](super::append)), make it durable.
+//! disk is open; tests call it by hand. Order within a step: give space back ([`maintenance`],
+//! [`evict`]), write one batch ([`append`]), make it durable.
+
+mod append;
+mod clocks;
+mod evict;
+mod index_file;
+mod load;
+mod maintenance;
+mod rewrite;
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,38 +19,39 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::append::{Chunk, Current, From};
-use super::buffer::Buffer;
-use super::clock::Clocks;
-use super::entry::Place;
-use super::files::{Access, is_full};
+use self::append::{ChunkOrigin, ChunkWrite, CurrentSegment};
+use self::clocks::Clocks;
+use super::entry::DiskLocation;
+use super::files::{FileAccess, is_full};
+use super::layout::CLEAN_MARKER;
 use super::log::Log;
-use super::queue::Phase;
+use super::queue::QueuePhase;
 use super::refusal::Refusal;
+use super::write_buffer::WriteBuffer;
 use crate::ChunkKey;
 
 /// Bytes of chunks in one write: enough for any disk's full speed, and copied in a millisecond.
-pub(super) const BATCH: u64 = 4 << 20;
+const MAX_BATCH_BYTES: u64 = 4 << 20;
 
 /// Bytes of chunks that are moved out of nearly empty segments along with a batch of new ones.
-const MOVES: u64 = 1 << 20;
+const MAX_MOVED_BYTES: u64 = 1 << 20;
 
 /// The shortest time between two syncs, except those of full segments. A power cut may lose the writes since the
 /// last one.
-const SYNC: Duration = Duration::from_secs(1);
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time after which a file system that reported itself full is asked again.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+const FULL_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time when the next step is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wake {
+pub(super) enum NextStep {
     /// Now.
     Now,
     /// After this time, or when the queue wakes the writer.
     After(Duration),
     /// When the queue wakes the writer.
-    Asked,
+    OnWake,
     /// Never: the log is closed.
     Ended,
 }
@@ -50,27 +59,27 @@ pub(super) enum Wake {
 /// The writer of one log.
 #[derive(Debug)]
 pub(super) struct Writer {
-    pub(super) log: Arc<Log>,
-    pub(super) current: Option<Current>,
+    log: Arc<Log>,
+    current: Option<CurrentSegment>,
     /// The full segments.
-    pub(super) clocks: Clocks,
+    clocks: Clocks,
     /// The nearly empty segments.
-    pub(super) sparse: VecDeque<u32>,
+    sparse: VecDeque<u32>,
     /// The chunks to be moved out of one of them.
-    pub(super) survivors: VecDeque<(ChunkKey, Place)>,
+    survivors: VecDeque<(ChunkKey, DiskLocation)>,
     /// Number of the next segment.
-    pub(super) next: u32,
+    next: u32,
     /// Whether the file system takes back parts of a file.
-    pub(super) punches: bool,
+    punches: bool,
     /// Bytes that are still to be freed for other files on the file system.
-    pub(super) to_give: u64,
+    to_free: u64,
     /// The number of segments that the hand has passed since there was room enough.
-    pub(super) hunt: usize,
+    hand_steps: usize,
     /// The time from which a full file system is asked again.
-    pub(super) retry: Option<Instant>,
-    pub(super) buffer: Buffer,
+    retry: Option<Instant>,
+    buffer: WriteBuffer,
     /// Whether anything was written since the last sync, at `synced`.
-    pub(super) unsynced: bool,
+    unsynced: bool,
     synced: Option<Instant>,
 }
 
@@ -85,83 +94,83 @@ impl Writer {
             survivors: VecDeque::new(),
             next: 0,
             punches: true,
-            to_give: 0,
-            hunt: 0,
+            to_free: 0,
+            hand_steps: 0,
             retry: None,
-            buffer: Buffer::default(),
+            buffer: WriteBuffer::default(),
             unsynced: false,
             synced: None,
         }
     }
 
     /// Does a piece of work.
-    pub(super) fn step(&mut self, now: Instant) -> Wake {
-        self.log.set_busy(Some(now));
-        let wake = self.work(now);
-        self.log.set_busy(None);
+    pub(super) fn step(&mut self, now: Instant) -> NextStep {
+        self.log.set_step_start(Some(now));
+        let wake = self.run_step(now);
+        self.log.set_step_start(None);
         wake
     }
 
-    fn work(&mut self, now: Instant) -> Wake {
+    fn run_step(&mut self, now: Instant) -> NextStep {
         let phase = self.log.queue.phase();
-        if phase == Phase::Stopped {
-            self.end();
-            return Wake::Ended;
+        if phase == QueuePhase::Stopped {
+            self.finish();
+            return NextStep::Ended;
         }
-        match self.keep_house(now) {
-            Ok(true) if phase == Phase::Open => return Wake::Now,
+        match self.maintain(now) {
+            Ok(true) if phase == QueuePhase::Open => return NextStep::Now,
             Ok(_) => {}
-            Err(error) => self.failed(&error, now),
+            Err(error) => self.handle_error(&error, now),
         }
         if self.log.health.writes_off() {
-            self.give_up();
+            self.abandon();
         } else if self.log.health.is_full() {
             self.drop_queue(Refusal::Full);
         } else {
-            let batch = self.batch(phase);
+            let batch = self.collect_batch(phase);
             if !batch.is_empty() {
                 self.write(batch, now);
-                return Wake::Now;
+                return NextStep::Now;
             }
         }
-        if phase == Phase::Closing {
+        if phase == QueuePhase::Closing {
             self.close();
-            return Wake::Ended;
+            return NextStep::Ended;
         }
-        self.sync_in_time(now)
+        self.sync_if_due(now)
     }
 
     /// Recovers from a panic: drops the chunks in hand and the queue.
     pub(super) fn recover(&mut self) {
-        self.log.set_busy(None);
+        self.log.set_step_start(None);
         self.survivors.clear();
-        self.give_up();
+        self.abandon();
     }
 
     /// Collects the chunks of one write: from the queue, and some of those to be moved.
-    fn batch(&mut self, phase: Phase) -> Vec<Chunk> {
-        let most = BATCH.min(self.log.segment());
+    fn collect_batch(&mut self, phase: QueuePhase) -> Vec<ChunkWrite> {
+        let most = MAX_BATCH_BYTES.min(self.log.segment());
         let queued = self.log.queue.take(most);
-        let chunk = |queued: super::queue::Queued| Chunk {
+        let chunk = |queued: super::queue::QueuedChunk| ChunkWrite {
             key: queued.key,
             bytes: queued.bytes,
             pin: queued.pin,
-            from: From::Queue(queued.ticket),
+            from: ChunkOrigin::Queue(queued.ticket),
         };
         let mut batch: Vec<_> = queued.into_iter().map(chunk).collect();
-        if phase == Phase::Open {
-            let moves = if batch.is_empty() {
+        if phase == QueuePhase::Open {
+            let read_survivors = if batch.is_empty() {
                 most
             } else {
-                MOVES.min(most)
+                MAX_MOVED_BYTES.min(most)
             };
-            batch.extend(self.moves(moves));
+            batch.extend(self.read_survivors(read_survivors));
         }
         batch
     }
 
     /// Writes a batch, and removes its chunks from the queue whatever the result.
-    fn write(&mut self, batch: Vec<Chunk>, now: Instant) {
+    fn write(&mut self, batch: Vec<ChunkWrite>, now: Instant) {
         let written = self.try_write(&batch);
         let refusal = match &written {
             Ok(true) => None,
@@ -170,34 +179,34 @@ impl Writer {
             Err(_) => Some(Refusal::Demoted),
         };
         for chunk in &batch {
-            if let From::Queue(ticket) = chunk.from
+            if let ChunkOrigin::Queue(ticket) = chunk.from
                 && self.log.queue.finish(&chunk.key, ticket).is_some()
                 && let Some(refusal) = refusal
             {
-                self.log.metrics.refused(refusal);
+                self.log.metrics.count_refusal(refusal);
             }
         }
         if let Err(error) = written {
-            self.failed(&error, now);
+            self.handle_error(&error, now);
         }
     }
 
     /// Makes the current segment durable, and puts it under the clock.
-    pub(super) fn seal(&mut self) -> io::Result<()> {
+    fn seal(&mut self) -> io::Result<()> {
         let synced = self.sync();
-        self.let_go();
+        self.retire_current();
         synced
     }
 
     /// Puts the current segment under the clock without a sync.
-    fn let_go(&mut self) {
+    fn retire_current(&mut self) {
         let Some(current) = self.current.take() else {
             return;
         };
         if current.segment.allocated() == 0 {
             self.unlink(current.segment.number);
         } else {
-            self.clocks.enter(current.segment.number);
+            self.clocks.push_trial(current.segment.number);
         }
     }
 
@@ -213,49 +222,49 @@ impl Writer {
         Ok(())
     }
 
-    fn sync_in_time(&mut self, now: Instant) -> Wake {
+    fn sync_if_due(&mut self, now: Instant) -> NextStep {
         if !self.unsynced {
-            return Wake::Asked;
+            return NextStep::OnWake;
         }
         let since = self.synced.map(|then| now.saturating_duration_since(then));
         if let Some(since) = since
-            && since < SYNC
+            && since < SYNC_INTERVAL
         {
-            return Wake::After(SYNC - since);
+            return NextStep::After(SYNC_INTERVAL - since);
         }
         self.synced = Some(now);
         if let Err(error) = self.sync() {
-            self.failed(&error, now);
+            self.handle_error(&error, now);
         }
-        Wake::Asked
+        NextStep::OnWake
     }
 
     /// Handles an error: lack of space makes the disk full, any other error switches writes off.
-    fn failed(&mut self, error: &io::Error, now: Instant) {
+    fn handle_error(&mut self, error: &io::Error, now: Instant) {
         if !is_full(error) {
-            self.log.health.writes_failed(error);
-            self.give_up();
+            self.log.health.record_write_failure(error);
+            self.abandon();
             return;
         }
-        self.retry = Some(now + RETRY);
+        self.retry = Some(now + FULL_RETRY_PAUSE);
         self.log.health.set_full(true, 0);
         if let Err(error) = self.evict_some()
             && !is_full(&error)
         {
-            self.log.health.writes_failed(&error);
+            self.log.health.record_write_failure(&error);
         }
     }
 
     /// Drops the queue, because nothing can be written, and closes the current segment, which is no longer trusted.
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         self.unsynced = false;
-        self.let_go();
+        self.retire_current();
         self.drop_queue(Refusal::Demoted);
     }
 
     fn drop_queue(&self, refusal: Refusal) {
         for _ in 0..self.log.queue.drop_all() {
-            self.log.metrics.refused(refusal);
+            self.log.metrics.count_refusal(refusal);
         }
     }
 
@@ -268,17 +277,17 @@ impl Writer {
         {
             warn!(path = %self.log.dir.display(), %error, "cache disk not closed in order");
         }
-        self.end();
+        self.finish();
     }
 
     fn mark_clean(&self) -> io::Result<()> {
-        let path = self.log.dir.join(super::load::CLEAN);
-        self.log.files.open(&path, Access::Cached)?.sync()?;
+        let path = self.log.dir.join(CLEAN_MARKER);
+        self.log.files.open(&path, FileAccess::Cached)?.sync()?;
         self.log.files.sync_dir(&self.log.dir)
     }
 
-    fn end(&self) {
-        self.log.health.close();
+    fn finish(&self) {
+        self.log.health.set_closed();
         // It is set already if the end was requested twice.
         let _ = self.log.drained.set(());
     }

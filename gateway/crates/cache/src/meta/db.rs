@@ -4,24 +4,29 @@
 //! page, and may panic on one. So each call is guarded and each row is sealed. A corrupt file is renamed
 //! and a new one begun, at start or at any time later.
 
+#[cfg(test)]
+pub(super) mod faulty_disk;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 use tracing::warn;
 
-use super::purges::{Edit, Purges};
+use super::batch::{Batch, Run, now_micros};
+use super::failure::DbFailure;
+use super::purges::{PurgeEdit, Purges};
 use super::sweep::Sweep;
-use super::tables::{Found, PinRows, RECORDS, read_state, write};
-use crate::pins::Row;
-use crate::{StoreError, private};
+use super::tables::{PinRows, RECORDS_TABLE, StoredState, read_state, write};
+use crate::pins::PinRow;
+use crate::{StoreError, private_files};
+use tidegate_plan::locks::Recover as _;
 
-/// Bytes of redb's own page cache: the front already holds the hot entries.
-const CACHE: usize = 8 << 20;
+/// Bytes of redb's own page cache: the cache already holds the hot entries.
+const PAGE_CACHE_SIZE: usize = 8 << 20;
 
 /// The file, and the database in it.
 #[derive(Debug)]
@@ -46,83 +51,13 @@ pub(super) struct FileOpener;
 
 impl Opener for FileOpener {
     fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
-        let mut options = private::options();
+        let mut options = private_files::file_options();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(StorageError::from)?;
-        private::close_to_others(&file, path);
-        Database::builder().set_cache_size(CACHE).create_file(file)
-    }
-}
-
-/// The run of the process, and the runs whose records can be trusted to be complete. Runs are numbered by
-/// the clock; a run that loses a change continues under a new number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    /// The number of this run.
-    pub(super) number: u64,
-    /// The first run after the last unclean stop or lost change: older records must be confirmed.
-    pub(super) trusted: u64,
-    /// The first run after a removal was lost: older records may be of deleted objects, and are ignored.
-    pub(super) sound: u64,
-}
-
-/// The changes of one transaction, which is durable when the write returns.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// Rows of records; `None` removes one.
-    pub(super) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The changes of the purges.
-    pub(super) purges: Vec<Edit>,
-    /// The rows of pins.
-    pub(super) pins: Vec<Row>,
-    /// `pins` are all rows: others are removed.
-    pub(super) all_pins: bool,
-    /// The last batch: it marks the end of the run as orderly.
-    pub(super) last: bool,
-}
-
-/// A failed call of the database.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub(super) struct Failure {
-    /// The file is corrupt, and a new one must be begun.
-    pub(super) corrupt: bool,
-    message: String,
-}
-
-impl Failure {
-    /// Creates a failure that does not concern the file's content.
-    pub(super) fn io(error: impl ToString) -> Self {
-        Self {
-            corrupt: false,
-            message: error.to_string(),
-        }
-    }
-
-    fn corrupt(message: &str) -> Self {
-        Self {
-            corrupt: true,
-            message: message.to_owned(),
-        }
-    }
-}
-
-impl<E: Into<redb::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        let corrupt = match &error {
-            redb::Error::Io(error) => matches!(
-                error.kind(),
-                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
-            ),
-            redb::Error::PreviousIo | redb::Error::DatabaseAlreadyOpen => false,
-            // A sound file produces none of the other errors.
-            _ => true,
-        };
-        Self {
-            corrupt,
-            message: error.to_string(),
-        }
+        private_files::close_to_others(&file, path);
+        Database::builder()
+            .set_cache_size(PAGE_CACHE_SIZE)
+            .create_file(file)
     }
 }
 
@@ -168,7 +103,7 @@ impl Db {
     }
 
     fn lock_run(&self) -> MutexGuard<'_, Run> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock().recover()
     }
 
     /// Records that a change is lost: records from before now must be confirmed or, after a lost removal,
@@ -183,58 +118,58 @@ impl Db {
     }
 
     /// Reads the row of a record, still sealed. Blocks.
-    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure> {
         let database = self.current()?;
         guarded(|| {
-            let table = database.begin_read()?.open_table(RECORDS)?;
+            let table = database.begin_read()?.open_table(RECORDS_TABLE)?;
             Ok(table.get(key)?.map(|row| row.value().to_vec()))
         })
     }
 
     /// Writes a batch. Blocks until the disk has flushed it.
-    pub(super) fn write(&self, batch: &Batch) -> Result<(), Failure> {
+    pub(super) fn write(&self, batch: &Batch) -> Result<(), DbFailure> {
         let database = self.current()?;
-        if !self.path.try_exists().map_err(Failure::io)? {
-            return Err(Failure::corrupt("the file was deleted"));
+        if !self.path.try_exists().map_err(DbFailure::io)? {
+            return Err(DbFailure::corrupt("the file was deleted"));
         }
         let run = self.run();
-        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = sweep.is_due(&self.path).map_err(Failure::io)?;
+        let mut sweep = self.sweep.lock().recover();
+        let due = sweep.is_due(&self.path).map_err(DbFailure::io)?;
         guarded(|| write(&database, batch, run, due.then_some(&mut *sweep)))
     }
 
     /// Bounds the file from the next batch on.
     pub(super) fn bound(&self, sweep: Sweep) {
-        *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = sweep;
+        *self.sweep.lock().recover() = sweep;
     }
 
     /// Recovers from a failure: opens the file again (redb refuses all calls after an I/O error) or, if it
     /// is corrupt, begins a new one. Writes the present purges and pins into it. Blocks.
     pub(super) fn recover(
         &self,
-        failure: &Failure,
+        failure: &DbFailure,
         purges: Vec<(Vec<u8>, u64)>,
-        pins: Vec<Row>,
-    ) -> Result<(), Failure> {
+        pins: Vec<PinRow>,
+    ) -> Result<(), DbFailure> {
         // The lock is held during no system call: a file that hangs must not block other callers.
         self.set(None);
         if failure.corrupt {
-            set_aside(&self.path, &failure.message).map_err(Failure::io)?;
+            set_aside(&self.path, &failure.message).map_err(DbFailure::io)?;
             if let Some(dir) = self.path.parent() {
-                private::make_dir(dir).map_err(Failure::io)?;
+                private_files::make_dir(dir).map_err(DbFailure::io)?;
             }
         }
-        let database = guarded(|| self.opener.open(&self.path).map_err(Failure::from))?;
-        let rows = purges.into_iter().map(|(row, n)| Edit::Set(row, n));
+        let database = guarded(|| self.opener.open(&self.path).map_err(DbFailure::from))?;
+        let rows = purges.into_iter().map(|(row, n)| PurgeEdit::Set(row, n));
         let batch = Batch {
-            purges: std::iter::once(Edit::Clear).chain(rows).collect(),
+            purges: std::iter::once(PurgeEdit::Clear).chain(rows).collect(),
             pins,
             all_pins: true,
             ..Batch::default()
         };
         let run = self.run();
         guarded(|| write(&database, &batch, run, None))?;
-        private::sync_name(&self.path).map_err(Failure::io)?;
+        private_files::sync_name(&self.path).map_err(DbFailure::io)?;
         self.set(Some(Arc::new(database)));
         Ok(())
     }
@@ -247,14 +182,14 @@ impl Db {
     }
 
     fn set(&self, database: Option<Arc<Database>>) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = database;
+        *self.current.write().recover() = database;
     }
 
-    fn current(&self) -> Result<Arc<Database>, Failure> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+    fn current(&self) -> Result<Arc<Database>, DbFailure> {
+        let current = self.current.read().recover();
         current
             .clone()
-            .ok_or_else(|| Failure::io("the database is closed after a failure"))
+            .ok_or_else(|| DbFailure::io("the database is closed after a failure"))
     }
 }
 
@@ -265,7 +200,7 @@ enum OpenError {
 
 impl OpenError {
     /// Returns the error that a failure of the file at `path` means for its opening.
-    fn of(path: &Path, failure: Failure) -> Self {
+    fn of(path: &Path, failure: DbFailure) -> Self {
         if failure.corrupt {
             return Self::Corrupt(failure.message);
         }
@@ -280,7 +215,7 @@ fn open_file(
     path: &Path,
     opener: &dyn Opener,
     changing: Option<&[Vec<u8>]>,
-) -> Result<(Database, Found, Run), OpenError> {
+) -> Result<(Database, StoredState, Run), OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| opener.open(path)));
     let database = match opened {
         Ok(Ok(database)) => database,
@@ -355,12 +290,7 @@ fn set_aside(path: &Path, reason: &str) -> std::io::Result<()> {
 }
 
 /// Runs a call into redb, and treats a panic as a sign of corruption.
-fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Failure::corrupt("redb panicked")))
-}
-
-/// Returns the microseconds since 1970.
-pub(super) fn now_micros() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
+fn guarded<T>(call: impl FnOnce() -> Result<T, DbFailure>) -> Result<T, DbFailure> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(DbFailure::corrupt("redb panicked")))
 }

@@ -1,6 +1,6 @@
 //! The write-behind journal: changes wait in memory, by key, until a thread of its own writes them.
 //!
-//! A change is visible from the moment it is queued until it is committed. So a read that misses the front
+//! A change is visible from the moment it is queued until it is committed. So a read that misses the cache
 //! finds it here, and never an older row. Every batch is durable. One is written a second after a version
 //! became known or was forgotten, as the chunks of that second are synced; for each purge; and at the end.
 //! Confirmations wait for the next batch, half a minute at most.
@@ -9,30 +9,33 @@
 //! every older record must be confirmed or, after a lost removal, is ignored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use super::db::{Db, Failure, Run};
-use super::front::Front;
+use super::batch::Run;
+use super::db::Db;
+use super::entry_cache::EntryCache;
+use super::failure::DbFailure;
 use super::marks::Marks;
 use super::metrics::MetaMetrics;
-use super::purges::Edit;
-use super::queue::{Change, End, Queue, Taken, Urgency};
-use super::reads::{PROBE_PAUSE, Reads, Row};
+use super::purges::PurgeEdit;
+use super::queue::{ChangeQueue, JournalEnd, RecordChange, TakenChanges, Urgency};
+use super::reads::{PROBE_PAUSE, RowReads, StoredRow};
 use super::record::{encode, row_key, seal};
 use crate::MetaError;
 use crate::pins::SharedPins;
 use tidegate_plan::ObjectId;
+use tidegate_plan::locks::Recover as _;
 
 /// The time that news wait for others to be written with them: at most one durable commit a second.
-const GATHER: Duration = Duration::from_secs(1);
+const NEWS_DELAY: Duration = Duration::from_secs(1);
 
 /// The time that confirmations wait for news to be written with.
-const LINGER: Duration = Duration::from_secs(30);
+const CONFIRMATION_DELAY: Duration = Duration::from_secs(30);
 
 /// The most waiting changes before records are dropped: the disk is stuck then.
 const MAX_RECORDS: usize = 65_536;
@@ -41,10 +44,10 @@ const MAX_RECORDS: usize = 65_536;
 pub(super) const MAX_CHANGES: usize = 2 * MAX_RECORDS;
 
 /// The pause after a failure, before the database is tried again.
-const PAUSE: Duration = Duration::from_secs(5);
+const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 
 /// A write that takes longer than this hangs.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time that the owner of a store waits for the writer thread at its end. A thread in a system call that
 /// does not return is left behind.
@@ -53,20 +56,20 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// The queue and the thread that empties it.
 #[derive(Debug)]
 pub(super) struct Journal {
-    shared: Arc<Shared>,
-    reads: Reads,
+    shared: Arc<JournalState>,
+    reads: RowReads,
     /// Disconnected when the writer thread has ended.
     writer: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct JournalState {
     db: Arc<Db>,
-    front: Arc<Front>,
+    cache: Arc<EntryCache>,
     pins: SharedPins,
     metrics: MetaMetrics,
     marks: Marks,
-    queue: Mutex<Queue>,
+    queue: Mutex<ChangeQueue>,
     wake: Condvar,
     /// When the write under way began.
     writing_since: Mutex<Option<Instant>>,
@@ -77,15 +80,15 @@ impl Journal {
     pub(super) fn new(
         db: Db,
         marks: Marks,
-        front: &Arc<Front>,
+        cache: &Arc<EntryCache>,
         pins: &SharedPins,
         metrics: MetaMetrics,
     ) -> std::io::Result<Self> {
         let db = Arc::new(db);
-        let reads = Reads::new(Arc::clone(&db) as _, metrics.clone(), PROBE_PAUSE)?;
-        let shared = Arc::new(Shared {
+        let reads = RowReads::new(Arc::clone(&db) as _, metrics.clone(), PROBE_PAUSE)?;
+        let shared = Arc::new(JournalState {
             db,
-            front: Arc::clone(front),
+            cache: Arc::clone(cache),
             pins: Arc::clone(pins),
             metrics,
             marks,
@@ -114,7 +117,7 @@ impl Journal {
         self.shared.db.run()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ChangeQueue> {
         self.shared.lock()
     }
 
@@ -123,11 +126,17 @@ impl Journal {
     }
 
     /// Queues a change, under the caller's lock. Drops it if too many wait already.
-    pub(super) fn push(&self, queue: &mut Queue, id: &ObjectId, change: Change, urgency: Urgency) {
-        let removes = matches!(change, Change::Remove);
+    pub(super) fn push(
+        &self,
+        queue: &mut ChangeQueue,
+        id: &ObjectId,
+        change: RecordChange,
+        urgency: Urgency,
+    ) {
+        let removes = matches!(change, RecordChange::Remove);
         let most = if removes { MAX_CHANGES } else { MAX_RECORDS };
         if queue.changes.len() >= most && !queue.changes.contains_key(id) {
-            self.shared.lose(queue, removes);
+            self.shared.record_loss(queue, removes);
             return;
         }
         queue.changes.insert(id.clone(), change);
@@ -144,28 +153,28 @@ impl Journal {
     /// Queues purges, and the queued changes of pins, to be written durably. The receiver gets the result.
     pub(super) fn push_purges(
         &self,
-        queue: &mut Queue,
-        edits: Vec<Edit>,
+        queue: &mut ChangeQueue,
+        edits: Vec<PurgeEdit>,
     ) -> oneshot::Receiver<Result<(), MetaError>> {
         queue.purges.extend(edits);
         self.wait_for(queue)
     }
 
-    fn wait_for(&self, queue: &mut Queue) -> oneshot::Receiver<Result<(), MetaError>> {
-        let (tell, told) = oneshot::channel();
-        // After the end no result follows: `tell` is dropped, and the receiver gets an error.
+    fn wait_for(&self, queue: &mut ChangeQueue) -> oneshot::Receiver<Result<(), MetaError>> {
+        let (sender, result) = oneshot::channel();
+        // After the end no result follows: `sender` is dropped, and the receiver gets an error.
         if queue.end.is_none() {
-            queue.waiters.push(tell);
+            queue.waiters.push(sender);
             self.shared.wake.notify_one();
         }
-        told
+        result
     }
 
     /// Reads the row of a key, in bounded time. An error is logged and counted.
-    pub(super) async fn read(&self, id: &ObjectId) -> Row {
+    pub(super) async fn read(&self, id: &ObjectId) -> StoredRow {
         let shared = Arc::clone(&self.shared);
-        let failed = move |failure: Failure| {
-            shared.failed(&failure, "cannot read the metadata store");
+        let failed = move |failure: DbFailure| {
+            shared.report_failure(&failure, "cannot read the metadata store");
             if failure.corrupt {
                 shared.lock().suspect = Some(failure);
                 shared.wake.notify_one();
@@ -177,7 +186,7 @@ impl Journal {
     /// Describes the faults of the database in words.
     pub(super) fn notes(&self) -> Vec<String> {
         let since = *self.shared.writing_since();
-        let stuck = since.and_then(|since| stuck(since.elapsed()));
+        let stuck = since.and_then(|since| describe_hang(since.elapsed()));
         self.reads.note().into_iter().chain(stuck).collect()
     }
 
@@ -189,32 +198,32 @@ impl Journal {
 
     /// Writes everything that waits.
     pub(super) async fn flush(&self) {
-        let told = self.wait_for(&mut self.lock());
+        let result = self.wait_for(&mut self.lock());
         // Errors are logged at their source.
-        let _ = told.await;
+        let _ = result.await;
     }
 
     /// Writes everything that waits and ends the thread.
     pub(super) async fn close(&self) {
-        let told = {
+        let result = {
             let mut queue = self.lock();
             if queue.end.is_some() {
                 return;
             }
-            let told = self.wait_for(&mut queue);
-            queue.end = Some(End::Orderly);
-            told
+            let result = self.wait_for(&mut queue);
+            queue.end = Some(JournalEnd::Orderly);
+            result
         };
         // Errors are logged at their source.
-        let _ = told.await;
+        let _ = result.await;
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.lock().end.get_or_insert(End::Abandoned);
+        self.lock().end.get_or_insert(JournalEnd::Abandoned);
         self.shared.wake.notify_one();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock().recover();
         if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             warn!("the metadata store hangs; its thread is left behind");
         }
@@ -222,32 +231,30 @@ impl Drop for Journal {
 }
 
 /// Returns a note if a write takes longer than on a healthy disk.
-fn stuck(time: Duration) -> Option<String> {
+fn describe_hang(time: Duration) -> Option<String> {
     let seconds = time.as_secs();
-    (time >= STUCK_AFTER).then(|| {
+    (time >= WRITE_TIMEOUT).then(|| {
         format!(
             "metadata store: nothing is written to it (a write has not returned for {seconds} s)"
         )
     })
 }
 
-impl Shared {
+impl JournalState {
     fn writing_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.writing_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.writing_since.lock().recover()
     }
 
     fn set_writing(&self, since: Option<Instant>) {
         *self.writing_since() = since;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ChangeQueue> {
+        self.queue.lock().recover()
     }
 
     fn run(&self) {
-        while let Some(mut taken) = self.next() {
+        while let Some(mut taken) = self.next_batch() {
             let rows = taken.changes.iter();
             taken.batch.records = rows.map(|(id, change)| self.row(id, change)).collect();
             self.set_writing(Some(Instant::now()));
@@ -262,10 +269,10 @@ impl Shared {
     }
 
     /// Waits for changes to write. `None`: the journal has ended.
-    fn next(&self) -> Option<Taken> {
+    fn next_batch(&self) -> Option<TakenChanges> {
         let mut queue = self.lock();
         loop {
-            if queue.end == Some(End::Abandoned) {
+            if queue.end == Some(JournalEnd::Abandoned) {
                 return None;
             }
             if let Some(failure) = queue.suspect.take() {
@@ -275,36 +282,33 @@ impl Shared {
                 continue;
             }
             let now = Instant::now();
-            let news_at = queue.news_since.map(|since| since + GATHER);
-            let all_at = queue.since.map(|since| since + LINGER);
+            let news_at = queue.news_since.map(|since| since + NEWS_DELAY);
+            let all_at = queue.since.map(|since| since + CONFIRMATION_DELAY);
             let write_at = news_at.into_iter().chain(all_at).min();
             if write_at.is_some_and(|at| at <= now) || !queue.waiters.is_empty() {
                 return Some(queue.take());
             }
             queue = match write_at {
-                None => self
-                    .wake
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner),
+                None => self.wake.wait(queue).recover(),
                 Some(at) => {
                     let waited = self.wake.wait_timeout(queue, at - now);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    waited.recover().0
                 }
             };
         }
     }
 
-    fn row(&self, id: &ObjectId, change: &Change) -> (Vec<u8>, Option<Vec<u8>>) {
+    fn row(&self, id: &ObjectId, change: &RecordChange) -> (Vec<u8>, Option<Vec<u8>>) {
         let key = row_key(id);
         let row = match change {
-            Change::Put(record) => Some(seal(&key, &encode(record, self.db.run().number))),
-            Change::Remove => None,
+            RecordChange::Put(record) => Some(seal(&key, &encode(record, self.db.run().number))),
+            RecordChange::Remove => None,
         };
         (key, row)
     }
 
     /// Records that a change is lost, because too many wait.
-    fn lose(&self, queue: &mut Queue, removal: bool) {
+    fn record_loss(&self, queue: &mut ChangeQueue, removal: bool) {
         self.metrics.lost.inc();
         self.db.distrust(removal);
         if !std::mem::replace(&mut queue.lossy, true) {
@@ -316,14 +320,14 @@ impl Shared {
     }
 
     /// Tells the waiters the result. After a failure, restores the database and queues the changes again.
-    fn settle(&self, taken: Taken, result: Result<(), Failure>) {
-        let Taken {
+    fn settle(&self, taken: TakenChanges, written: Result<(), DbFailure>) {
+        let TakenChanges {
             batch,
             changes,
             waiters,
             settled,
         } = taken;
-        let told = match &result {
+        let result = match &written {
             Ok(()) => {
                 let count = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
                 self.metrics.writes.inc_by(count);
@@ -331,7 +335,7 @@ impl Shared {
                 Ok(())
             }
             Err(failure) => {
-                self.failed(
+                self.report_failure(
                     failure,
                     "cannot write the metadata store; going on in memory",
                 );
@@ -350,9 +354,9 @@ impl Shared {
             }
         }
         for waiter in waiters {
-            let _ = waiter.send(told.clone());
+            let _ = waiter.send(result.clone());
         }
-        if let Err(failure) = result
+        if let Err(failure) = written
             && !batch.last
         {
             self.recover(&failure);
@@ -361,38 +365,38 @@ impl Shared {
 
     /// Opens the database again, or begins a new one, until that works or the store is closed. Purges and
     /// pins are written from memory, and changes stay queued, so that none is lost.
-    fn recover(&self, failure: &Failure) {
+    fn recover(&self, failure: &DbFailure) {
         let mut failure = failure.clone();
         loop {
             match self
                 .db
-                .recover(&failure, self.front.purge_rows(), self.pins.rows())
+                .recover(&failure, self.cache.purge_rows(), self.pins.rows())
             {
                 Ok(()) => {
                     info!("the metadata store is open again");
                     return;
                 }
                 Err(next) => {
-                    self.failed(&next, "cannot open the metadata store again");
+                    self.report_failure(&next, "cannot open the metadata store again");
                     failure = next;
                 }
             }
             let queue = self.lock();
             let pause = self
                 .wake
-                .wait_timeout_while(queue, PAUSE, |queue| queue.end.is_none());
-            let mut queue = pause.unwrap_or_else(PoisonError::into_inner).0;
+                .wait_timeout_while(queue, RECOVERY_PAUSE, |queue| queue.end.is_none());
+            let mut queue = pause.recover().0;
             for waiter in queue.waiters.drain(..) {
                 let _ = waiter.send(Err(MetaError(failure.to_string())));
             }
             if queue.end.is_some() {
-                queue.end = Some(End::Abandoned);
+                queue.end = Some(JournalEnd::Abandoned);
                 return;
             }
         }
     }
 
-    fn failed(&self, failure: &Failure, what: &'static str) {
+    fn report_failure(&self, failure: &DbFailure, what: &'static str) {
         self.metrics.errors.inc();
         error!(reason = %failure, what, "the metadata database fails");
     }
@@ -404,8 +408,11 @@ mod tests {
 
     #[test]
     fn a_write_that_takes_too_long_is_told() {
-        assert_eq!(stuck(STUCK_AFTER - Duration::from_millis(1)), None);
-        let note = stuck(Duration::from_secs(61)).expect("a note");
+        assert_eq!(
+            describe_hang(WRITE_TIMEOUT - Duration::from_millis(1)),
+            None
+        );
+        let note = describe_hang(Duration::from_secs(61)).expect("a note");
         assert!(note.contains("has not returned for 61 s"), "{note}");
     }
 }

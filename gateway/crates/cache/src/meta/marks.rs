@@ -12,49 +12,50 @@ mod file;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use self::block::{Block, pack};
+use self::block::{MarkBlock, pack};
 pub(super) use self::file::MarkFile;
 use super::DURABLE_TIMEOUT;
 use crate::MetaError;
+use tidegate_plan::locks::Recover as _;
 
 /// The time that the owner waits for the thread at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The identity of a mark, from [`Marks::mark`] to [`Marks::release`].
-pub(super) type Token = u64;
+pub(super) type MarkToken = u64;
 
 /// The receiver of the result: whether a mark is durable.
-pub(super) type Marked = oneshot::Receiver<Result<(), MetaError>>;
+pub(super) type MarkReceiver = oneshot::Receiver<Result<(), MetaError>>;
 
 /// The marks, and the thread that writes them.
 #[derive(Debug)]
 pub(super) struct Marks {
-    shared: Arc<Shared>,
+    shared: Arc<MarksShared>,
     /// Disconnected when the thread has ended.
     writer: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct MarksShared {
+    state: Mutex<MarksState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    next: Token,
-    waiting: VecDeque<Waiting>,
+struct MarksState {
+    next: MarkToken,
+    waiting: VecDeque<WaitingMark>,
     /// Marks that are not released; the block of each written one.
-    tokens: HashMap<Token, Option<u32>>,
+    tokens: HashMap<MarkToken, Option<u32>>,
     /// Blocks with marks, and the number of unreleased marks in each.
-    live: HashMap<u32, (Block, usize)>,
+    live: HashMap<u32, (MarkBlock, usize)>,
     /// Blocks without valid marks, to be zeroed.
     unused: Vec<u32>,
     /// The start of the flush under way.
@@ -65,10 +66,10 @@ struct State {
 
 /// A mark that is not written yet.
 #[derive(Debug)]
-struct Waiting {
-    token: Token,
+struct WaitingMark {
+    token: MarkToken,
     key: Vec<u8>,
-    tell: oneshot::Sender<Result<(), MetaError>>,
+    sender: oneshot::Sender<Result<(), MetaError>>,
 }
 
 impl Marks {
@@ -77,7 +78,7 @@ impl Marks {
     /// # Errors
     /// The system gives no thread.
     pub(super) fn start(file: MarkFile) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(MarksShared::default());
         let writing = Arc::clone(&shared);
         let (ended, writer) = channel();
         thread::Builder::new()
@@ -93,24 +94,24 @@ impl Marks {
     }
 
     /// Marks the row of a key. The mark counts until it is released, even if the caller has gone.
-    pub(super) fn mark(&self, key: Vec<u8>) -> (Token, Marked) {
-        let (tell, told) = oneshot::channel();
+    pub(super) fn mark(&self, key: Vec<u8>) -> (MarkToken, MarkReceiver) {
+        let (sender, result) = oneshot::channel();
         let mut state = self.shared.lock();
         state.next += 1;
         let token = state.next;
         let hangs = |since: Instant| since.elapsed() >= DURABLE_TIMEOUT;
         if state.flushing_since.is_some_and(hangs) {
-            let _ = tell.send(Err(MetaError("the state disk hangs".to_owned())));
+            let _ = sender.send(Err(MetaError("the state disk hangs".to_owned())));
         } else {
             state.tokens.insert(token, None);
-            state.waiting.push_back(Waiting { token, key, tell });
+            state.waiting.push_back(WaitingMark { token, key, sender });
             self.shared.wake.notify_one();
         }
-        (token, told)
+        (token, result)
     }
 
     /// Releases marks whose keys have no older version on disk any more.
-    pub(super) fn release(&self, tokens: impl IntoIterator<Item = Token>) {
+    pub(super) fn release(&self, tokens: impl IntoIterator<Item = MarkToken>) {
         let mut state = self.shared.lock();
         for token in tokens {
             state.release(token);
@@ -125,15 +126,15 @@ impl Drop for Marks {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.wake.notify_one();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock().recover();
         if writer.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             warn!("the marks of changed keys hang; their thread is left behind");
         }
     }
 }
 
-impl State {
-    fn release(&mut self, token: Token) {
+impl MarksState {
+    fn release(&mut self, token: MarkToken) {
         match self.tokens.remove(&token) {
             Some(Some(block)) => self.leave(block),
             Some(None) => self.waiting.retain(|waiting| waiting.token != token),
@@ -160,19 +161,19 @@ impl State {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl MarksShared {
+    fn lock(&self) -> MutexGuard<'_, MarksState> {
+        self.state.lock().recover()
     }
 
     fn run(&self, mut file: MarkFile) {
         loop {
             let (waiting, unused) = {
-                let idle = |state: &mut State| {
+                let idle = |state: &mut MarksState| {
                     state.waiting.is_empty() && state.unused.is_empty() && !state.ended
                 };
                 let state = self.wake.wait_while(self.lock(), idle);
-                let mut state = state.unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.recover();
                 if state.ended {
                     return;
                 }
@@ -190,14 +191,14 @@ impl Shared {
     }
 
     /// Writes marks, and tells the waiters the result.
-    fn flush(&self, file: &mut MarkFile, waiting: VecDeque<Waiting>) {
+    fn flush(&self, file: &mut MarkFile, waiting: VecDeque<WaitingMark>) {
         let blocks = pack(waiting.iter().map(|waiting| waiting.key.as_slice()));
         self.lock().flushing_since = Some(Instant::now());
         let is_there = file.is_there();
         let (numbers, live) = {
             let state = self.lock();
             let numbers = state.free(blocks.len());
-            let live = |(number, (block, _)): (&u32, &(Block, usize))| (*number, block.clone());
+            let live = |(number, (block, _)): (&u32, &(MarkBlock, usize))| (*number, block.clone());
             // The content of a deleted file.
             let live: Vec<_> = match is_there {
                 true => Vec::new(),
@@ -209,17 +210,18 @@ impl Shared {
             true => file.write(numbers.iter().copied().zip(&blocks), &live),
             false => Err(io::Error::other("too many keys are being changed")),
         };
-        let told = written.map_err(|error| MetaError(error.to_string()));
-        self.lock().settle(numbers, blocks, &waiting, told.is_ok());
-        self.tell_operator(&told);
-        for Waiting { tell, .. } in waiting {
-            let _ = tell.send(told.clone());
+        let result = written.map_err(|error| MetaError(error.to_string()));
+        self.lock()
+            .settle(numbers, blocks, &waiting, result.is_ok());
+        self.tell_operator(&result);
+        for WaitingMark { sender, .. } in waiting {
+            let _ = sender.send(result.clone());
         }
     }
 
-    fn tell_operator(&self, told: &Result<(), MetaError>) {
-        let failed = mem::replace(&mut self.lock().fails, told.is_err());
-        match told {
+    fn tell_operator(&self, result: &Result<(), MetaError>) {
+        let failed = mem::replace(&mut self.lock().fails, result.is_err());
+        match result {
             Err(reason) if !failed => {
                 warn!(%reason, "the state disk takes no marks of changed keys; writes are refused");
             }
@@ -229,13 +231,13 @@ impl Shared {
     }
 }
 
-impl State {
+impl MarksState {
     /// Enters the written marks; one that was released meanwhile, or failed, no longer counts.
     fn settle(
         &mut self,
         numbers: Vec<u32>,
-        blocks: Vec<Block>,
-        waiting: &VecDeque<Waiting>,
+        blocks: Vec<MarkBlock>,
+        waiting: &VecDeque<WaitingMark>,
         written: bool,
     ) {
         self.flushing_since = None;

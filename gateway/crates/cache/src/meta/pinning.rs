@@ -2,17 +2,17 @@
 
 use futures_core::future::BoxFuture;
 
-use super::{Meta, durable};
-use crate::pins::{Pin, PinError, Pinning, Pins, Row};
+use super::{Meta, await_durable};
+use crate::pins::{Pin, PinError, PinRow, Pinning, Pins};
 use tidegate_plan::OriginId;
 
 impl Meta {
     /// Changes the pins, and writes the change down.
     fn change_pins(
         &self,
-        change: impl FnOnce(&Pins) -> Result<Vec<Row>, PinError>,
+        change: impl FnOnce(&Pins) -> Result<Vec<PinRow>, PinError>,
     ) -> BoxFuture<'static, Result<(), PinError>> {
-        let told = match &self.journal {
+        let result = match &self.journal {
             None => change(&self.pins).map(|_| None),
             Some(journal) => {
                 let mut queue = journal.lock();
@@ -24,9 +24,9 @@ impl Meta {
             }
         };
         Box::pin(async move {
-            match told? {
+            match result? {
                 None => Ok(()),
-                Some(told) => durable(told)
+                Some(result) => await_durable(result)
                     .await
                     .map_err(|error| PinError::NotDurable(error.0)),
             }

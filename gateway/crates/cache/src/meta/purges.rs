@@ -16,13 +16,13 @@ use std::collections::HashMap;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use self::level::Level;
-use self::prefixes::Prefixes;
+use self::level::PurgeLevel;
+use self::prefixes::PrefixPurges;
 use tidegate_plan::{ObjectId, OriginId};
 
 /// The number of purges of single keys in each level, and the bits of a key's hash that it compares.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct PurgeLimits {
     keys: usize,
     groups: (u32, usize),
     coarse: u32,
@@ -31,7 +31,7 @@ struct Shape {
 
 /// 200,000 single keys; 900,000 more in 2^32 possible groups, so that they hide 0.02 % of all other
 /// objects. Each further purge hides one in 2^21. `docs/METRICS.md` has the figures.
-const SHAPE: Shape = Shape {
+const PURGE_LIMITS: PurgeLimits = PurgeLimits {
     keys: 200_000,
     groups: (32, 900_000),
     coarse: 21,
@@ -41,24 +41,24 @@ const SHAPE: Shape = Shape {
 /// All purges, except those that a later one makes superfluous.
 #[derive(Debug)]
 pub(super) struct Purges {
-    shape: Shape,
+    limits: PurgeLimits,
     /// The largest number given out.
     last: u64,
     /// The number of the last purge of everything.
     floor: u64,
     /// Purges by hash of the object: a collision in 128 bits would hide one record too many, nothing
     /// worse.
-    keys: Level<u128>,
+    keys: PurgeLevel<u128>,
     /// Purges by the first bits of the hash.
-    groups: Level<u32>,
+    groups: PurgeLevel<u32>,
     /// Purges by fewer bits. Bounded by the number of bit patterns.
     coarse: HashMap<u32, u64>,
-    prefixes: Prefixes,
+    prefixes: PrefixPurges,
 }
 
 /// A change of the stored purges; only [`Purges::restore`] interprets the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(super) enum PurgeEdit {
     /// Removes all rows.
     Clear,
     /// Sets a row.
@@ -67,28 +67,28 @@ pub(super) enum Edit {
     Remove(Vec<u8>),
 }
 
-const EVERYTHING: u8 = 0;
-const KEY: u8 = 1;
-const PREFIX: u8 = 2;
-const GROUP: u8 = 3;
-const COARSE: u8 = 4;
+const EVERYTHING_ROW: u8 = 0;
+const KEY_ROW: u8 = 1;
+const PREFIX_ROW: u8 = 2;
+const GROUP_ROW: u8 = 3;
+const COARSE_ROW: u8 = 4;
 
 impl Default for Purges {
     fn default() -> Self {
-        Self::shaped(SHAPE)
+        Self::with_limits(PURGE_LIMITS)
     }
 }
 
 impl Purges {
-    fn shaped(shape: Shape) -> Self {
+    fn with_limits(limits: PurgeLimits) -> Self {
         Self {
-            shape,
+            limits,
             last: 0,
             floor: 0,
-            keys: Level::default(),
-            groups: Level::default(),
+            keys: PurgeLevel::default(),
+            groups: PurgeLevel::default(),
             coarse: HashMap::new(),
-            prefixes: Prefixes::default(),
+            prefixes: PrefixPurges::default(),
         }
     }
 
@@ -120,65 +120,73 @@ impl Purges {
 
     /// Purges one object. `now` (microseconds since 1970) keeps numbers from being given out again after a
     /// failed write.
-    pub(super) fn purge_key(&mut self, id: &ObjectId, now: u64) -> Vec<Edit> {
+    pub(super) fn purge_key(&mut self, id: &ObjectId, now: u64) -> Vec<PurgeEdit> {
         let number = self.next(now);
         let hash = hash(id);
-        let mut edits = vec![Edit::Set(key_row(hash), number)];
+        let mut edits = vec![PurgeEdit::Set(key_row(hash), number)];
         self.keys.set(hash, number);
-        if let Some((hash, number)) = self.keys.pop_beyond(self.shape.keys) {
-            edits.push(Edit::Remove(key_row(hash)));
+        if let Some((hash, number)) = self.keys.pop_beyond(self.limits.keys) {
+            edits.push(PurgeEdit::Remove(key_row(hash)));
             let group = self.group(hash);
             self.groups.set(group, number);
-            edits.push(Edit::Set(group_row(group), number));
+            edits.push(PurgeEdit::Set(group_row(group), number));
         }
-        if let Some((group, number)) = self.groups.pop_beyond(self.shape.groups.1) {
-            edits.push(Edit::Remove(group_row(group)));
-            let coarse = group >> (self.shape.groups.0 - self.shape.coarse);
+        if let Some((group, number)) = self.groups.pop_beyond(self.limits.groups.1) {
+            edits.push(PurgeEdit::Remove(group_row(group)));
+            let coarse = group >> (self.limits.groups.0 - self.limits.coarse);
             let highest = self.coarse.entry(coarse).or_default();
             *highest = number.max(*highest);
-            edits.push(Edit::Set(coarse_row(coarse), *highest));
+            edits.push(PurgeEdit::Set(coarse_row(coarse), *highest));
         }
         edits
     }
 
     /// Purges every object of an origin whose key starts with `prefix`.
-    pub(super) fn purge_prefix(&mut self, origin: OriginId, prefix: &str, now: u64) -> Vec<Edit> {
+    pub(super) fn purge_prefix(
+        &mut self,
+        origin: OriginId,
+        prefix: &str,
+        now: u64,
+    ) -> Vec<PurgeEdit> {
         let number = self.next(now);
         let mut edits = Vec::new();
         self.prefixes.set(origin, prefix, number, &mut edits);
-        if self.prefixes.len() > self.shape.prefixes {
-            self.prefixes.coarsen(self.shape.prefixes / 2, &mut edits);
+        if self.prefixes.len() > self.limits.prefixes {
+            self.prefixes.coarsen(self.limits.prefixes / 2, &mut edits);
         }
         edits
     }
 
     /// Purges everything: also the last resort if purges can no longer be told apart.
-    pub(super) fn purge_everything(&mut self, now: u64) -> Vec<Edit> {
+    pub(super) fn purge_everything(&mut self, now: u64) -> Vec<PurgeEdit> {
         let number = self.next(now);
         *self = Self {
             last: self.last,
             floor: number,
-            ..Self::shaped(self.shape)
+            ..Self::with_limits(self.limits)
         };
-        vec![Edit::Clear, Edit::Set(vec![EVERYTHING], number)]
+        vec![
+            PurgeEdit::Clear,
+            PurgeEdit::Set(vec![EVERYTHING_ROW], number),
+        ]
     }
 
     /// Adds a stored row. `None`: it cannot be read.
     pub(super) fn restore(&mut self, row: &[u8], number: u64) -> Option<()> {
         match row.split_first()? {
-            (&EVERYTHING, []) => self.floor = self.floor.max(number),
-            (&KEY, hash) => self
+            (&EVERYTHING_ROW, []) => self.floor = self.floor.max(number),
+            (&KEY_ROW, hash) => self
                 .keys
                 .set(u128::from_le_bytes(hash.try_into().ok()?), number),
-            (&GROUP, group) => {
+            (&GROUP_ROW, group) => {
                 let group = u32::from_le_bytes(group.try_into().ok()?);
                 self.groups.set(group, number);
             }
-            (&COARSE, coarse) => {
+            (&COARSE_ROW, coarse) => {
                 let coarse = u32::from_le_bytes(coarse.try_into().ok()?);
                 self.coarse.insert(coarse, number);
             }
-            (&PREFIX, rest) => {
+            (&PREFIX_ROW, rest) => {
                 let (origin, prefix) = rest.split_first_chunk()?;
                 let origin = OriginId(u64::from_le_bytes(*origin));
                 self.prefixes
@@ -196,7 +204,7 @@ impl Purges {
         let groups = self.groups.iter().map(|(group, n)| (group_row(group), n));
         let coarse = self.coarse.iter();
         let coarse = coarse.map(|(coarse, n)| (coarse_row(*coarse), *n));
-        let floor = (self.floor > 0).then(|| (vec![EVERYTHING], self.floor));
+        let floor = (self.floor > 0).then(|| (vec![EVERYTHING_ROW], self.floor));
         let all = keys.chain(groups).chain(coarse);
         all.chain(self.prefixes.rows()).chain(floor).collect()
     }
@@ -207,11 +215,11 @@ impl Purges {
     }
 
     fn group(&self, hash: u128) -> u32 {
-        first_bits(hash, self.shape.groups.0)
+        first_bits(hash, self.limits.groups.0)
     }
 
     fn coarse(&self, hash: u128) -> u32 {
-        first_bits(hash, self.shape.coarse)
+        first_bits(hash, self.limits.coarse)
     }
 }
 
@@ -227,19 +235,24 @@ fn hash(id: &ObjectId) -> u128 {
 }
 
 fn key_row(hash: u128) -> Vec<u8> {
-    [&[KEY][..], &hash.to_le_bytes()].concat()
+    [&[KEY_ROW][..], &hash.to_le_bytes()].concat()
 }
 
 fn group_row(group: u32) -> Vec<u8> {
-    [&[GROUP][..], &group.to_le_bytes()].concat()
+    [&[GROUP_ROW][..], &group.to_le_bytes()].concat()
 }
 
 fn coarse_row(coarse: u32) -> Vec<u8> {
-    [&[COARSE][..], &coarse.to_le_bytes()].concat()
+    [&[COARSE_ROW][..], &coarse.to_le_bytes()].concat()
 }
 
 fn prefix_row(origin: OriginId, prefix: &str) -> Vec<u8> {
-    [&[PREFIX][..], &origin.0.to_le_bytes(), prefix.as_bytes()].concat()
+    [
+        &[PREFIX_ROW][..],
+        &origin.0.to_le_bytes(),
+        prefix.as_bytes(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]

@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::db::{Batch, Failure};
-use super::marks::Token;
-use super::purges::Edit;
-use crate::pins::Row;
+use super::batch::Batch;
+use super::failure::DbFailure;
+use super::marks::MarkToken;
+use super::purges::PurgeEdit;
+use crate::pins::PinRow;
 use crate::{MetaError, Record};
 use tidegate_plan::ObjectId;
 
 /// A change of one record.
 #[derive(Debug, Clone)]
-pub(super) enum Change {
+pub(super) enum RecordChange {
     Put(Arc<Record>),
     Remove,
 }
@@ -32,21 +33,21 @@ pub(super) enum Urgency {
 
 /// A key that is being changed in the bucket.
 #[derive(Debug, Default)]
-struct Changing {
+struct KeyChanges {
     /// Changes under way.
     open: usize,
     /// The marks of all of them.
-    marks: Vec<Token>,
+    marks: Vec<MarkToken>,
 }
 
-/// The waiting changes. The queue stays locked while the front is changed, so that both agree.
+/// The waiting changes. The queue stays locked while the cache is changed, so that both agree.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    pub(super) changes: HashMap<ObjectId, Change>,
+pub(super) struct ChangeQueue {
+    pub(super) changes: HashMap<ObjectId, RecordChange>,
     /// The changes that are being written now.
-    pub(super) writing: Arc<HashMap<ObjectId, Change>>,
-    pub(super) purges: Vec<Edit>,
-    pub(super) pins: Vec<Row>,
+    pub(super) writing: Arc<HashMap<ObjectId, RecordChange>>,
+    pub(super) purges: Vec<PurgeEdit>,
+    pub(super) pins: Vec<PinRow>,
     pub(super) waiters: Vec<Waiter>,
     /// The time when the oldest change was queued.
     pub(super) since: Option<Instant>,
@@ -58,20 +59,20 @@ pub(super) struct Queue {
     /// meanwhile.
     pub(super) batches: u64,
     /// A read found that the file is corrupt.
-    pub(super) suspect: Option<Failure>,
-    pub(super) end: Option<End>,
-    changing: HashMap<ObjectId, Changing>,
+    pub(super) suspect: Option<DbFailure>,
+    pub(super) end: Option<JournalEnd>,
+    changing: HashMap<ObjectId, KeyChanges>,
     /// Marks of changes that have ended, to be released with the next batch.
-    settled: Vec<Token>,
+    settled: Vec<MarkToken>,
 }
 
 /// The part of the queue that is taken out to be written.
-pub(super) struct Taken {
+pub(super) struct TakenChanges {
     pub(super) batch: Batch,
-    pub(super) changes: Arc<HashMap<ObjectId, Change>>,
+    pub(super) changes: Arc<HashMap<ObjectId, RecordChange>>,
     pub(super) waiters: Vec<Waiter>,
     /// Marks that are no longer needed once the batch is durable.
-    pub(super) settled: Vec<Token>,
+    pub(super) settled: Vec<MarkToken>,
 }
 
 /// The sender of the result: whether the awaited changes are written.
@@ -79,16 +80,16 @@ pub(super) type Waiter = oneshot::Sender<Result<(), MetaError>>;
 
 /// The way in which the thread is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum JournalEnd {
     /// In order: everything is written, and the end is marked as orderly.
     Orderly,
     /// At once, as after a kill.
     Abandoned,
 }
 
-impl Queue {
+impl ChangeQueue {
     /// Returns the change that waits for this key, if any.
-    pub(super) fn pending(&self, id: &ObjectId) -> Option<&Change> {
+    pub(super) fn pending(&self, id: &ObjectId) -> Option<&RecordChange> {
         self.changes.get(id).or_else(|| self.writing.get(id))
     }
 
@@ -98,7 +99,7 @@ impl Queue {
     }
 
     /// Begins a change of the key, under this mark.
-    pub(super) fn begin_change(&mut self, id: &ObjectId, mark: Token) {
+    pub(super) fn begin_change(&mut self, id: &ObjectId, mark: MarkToken) {
         let changing = self.changing.entry(id.clone()).or_default();
         changing.open += 1;
         changing.marks.push(mark);
@@ -106,7 +107,7 @@ impl Queue {
 
     /// Ends a change of the key. Returns the marks that can be released at once; if the key's
     /// removal is still queued, its marks wait for it.
-    pub(super) fn end_change(&mut self, id: &ObjectId) -> Vec<Token> {
+    pub(super) fn end_change(&mut self, id: &ObjectId) -> Vec<MarkToken> {
         let Some(changing) = self.changing.get_mut(id) else {
             return Vec::new();
         };
@@ -123,10 +124,10 @@ impl Queue {
     }
 
     /// Takes all waiting changes, and leaves them visible as being written.
-    pub(super) fn take(&mut self) -> Taken {
+    pub(super) fn take(&mut self) -> TakenChanges {
         (self.since, self.news_since, self.lossy) = (None, None, false);
         self.writing = Arc::new(mem::take(&mut self.changes));
-        Taken {
+        TakenChanges {
             batch: Batch {
                 records: Vec::new(),
                 purges: mem::take(&mut self.purges),
@@ -141,7 +142,11 @@ impl Queue {
     }
 
     /// Queues again the changes that could not be written, unless a newer one waits.
-    pub(super) fn put_back(&mut self, changes: Arc<HashMap<ObjectId, Change>>, marks: Vec<Token>) {
+    pub(super) fn put_back(
+        &mut self,
+        changes: Arc<HashMap<ObjectId, RecordChange>>,
+        marks: Vec<MarkToken>,
+    ) {
         self.writing = Arc::default();
         for (id, change) in changes.iter() {
             let newer = self.changes.entry(id.clone());

@@ -1,6 +1,6 @@
 //! Reads of the database: bounded in number and in time, on threads of their own.
 //!
-//! A row that does not come in time is [`Row::Unknown`]: the engine then asks the origin, as for a
+//! A row that does not come in time is [`StoredRow::Unknown`]: the engine then asks the origin, as for a
 //! key that it does not know. An unknown row says nothing about the key. It is never taken for "there
 //! is no row". A row that arrives after its deadline is dropped, so that it cannot overtake a later
 //! write.
@@ -9,17 +9,20 @@
 //! read at a time on a thread of its own, reads the same row again until it comes in time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::db::{Db, Failure};
+use super::db::Db;
+use super::failure::DbFailure;
 use super::metrics::MetaMetrics;
+use crate::blocking::{BlockingCall, BlockingThreads};
+
+use tidegate_plan::locks::Recover as _;
 
 /// The longest that a request waits for a row, including the wait for a permit.
 pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);
@@ -31,27 +34,27 @@ pub(super) const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const MAX_READS: usize = 16;
 
 /// A table of rows that may block, or never return.
-pub(super) trait Rows: Send + Sync + std::fmt::Debug {
+pub(super) trait RowSource: Send + Sync + std::fmt::Debug {
     /// Returns whether there is a database to read now. Never blocks.
     fn is_open(&self) -> bool;
 
     /// Reads the row of a key, still sealed. Blocks.
-    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure>;
 }
 
-impl Rows for Db {
+impl RowSource for Db {
     fn is_open(&self) -> bool {
         Db::is_open(self)
     }
 
-    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure> {
         self.read(key)
     }
 }
 
 /// The outcome of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum StoredRow {
     /// The row as it is in the database.
     Found(Vec<u8>),
     /// The database has no such row.
@@ -62,15 +65,15 @@ pub(super) enum Row {
 
 /// The reads of one database.
 #[derive(Debug)]
-pub(super) struct Reads {
-    shared: Arc<Shared>,
-    threads: Threads,
-    places: Arc<Semaphore>,
+pub(super) struct RowReads {
+    shared: Arc<RowReadState>,
+    threads: BlockingThreads,
+    permits: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    rows: Arc<dyn Rows>,
+struct RowReadState {
+    rows: Arc<dyn RowSource>,
     metrics: MetaMetrics,
     /// The pause before each probe.
     pause: Duration,
@@ -83,24 +86,20 @@ struct Shared {
     end: Condvar,
 }
 
-impl Reads {
+impl RowReads {
     /// Creates the reads of `rows`. After a late read, a probe tries again after each `pause`.
     ///
     /// # Errors
     /// The system gives no threads.
     pub(super) fn new(
-        rows: Arc<dyn Rows>,
+        rows: Arc<dyn RowSource>,
         metrics: MetaMetrics,
         pause: Duration,
     ) -> std::io::Result<Self> {
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(MAX_READS)
-            .thread_name("tidegate-row")
-            .build()?;
+        let threads = BlockingThreads::new("tidegate-row", MAX_READS)?;
         metrics.reads_up.set(1);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(RowReadState {
                 rows,
                 metrics,
                 pause,
@@ -109,8 +108,8 @@ impl Reads {
                 ended: Mutex::new(false),
                 end: Condvar::new(),
             }),
-            threads: Threads(Some(threads)),
-            places: Arc::new(Semaphore::new(MAX_READS)),
+            threads,
+            permits: Arc::new(Semaphore::new(MAX_READS)),
         })
     }
 
@@ -118,26 +117,26 @@ impl Reads {
     pub(super) async fn read(
         &self,
         key: Vec<u8>,
-        failed: impl FnOnce(Failure) + Send + 'static,
-    ) -> Row {
+        failed: impl FnOnce(DbFailure) + Send + 'static,
+    ) -> StoredRow {
         let shared = &self.shared;
         if shared.off.load(Ordering::Acquire) || !shared.rows.is_open() {
             shared.metrics.unknown.inc();
-            return Row::Unknown;
+            return StoredRow::Unknown;
         }
-        let call = Arc::new(Call::default());
+        let call = Arc::new(BlockingCall::default());
         let row = match timeout(ROW_TIMEOUT, self.run(&key, Arc::clone(&call), failed)).await {
             Ok(row) => row,
             Err(_) => {
                 // A read that only waited for its permit says nothing about the disk.
                 if call.abandon() {
-                    shared.hung();
-                    shared.turn_off(key);
+                    shared.count_hung();
+                    shared.suspend(key);
                 }
-                Row::Unknown
+                StoredRow::Unknown
             }
         };
-        if row == Row::Unknown {
+        if row == StoredRow::Unknown {
             shared.metrics.unknown.inc();
         }
         row
@@ -146,15 +145,15 @@ impl Reads {
     async fn run(
         &self,
         key: &[u8],
-        call: Arc<Call>,
-        failed: impl FnOnce(Failure) + Send + 'static,
-    ) -> Row {
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return Row::Unknown;
+        call: Arc<BlockingCall>,
+        failed: impl FnOnce(DbFailure) + Send + 'static,
+    ) -> StoredRow {
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+            return StoredRow::Unknown;
         };
         // Reads were turned off while this one waited for its permit.
         if self.shared.off.load(Ordering::Acquire) {
-            return Row::Unknown;
+            return StoredRow::Unknown;
         }
         let (shared, key) = (Arc::clone(&self.shared), key.to_vec());
         // From here on the disk is waited for.
@@ -162,21 +161,21 @@ impl Reads {
         let work = move || {
             let read = shared.rows.row(&key);
             if !call.end() {
-                shared.returned();
+                shared.count_returned();
             }
-            drop(place);
+            drop(permit);
             match read {
-                Ok(Some(row)) => Row::Found(row),
-                Ok(None) => Row::Absent,
+                Ok(Some(row)) => StoredRow::Found(row),
+                Ok(None) => StoredRow::Absent,
                 Err(failure) => {
                     failed(failure);
-                    Row::Unknown
+                    StoredRow::Unknown
                 }
             }
         };
         match self.threads.run(work) {
-            Some(row) => row.await.unwrap_or(Row::Unknown),
-            None => Row::Unknown,
+            Some(row) => row.await.unwrap_or(StoredRow::Unknown),
+            None => StoredRow::Unknown,
         }
     }
 
@@ -192,30 +191,30 @@ impl Reads {
     }
 }
 
-impl Drop for Reads {
+impl Drop for RowReads {
     fn drop(&mut self) {
         *self.shared.ended() = true;
         self.shared.end.notify_all();
     }
 }
 
-impl Shared {
+impl RowReadState {
     fn ended(&self) -> MutexGuard<'_, bool> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ended.lock().recover()
     }
 
-    fn hung(&self) {
+    fn count_hung(&self) {
         self.hung.fetch_add(1, Ordering::Relaxed);
         self.metrics.hung.inc();
     }
 
-    fn returned(&self) {
+    fn count_returned(&self) {
         self.hung.fetch_sub(1, Ordering::Relaxed);
         self.metrics.hung.dec();
     }
 
     /// Leaves the database alone from now on, and begins to probe it with the row that was late.
-    fn turn_off(self: &Arc<Self>, key: Vec<u8>) {
+    fn suspend(self: &Arc<Self>, key: Vec<u8>) {
         if self.off.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -228,21 +227,21 @@ impl Shared {
         let probe = thread::Builder::new().name("tidegate-probe".to_owned());
         if let Err(error) = probe.spawn(move || probe_until_in_time(&weak, &key)) {
             warn!(%error, "no thread for a probe; the metadata store is read on");
-            self.turn_on();
+            self.resume();
         }
     }
 
-    fn turn_on(&self) {
+    fn resume(&self) {
         self.off.store(false, Ordering::Release);
         self.metrics.reads_up.set(1);
     }
 
     /// Returns whether the store ends within the pause.
-    fn ends_within(&self, pause: Duration) -> bool {
+    fn wait_for_end(&self, pause: Duration) -> bool {
         let waited = self
             .end
             .wait_timeout_while(self.ended(), pause, |ended| !*ended);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.recover().0
     }
 
     /// Reads a row once. Returns whether it came in time and no abandoned read still hangs.
@@ -256,74 +255,15 @@ impl Shared {
 
 /// Probes until the row comes in time or the store ends. The thread holds the database only while it
 /// reads, so that a store can be closed in between.
-fn probe_until_in_time(shared: &Weak<Shared>, key: &[u8]) {
+fn probe_until_in_time(shared: &Weak<RowReadState>, key: &[u8]) {
     while let Some(shared) = shared.upgrade() {
-        if shared.ends_within(shared.pause) {
+        if shared.wait_for_end(shared.pause) {
             return;
         }
         if shared.probe(key) {
-            shared.turn_on();
+            shared.resume();
             info!("the metadata store is read again");
             return;
-        }
-    }
-}
-
-/// The phase of a system call, shared by the request that waits and the thread that makes it.
-#[derive(Debug, Default)]
-struct Call(Mutex<Phase>);
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Waits,
-    Runs,
-    Ended,
-    Abandoned,
-}
-
-impl Call {
-    fn begin(&self) {
-        self.change(Phase::Waits, Phase::Runs);
-    }
-
-    /// Records that the call returned; `false` if it was abandoned before.
-    fn end(&self) -> bool {
-        self.change(Phase::Runs, Phase::Ended)
-    }
-
-    /// Records that the request waits no longer; `true` if the call still runs.
-    fn abandon(&self) -> bool {
-        self.change(Phase::Runs, Phase::Abandoned)
-    }
-
-    fn change(&self, from: Phase, to: Phase) -> bool {
-        let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = *phase == from;
-        if is {
-            *phase = to;
-        }
-        is
-    }
-}
-
-/// The threads of the reads. Their end is not waited for: one may hang for ever.
-#[derive(Debug)]
-struct Threads(Option<Runtime>);
-
-impl Threads {
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<tokio::task::JoinHandle<T>> {
-        self.0.as_ref().map(|runtime| runtime.spawn_blocking(work))
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
         }
     }
 }

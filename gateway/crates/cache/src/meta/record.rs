@@ -10,14 +10,14 @@ use crate::Record;
 use tidegate_plan::{ETag, ObjectId, Timestamp, Version, VersionId};
 
 /// The first byte of every sealed row; changes with the layout of any of them.
-const FORMAT: u8 = 1;
+const ROW_FORMAT: u8 = 1;
 
-const SEAL: usize = 1 + 8;
+const SEAL_SIZE: usize = 1 + 8;
 
 /// Seals the payload to be stored under `key`.
 pub(super) fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(SEAL + payload.len());
-    row.push(FORMAT);
+    let mut row = Vec::with_capacity(SEAL_SIZE + payload.len());
+    row.push(ROW_FORMAT);
     row.extend_from_slice(&checksum(key, payload).to_le_bytes());
     row.extend_from_slice(payload);
     row
@@ -27,13 +27,13 @@ pub(super) fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
 pub(super) fn unseal<'a>(key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
     let (&format, rest) = row.split_first()?;
     let (sum, payload) = rest.split_first_chunk()?;
-    let sound = format == FORMAT && u64::from_le_bytes(*sum) == checksum(key, payload);
+    let sound = format == ROW_FORMAT && u64::from_le_bytes(*sum) == checksum(key, payload);
     sound.then_some(payload)
 }
 
 fn checksum(key: &[u8], payload: &[u8]) -> u64 {
     let mut hash = Xxh3::new();
-    hash.update(&[FORMAT]);
+    hash.update(&[ROW_FORMAT]);
     hash.update(&key.len().to_le_bytes());
     hash.update(key);
     hash.update(payload);
@@ -71,7 +71,7 @@ pub(super) fn encode(record: &Record, run: u64) -> Vec<u8> {
 
 /// Decodes a record and the run that wrote it; `None` if the fields are invalid.
 pub(super) fn decode(payload: &[u8]) -> Option<(Record, u64)> {
-    let mut from = Reader(payload);
+    let mut from = FieldReader(payload);
     let run = from.u64()?;
     let id = VersionId(u128::from_le_bytes(from.array()?));
     let confirmed = Timestamp(from.u64()?);
@@ -128,9 +128,9 @@ fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

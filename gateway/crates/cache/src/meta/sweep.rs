@@ -14,15 +14,15 @@ use std::path::Path;
 use prometheus_client::metrics::counter::Counter;
 use redb::{ReadableTable as _, Table};
 
-use super::db::Failure;
+use super::failure::DbFailure;
 use super::record::{decode, unseal};
 
 /// Rows removed in addition to as many as were added: the space of removed rows is not used to the last
 /// byte.
-const MORE: usize = 64;
+const EXTRA_ROWS: usize = 64;
 
 /// A unit of [`std::os::unix::fs::MetadataExt::blocks`].
-const BLOCK: u64 = 512;
+const BLOCK_UNIT: u64 = 512;
 
 /// The limit of the file, and the point where the last sweep stopped.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Sweep {
 
     /// Returns whether the file has reached its limit, by its bytes on disk without holes. Blocks.
     pub(super) fn is_due(&self, path: &Path) -> io::Result<bool> {
-        let taken = path.metadata()?.blocks() * BLOCK;
+        let taken = path.metadata()?.blocks() * BLOCK_UNIT;
         Ok(taken >= self.limit)
     }
 
@@ -60,11 +60,11 @@ impl Sweep {
         &mut self,
         rows: &mut Table<'_, &'static [u8], &'static [u8]>,
         new: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), DbFailure> {
         if new == 0 {
             return Ok(());
         }
-        let most = 2 * (new + MORE);
+        let most = 2 * (new + EXTRA_ROWS);
         let mut stretch = self.stretch(rows, most)?;
         self.from = match stretch.last() {
             // The smallest key after the last one.
@@ -85,7 +85,7 @@ impl Sweep {
         &self,
         rows: &Table<'_, &'static [u8], &'static [u8]>,
         most: usize,
-    ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
+    ) -> Result<Vec<(u64, Vec<u8>)>, DbFailure> {
         let mut stretch = Vec::new();
         for row in rows.range::<&[u8]>(&*self.from..)?.take(most) {
             let (key, row) = row?;
@@ -105,11 +105,11 @@ mod tests {
 
     use super::*;
     use crate::meta::tests::put_version;
-    use crate::meta::{FILE, Meta};
+    use crate::meta::{DATABASE_FILE, Meta};
     use crate::{MetaStore as _, Settings};
     use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
-    const LIMIT: u64 = 4 << 20;
+    const FILE_LIMIT: u64 = 4 << 20;
 
     fn id(number: u64) -> ObjectId {
         // The order of keys is independent of their age.
@@ -133,7 +133,7 @@ mod tests {
             state_size,
             ..Settings::default()
         };
-        let store = Meta::open(&settings(LIMIT), &mut Registry::default()).expect("opens");
+        let store = Meta::open(&settings(FILE_LIMIT), &mut Registry::default()).expect("opens");
         let (rounds, each) = (60, 500);
         for number in 0..rounds * each {
             put(&store, number).await;
@@ -144,10 +144,16 @@ mod tests {
         let swept = store.metrics.swept.get();
         store.close().await;
         drop(store);
-        let taken = dir.path().join(FILE).metadata().expect("there").blocks() * BLOCK;
-        assert!(taken < LIMIT + LIMIT / 2, "{taken} bytes");
+        let taken = dir
+            .path()
+            .join(DATABASE_FILE)
+            .metadata()
+            .expect("there")
+            .blocks()
+            * BLOCK_UNIT;
+        assert!(taken < FILE_LIMIT + FILE_LIMIT / 2, "{taken} bytes");
         assert!(swept > rounds * each / 2, "{swept} rows");
-        let store = Meta::open(&settings(LIMIT), &mut Registry::default()).expect("opens");
+        let store = Meta::open(&settings(FILE_LIMIT), &mut Registry::default()).expect("opens");
         let mut found = [0, 0];
         for (at, from) in [0, (rounds - 1) * each].into_iter().enumerate() {
             for number in from..from + each {

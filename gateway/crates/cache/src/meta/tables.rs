@@ -4,45 +4,46 @@
 use redb::{Database, ReadableTable, TableDefinition};
 use tracing::warn;
 
-use super::db::{Batch, Failure, Run, now_micros};
-use super::purges::{Edit, Purges};
+use super::batch::{Batch, Run, now_micros};
+use super::failure::DbFailure;
+use super::purges::{PurgeEdit, Purges};
 use super::record::{seal, unseal};
 use super::sweep::Sweep;
 
-pub(super) type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
+pub(super) type RowTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 /// Records, by `row_key`.
-pub(super) const RECORDS: Rows = TableDefinition::new("records");
+pub(super) const RECORDS_TABLE: RowTable = TableDefinition::new("records");
 /// Purges, as [`Purges::restore`] reads them.
-const PURGES: Rows = TableDefinition::new("purges");
+const PURGES_TABLE: RowTable = TableDefinition::new("purges");
 /// Pins, as [`crate::pins`] encodes them.
-const PINS: Rows = TableDefinition::new("pins");
-const STATE: Rows = TableDefinition::new("state");
+const PINS_TABLE: RowTable = TableDefinition::new("pins");
+const STATE_TABLE: RowTable = TableDefinition::new("state");
 
-/// The one row of [`STATE`].
-const RUN: &[u8] = b"run";
+/// The one row of [`STATE_TABLE`].
+const RUN_KEY: &[u8] = b"run";
 
 /// Keys and values of rows, unsealed.
 pub(super) type PinRows = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The content of the file beside the records.
-pub(super) struct Found {
+pub(super) struct StoredState {
     pub(super) purges: Purges,
     /// The rows of the pins.
     pub(super) pins: PinRows,
     /// The changes to write if purges were damaged.
-    pub(super) mended: Vec<Edit>,
+    pub(super) mended: Vec<PurgeEdit>,
     /// The last run, and whether it ended in order; `None` for a new file.
     pub(super) before: Option<(Run, bool)>,
 }
 
 /// Reads all but the records. Blocks.
-pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
+pub(super) fn read_state(database: &Database) -> Result<StoredState, DbFailure> {
     // A write transaction, because reading a table that does not exist is an error.
     let transaction = database.begin_write()?;
     let mut purges = Purges::default();
     let mut damaged = false;
-    for row in transaction.open_table(PURGES)?.iter()? {
+    for row in transaction.open_table(PURGES_TABLE)?.iter()? {
         let (key, row) = row?;
         let number = unseal(key.value(), row.value())
             .and_then(|payload| payload.try_into().ok())
@@ -57,7 +58,7 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
         Vec::new()
     };
     let mut pins = PinRows::new();
-    for row in transaction.open_table(PINS)?.iter()? {
+    for row in transaction.open_table(PINS_TABLE)?.iter()? {
         let (key, row) = row?;
         match unseal(key.value(), row.value()) {
             Some(payload) => pins.push((key.value().to_vec(), payload.to_vec())),
@@ -70,13 +71,16 @@ pub(super) fn read_state(database: &Database) -> Result<Found, Failure> {
         trusted: 0,
         sound: u64::MAX,
     };
-    let before = transaction.open_table(STATE)?.get(RUN)?.map(|row| {
-        unseal(RUN, row.value())
-            .and_then(decode_run)
-            .unwrap_or((unknown, false))
-    });
+    let before = transaction
+        .open_table(STATE_TABLE)?
+        .get(RUN_KEY)?
+        .map(|row| {
+            unseal(RUN_KEY, row.value())
+                .and_then(decode_run)
+                .unwrap_or((unknown, false))
+        });
     transaction.abort()?;
-    Ok(Found {
+    Ok(StoredState {
         purges,
         pins,
         mended,
@@ -90,13 +94,13 @@ pub(super) fn write(
     batch: &Batch,
     run: Run,
     sweep: Option<&mut Sweep>,
-) -> Result<(), Failure> {
+) -> Result<(), DbFailure> {
     let mut transaction = database.begin_write()?;
     // Commits by two phases, and saves the data that a repair would need: opening after a crash then
     // does not walk the whole file.
     transaction.set_quick_repair(true);
     {
-        let mut records = transaction.open_table(RECORDS)?;
+        let mut records = transaction.open_table(RECORDS_TABLE)?;
         let mut new = 0;
         for (key, row) in &batch.records {
             match row {
@@ -107,18 +111,18 @@ pub(super) fn write(
         if let Some(sweep) = sweep {
             sweep.run(&mut records, new)?;
         }
-        let mut purges = transaction.open_table(PURGES)?;
+        let mut purges = transaction.open_table(PURGES_TABLE)?;
         for edit in &batch.purges {
             match edit {
-                Edit::Clear => purges.retain(|_, _| false)?,
-                Edit::Set(key, number) => {
+                PurgeEdit::Clear => purges.retain(|_, _| false)?,
+                PurgeEdit::Set(key, number) => {
                     let row = seal(key, &number.to_le_bytes());
                     purges.insert(&**key, &*row)?;
                 }
-                Edit::Remove(key) => drop(purges.remove(&**key)?),
+                PurgeEdit::Remove(key) => drop(purges.remove(&**key)?),
             }
         }
-        let mut pins = transaction.open_table(PINS)?;
+        let mut pins = transaction.open_table(PINS_TABLE)?;
         if batch.all_pins {
             pins.retain(|_, _| false)?;
         }
@@ -128,9 +132,9 @@ pub(super) fn write(
                 None => drop(pins.remove(&**key)?),
             }
         }
-        let mut state = transaction.open_table(STATE)?;
-        let row = seal(RUN, &encode_run(run, batch.last));
-        state.insert(RUN, &*row)?;
+        let mut state = transaction.open_table(STATE_TABLE)?;
+        let row = seal(RUN_KEY, &encode_run(run, batch.last));
+        state.insert(RUN_KEY, &*row)?;
     }
     transaction.commit()?;
     Ok(())

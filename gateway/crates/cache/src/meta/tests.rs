@@ -3,8 +3,8 @@
 
 use tempfile::TempDir;
 
+use super::db::faulty_disk::{DiskCall, FaultyDisk};
 use super::journal::MAX_CHANGES;
-use super::sick::{Call, SickDisk};
 use super::*;
 use tidegate_plan::{ETag, ObjectKey, Version};
 
@@ -22,12 +22,12 @@ fn settings(dir: &TempDir) -> Settings {
     }
 }
 
-fn try_open(dir: &TempDir, disk: &SickDisk) -> Result<Meta, StoreError> {
+fn try_open(dir: &TempDir, disk: &FaultyDisk) -> Result<Meta, StoreError> {
     let disk: Arc<dyn Opener> = Arc::new(disk.clone());
     Meta::open_by(&settings(dir), &mut Registry::default(), disk)
 }
 
-fn open(dir: &TempDir, disk: &SickDisk) -> Meta {
+fn open(dir: &TempDir, disk: &FaultyDisk) -> Meta {
     try_open(dir, disk).expect("opens")
 }
 
@@ -76,8 +76,8 @@ fn set_aside(dir: &TempDir) -> usize {
 
 #[tokio::test]
 async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
-    for call in [Call::Read, Call::Write, Call::Sync] {
-        let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    for call in [DiskCall::Read, DiskCall::Write, DiskCall::Sync] {
+        let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
         let store = open(&dir, &disk);
         store.purge_key(&id("purged")).await.expect("durable");
         let generation = store.generation(&id("purged")).await;
@@ -104,8 +104,8 @@ async fn an_error_of_the_disk_at_the_start_sets_no_sound_database_aside() {
 /// A failed batch is rolled back, and written once the database is open again and sound.
 #[tokio::test]
 async fn what_cannot_be_written_is_written_when_it_can() {
-    for call in [Call::Write, Call::Sync] {
-        let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    for call in [DiskCall::Write, DiskCall::Sync] {
+        let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
         let store = open(&dir, &disk);
         for key in ["removed", "replaced", "stays"] {
             put(&store, key, 1, 10).await;
@@ -140,7 +140,7 @@ fn fill(store: &Meta, changes: usize) {
     }
 }
 
-async fn full(dir: &TempDir, disk: &SickDisk) -> Meta {
+async fn full(dir: &TempDir, disk: &FaultyDisk) -> Meta {
     let store = open(dir, disk);
     for key in ["old", "gone", "replaced"] {
         put(&store, key, 1, 10).await;
@@ -158,7 +158,7 @@ async fn full(dir: &TempDir, disk: &SickDisk) -> Meta {
 
 #[tokio::test]
 async fn a_version_that_is_dropped_has_older_ones_confirmed() {
-    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
     let store = full(&dir, &disk).await;
     fill(&store, MAX_CHANGES - 1);
     put(&store, "replaced", 2, 20).await;
@@ -181,7 +181,7 @@ async fn a_version_that_is_dropped_has_older_ones_confirmed() {
 
 #[tokio::test]
 async fn a_removal_that_is_dropped_leaves_no_older_version_to_believe() {
-    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
     let store = full(&dir, &disk).await;
     fill(&store, MAX_CHANGES);
     store.remove(&id("gone"));
@@ -200,7 +200,7 @@ async fn a_removal_that_is_dropped_leaves_no_older_version_to_believe() {
 /// Only confirmations wait long for other changes.
 #[tokio::test]
 async fn news_are_durable_soon_and_confirmations_wait_for_them() {
-    let (dir, disk) = (TempDir::new().expect("a folder"), SickDisk::default());
+    let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
     let store = open(&dir, &disk);
     let journal = store.journal.as_ref().expect("a database");
     let waits = || {

@@ -152,7 +152,7 @@ impl PartChunks {
             let Some(held) = held else { continue };
             for index in held.chunks.clone().filter(|_| held.etag == part.etag) {
                 let version = self.address;
-                if let Some(bytes) = self.core.chunks.lift(&ChunkKey { version, index }) {
+                if let Some(bytes) = self.core.chunks.copy_memory(&ChunkKey { version, index }) {
                     filing.put(index, bytes, Cause::Part);
                 }
             }

@@ -35,6 +35,7 @@ use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
     Wrote,
 };
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
 /// The characters to escape in the header of a copy's source: all but those of a path.
@@ -415,8 +416,7 @@ impl HttpBody for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, OriginError>>> {
         let this = &mut *self;
-        let frames = this.frames.get_mut();
-        let frames = frames.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let frames = this.frames.get_mut().recover();
         let item = std::task::ready!(Stream::poll_next(frames.as_mut(), cx));
         if let Some(Ok(piece)) = &item {
             this.left = this.left.saturating_sub(piece.len() as u64);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::tail::BLOCK;
-use tidegate_cache::direct::Pool;
+use tidegate_cache::direct::BufferPool;
 use tidegate_engine::budget::{Budget, Charge};
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
@@ -28,7 +28,7 @@ const LARGE: usize = 256 << 10;
 pub(crate) struct Memory {
     share: Budget,
     budget: Budget,
-    pub(super) blocks: Arc<Pool>,
+    pub(super) blocks: Arc<BufferPool>,
 }
 
 impl Memory {
@@ -37,7 +37,7 @@ impl Memory {
         Self {
             share,
             budget,
-            blocks: Pool::new(block, SPARE),
+            blocks: BufferPool::new(block, SPARE),
         }
     }
 
@@ -55,7 +55,7 @@ impl Memory {
     pub(super) fn punched(&self, bytes: &[u8], hole: Range<usize>) -> Bytes {
         let mut block = self.blocks.take();
         block.push(bytes);
-        block.grown(bytes.len())[hole].fill(0);
+        block.set_len(bytes.len())[hole].fill(0);
         Bytes::from_owner(block)
     }
 

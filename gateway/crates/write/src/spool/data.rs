@@ -27,7 +27,7 @@ use super::blocks::{Blocks, Charged, Memory};
 use super::journal;
 use super::log::lost;
 use super::tail::{BLOCK, Tail};
-use tidegate_cache::direct::{self, PAGE};
+use tidegate_cache::direct::{self, PAGE_SIZE};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 
@@ -326,7 +326,7 @@ impl Data {
     /// Writes bytes that do not continue the tail. Without a tail, writes only those up to the next
     /// page, where a tail can begin. Returns how many.
     fn write_apart(&self, end: &End, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let to_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
+        let to_page = usize::try_from(PAGE_SIZE - offset % PAGE_SIZE).unwrap_or(usize::MAX);
         let piece = match end.tail.is_empty() {
             true => &bytes[..bytes.len().min(to_page)],
             false => bytes,
@@ -538,7 +538,7 @@ fn has_block(offset: u64, bytes: &[u8]) -> bool {
 
 /// Returns whether, in addition, a direct write takes them as they are.
 fn is_block(offset: u64, bytes: &[u8]) -> bool {
-    has_block(offset, bytes) && bytes.as_ptr().align_offset(PAGE as usize) == 0
+    has_block(offset, bytes) && bytes.as_ptr().align_offset(PAGE_SIZE as usize) == 0
 }
 
 #[cfg(test)]

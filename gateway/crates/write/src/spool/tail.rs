@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::blocks::{Charged, Memory};
-use tidegate_cache::direct::{Block, PAGE};
+use tidegate_cache::direct::{PAGE_SIZE, PageBuffer};
 use tidegate_plan::ByteRange;
 
 /// The maximum size of a single write.
@@ -20,7 +20,7 @@ const SMALL: usize = 64 << 10;
 pub(super) struct Tail {
     at: u64,
     /// A small buffer while that is enough, then one for a block.
-    bytes: Block,
+    bytes: PageBuffer,
     charged: Option<Charged>,
 }
 
@@ -54,7 +54,7 @@ impl Tail {
     /// Returns whether bytes at an offset can be appended to it.
     pub(super) fn reaches(&self, offset: u64) -> bool {
         match self.is_empty() {
-            true => offset.is_multiple_of(PAGE),
+            true => offset.is_multiple_of(PAGE_SIZE),
             false => offset == self.range().end,
         }
     }
@@ -83,7 +83,7 @@ impl Tail {
         }
         let mut larger = match self.charged {
             Some(_) => memory.blocks.take(),
-            None => Block::new(length.next_power_of_two()),
+            None => PageBuffer::new(length.next_power_of_two()),
         };
         larger.push(self.bytes());
         self.bytes = larger;
@@ -115,7 +115,7 @@ impl Tail {
             self.bytes.truncate(within.start);
         } else {
             let length = self.bytes().len();
-            self.bytes.grown(length)[within].fill(0);
+            self.bytes.set_len(length)[within].fill(0);
         }
     }
 

@@ -143,8 +143,8 @@ fn a_lost_tombstone_is_a_quiet_miss() {
         .expect("there");
     file.set_len(12 * 48).expect("cut");
     rig.reopen();
-    let place = rig.log.index.find(&key(3)).expect("resurrected");
-    let read = rig.log.read(&key(3), &place, false);
+    let location = rig.log.index.find(&key(3)).expect("resurrected");
+    let read = rig.log.read(&key(3), &location, false);
     assert_eq!(read, Err(Fault::Lost));
     assert_eq!(rig.count(0..12), 11);
 }

@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
 
-use super::super::health::State;
 use super::*;
+use crate::tiering::DiskState;
 
-fn failing(write: Errno) -> Wrong {
-    Wrong {
+fn failing(write: Errno) -> FileFaults {
+    FileFaults {
         write: Some(write),
-        ..Wrong::default()
+        ..FileFaults::default()
     }
 }
 
@@ -23,21 +23,21 @@ fn a_failed_write_switches_writes_off_until_a_probe_succeeds() {
         rig.wrong(failing(errno));
         rig.put(50).expect("nobody knows yet");
         rig.settle();
-        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.log.health.state(), DiskState::Demoted);
         assert_eq!(rig.put(51), Err(Refusal::Demoted));
         assert_eq!(rig.log.queue.bytes(), 0);
         assert!(rig.log.health.notes()[0].contains("nothing is written to it"));
         for _ in 0..40 {
             rig.tick();
         }
-        assert_eq!(rig.log.health.state(), State::Demoted);
+        assert_eq!(rig.log.health.state(), DiskState::Demoted);
         assert_eq!(rig.count(0..51), 50, "reads go on");
 
-        rig.wrong(Wrong::default());
+        rig.wrong(FileFaults::default());
         for _ in 0..31 {
             rig.tick();
         }
-        assert_eq!(rig.log.health.state(), State::Up);
+        assert_eq!(rig.log.health.state(), DiskState::Up);
         assert!(rig.log.health.notes().is_empty());
         rig.fill(50..100);
         rig.reopen();
@@ -48,16 +48,16 @@ fn a_failed_write_switches_writes_off_until_a_probe_succeeds() {
 #[test]
 fn a_failed_sync_switches_writes_off_too() {
     let mut rig = Rig::new(4 << 20);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         sync: Some(Errno::IO),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     rig.put(1).expect("taken");
     rig.settle();
-    assert_eq!(rig.log.health.state(), State::Demoted);
-    rig.wrong(Wrong::default());
+    assert_eq!(rig.log.health.state(), DiskState::Demoted);
+    rig.wrong(FileFaults::default());
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(2..10);
     assert_eq!(rig.count(2..10), 8);
 }
@@ -66,17 +66,17 @@ fn a_failed_sync_switches_writes_off_too() {
 fn a_write_that_hangs_switches_writes_off_until_it_returns() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..10);
-    rig.log.set_busy(Some(rig.now));
+    rig.log.set_step_start(Some(rig.now));
     for second in 1..20 {
-        rig.watch.look(rig.now + Duration::from_secs(second));
+        rig.monitor.check(rig.now + Duration::from_secs(second));
     }
-    assert_eq!(rig.log.health.state(), State::Demoted);
+    assert_eq!(rig.log.health.state(), DiskState::Demoted);
     assert_eq!(rig.put(10), Err(Refusal::Demoted));
-    rig.log.set_busy(None);
+    rig.log.set_step_start(None);
     for _ in 0..60 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(10..20);
     assert_eq!(rig.count(0..20), 20);
 }
@@ -85,22 +85,22 @@ fn a_write_that_hangs_switches_writes_off_until_it_returns() {
 fn a_full_file_system_is_waited_for_and_space_is_given_back() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..300);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         room: Some(10 << 10),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     for number in 400..410 {
         rig.put(number).expect("nobody knows yet");
     }
     let before = rig.on_disk();
     rig.settle();
-    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!(rig.log.health.state(), DiskState::Full);
     assert_eq!(rig.put(500), Err(Refusal::Full));
     assert!(rig.on_disk() < before, "at least a segment is evicted");
     assert!(rig.count(0..300) > 200, "and not much more");
-    rig.wrong(Wrong::default());
+    rig.wrong(FileFaults::default());
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(600..610);
     assert_eq!(rig.count(600..610), 10);
 }
@@ -111,17 +111,17 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     rig.settings.min_free = 1 << 20;
     rig.reopen();
     rig.fill(0..300);
-    let free = |free: u64| Wrong {
+    let free = |free: u64| FileFaults {
         free: Some(free),
-        ..Wrong::default()
+        ..FileFaults::default()
     };
     rig.wrong(free((1 << 20) + 1));
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up, "above the mark");
+    assert_eq!(rig.log.health.state(), DiskState::Up, "above the mark");
     rig.wrong(free((1 << 20) - 1));
     let before = rig.on_disk();
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Full);
+    assert_eq!(rig.log.health.state(), DiskState::Full);
     let given = before - rig.on_disk();
     assert!(
         (1 << 18..1 << 19).contains(&given),
@@ -137,7 +137,7 @@ fn below_min_free_space_is_given_back_until_the_second_mark() {
     rig.wrong(free(5 << 18));
     rig.tick();
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(200..210);
 }
 
@@ -148,44 +148,44 @@ fn between_the_marks_it_takes_chunks_again_only_when_it_has_nothing_left_to_give
     rig.reopen();
     rig.fill(0..100);
     rig.log.health.set_full(true, 0);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         free: Some((1 << 20) + 4096),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     for _ in 0..5 {
         rig.tick();
     }
     assert_eq!(rig.log.index.len(), 0);
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
 }
 
 #[test]
 fn one_bad_place_is_one_miss_and_three_in_a_row_are_a_bad_disk() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..50);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         read: Some(Errno::IO),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     assert_eq!(rig.count(0..2), 0);
-    rig.wrong(Wrong::default());
+    rig.wrong(FileFaults::default());
     assert_eq!(rig.count(0..50), 48);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         read: Some(Errno::IO),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     assert_eq!(rig.count(10..13), 0);
-    assert_eq!(rig.log.health.state(), State::Slow);
-    assert!(!rig.log.health.reads());
+    assert_eq!(rig.log.health.state(), DiskState::Slow);
+    assert!(!rig.log.health.can_read());
     for _ in 0..10 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Slow);
-    rig.wrong(Wrong::default());
+    assert_eq!(rig.log.health.state(), DiskState::Slow);
+    rig.wrong(FileFaults::default());
     for _ in 0..31 {
         rig.tick();
     }
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     assert_eq!(rig.count(0..50), 45);
 }
 
@@ -193,9 +193,9 @@ fn one_bad_place_is_one_miss_and_three_in_a_row_are_a_bad_disk() {
 fn short_reads_are_misses() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..10);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         short: true,
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     assert_eq!(rig.count(0..10), 0);
 }
@@ -204,18 +204,18 @@ fn short_reads_are_misses() {
 fn a_panic_of_the_writer_costs_what_it_had_in_hand() {
     let mut rig = Rig::new(4 << 20);
     rig.fill(0..50);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         panic: true,
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     rig.put(60).expect("taken");
     let (writer, now) = (&mut rig.writer, rig.now);
     catch_unwind(AssertUnwindSafe(|| writer.step(now))).expect_err("told to panic");
-    rig.log.health.writes_failed(&"the writer panicked");
+    rig.log.health.record_write_failure(&"the writer panicked");
     rig.writer.recover();
     assert_eq!(rig.log.queue.bytes(), 0);
     rig.tick();
-    assert_eq!(rig.log.health.state(), State::Up);
+    assert_eq!(rig.log.health.state(), DiskState::Up);
     rig.fill(61..70);
     assert_eq!(rig.count(0..70), 59);
 }
@@ -238,7 +238,7 @@ fn a_deleted_directory_is_begun_anew() {
             assert!(rig.on_disk() >= 25 * 4096);
         }
         assert!(rig.dir.path().join("lock").exists());
-        assert_eq!(rig.log.health.state(), State::Up);
+        assert_eq!(rig.log.health.state(), DiskState::Up);
     }
 }
 
@@ -265,11 +265,11 @@ fn what_was_synced_survives_a_power_cut_and_the_rest_is_a_miss() {
     rig.tick();
     // The next sync is due a second after this one.
     rig.put(400).expect("taken");
-    while rig.step() == Wake::Now {}
+    while rig.step() == NextStep::Now {}
     for number in 200..260 {
         rig.put(number).expect("taken");
     }
-    while rig.step() == Wake::Now {}
+    while rig.step() == NextStep::Now {}
     assert_eq!(rig.count(200..260), 60);
     rig.files.lose_power();
     rig.reopen();

@@ -43,30 +43,30 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn fault(number: u8) -> Wrong {
-    let none = Wrong::default();
+fn fault(number: u8) -> FileFaults {
+    let none = FileFaults::default();
     match number {
-        0 => Wrong {
+        0 => FileFaults {
             read: Some(Errno::IO),
             ..none
         },
-        1 => Wrong {
+        1 => FileFaults {
             write: Some(Errno::IO),
             ..none
         },
-        2 => Wrong {
+        2 => FileFaults {
             sync: Some(Errno::IO),
             ..none
         },
-        3 => Wrong {
+        3 => FileFaults {
             room: Some(20_000),
             ..none
         },
-        4 => Wrong {
+        4 => FileFaults {
             punch: Some(Errno::IO),
             ..none
         },
-        _ => Wrong {
+        _ => FileFaults {
             short: true,
             ..none
         },
@@ -106,7 +106,7 @@ impl Checked {
                 self.reopen();
             }
             Operation::Fault(number) => rig.wrong(fault(number)),
-            Operation::Heal => rig.wrong(Wrong::default()),
+            Operation::Heal => rig.wrong(FileFaults::default()),
         }
         let taken = self.rig.on_disk();
         assert!(taken <= CAPACITY, "{taken} after {operation:?}");
@@ -121,7 +121,7 @@ impl Checked {
 
     /// Reopens the log. That may undo a removal that was not written down yet; the chunk is right.
     fn reopen(&mut self) {
-        self.rig.wrong(Wrong::default());
+        self.rig.wrong(FileFaults::default());
         self.rig.reopen();
         self.known = (0..300).collect();
     }
@@ -140,7 +140,7 @@ proptest! {
             checked.run(operation);
         }
         // The disk recovers from any fault by itself.
-        checked.rig.wrong(Wrong::default());
+        checked.rig.wrong(FileFaults::default());
         for _ in 0..35 {
             checked.rig.tick();
         }

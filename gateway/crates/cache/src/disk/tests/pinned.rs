@@ -35,9 +35,9 @@ impl Rig {
     fn come_to_rest(&mut self) {
         for _ in 0..STEPS {
             match self.step() {
-                Wake::Now => {}
-                Wake::After(time) => self.now += time,
-                Wake::Asked | Wake::Ended => return,
+                NextStep::Now => {}
+                NextStep::After(time) => self.now += time,
+                NextStep::OnWake | NextStep::Ended => return,
             }
         }
         panic!("the writer spins");
@@ -49,7 +49,7 @@ impl Rig {
     }
 
     fn pinned_bytes(&self) -> u64 {
-        self.log.index.ledger.pinned()
+        self.log.index.pinned_bytes.total()
     }
 }
 
@@ -118,17 +118,17 @@ fn a_chunk_is_pinned_and_let_go_of_where_it_lies() {
     let pin = rig.pin("a", u64::MAX);
     rig.fill(0..40);
     for number in 0..20 {
-        rig.log.mark(&key(number), pin);
-        rig.log.mark(&key(number), pin);
+        rig.log.set_pin(&key(number), pin);
+        rig.log.set_pin(&key(number), pin);
     }
-    rig.log.mark(&key(999), pin);
+    rig.log.set_pin(&key(999), pin);
     rig.come_to_rest();
     rig.reopen();
     assert_eq!(rig.pinned(0..40), (0..20).collect::<Vec<_>>());
     rig.put_pinned(1000..2000, PinId::NONE);
     assert_eq!(rig.count(0..40), 20);
     for number in 0..10 {
-        rig.log.mark(&key(number), PinId::NONE);
+        rig.log.set_pin(&key(number), PinId::NONE);
     }
     rig.come_to_rest();
     rig.reopen();
@@ -149,10 +149,10 @@ fn a_chunk_that_waits_is_pinned_and_let_go_of_too() {
         let offered = rig.log.offer(key(number), content(number), pin);
         offered.expect("taken");
     }
-    rig.log.mark(&key(0), pin);
+    rig.log.set_pin(&key(0), pin);
     let again = rig.log.offer(key(1), content(1), pin);
     assert_eq!(again, Err(Refusal::Present));
-    rig.log.mark(&key(2), PinId::NONE);
+    rig.log.set_pin(&key(2), PinId::NONE);
     rig.come_to_rest();
     assert_eq!(rig.pinned(0..4), [0, 1, 3]);
     rig.reopen();
@@ -185,20 +185,20 @@ fn min_free_goes_before_pins() {
     let pin = rig.pin("a", u64::MAX);
     rig.put_pinned(0..100, pin);
     rig.put_pinned(1000..1100, PinId::NONE);
-    let free = |free: u64| Wrong {
+    let free = |free: u64| FileFaults {
         free: Some(free),
-        ..Wrong::default()
+        ..FileFaults::default()
     };
     rig.wrong(free((1 << 20) - 4096));
     for _ in 0..5 {
         rig.now += Duration::from_secs(1);
-        rig.watch.look(rig.now);
+        rig.monitor.check(rig.now);
         rig.come_to_rest();
     }
     // There was never enough space, so all chunks went; unpinned ones first.
     assert_eq!(rig.log.index.len(), 0);
     assert_eq!((rig.pinned_bytes(), rig.pins.list()[0].used), (0, 0));
-    rig.wrong(Wrong::default());
+    rig.wrong(FileFaults::default());
     rig.tick();
     rig.put_pinned(0..10, pin);
     assert_eq!(rig.pinned(0..10).len(), 10);
@@ -210,9 +210,9 @@ fn no_space_gives_something_back_though_all_is_pinned() {
     let mut rig = Rig::new(CAPACITY);
     let pin = rig.pin("a", u64::MAX);
     rig.put_pinned(0..100, pin);
-    rig.wrong(Wrong {
+    rig.wrong(FileFaults {
         room: Some(0),
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     let before = rig.log.segments.taken();
     rig.put(1000).expect("taken");
@@ -272,7 +272,7 @@ fn run(rig: &mut Rig, operation: &Operation) {
         Operation::Touch(n) => {
             rig.get(n);
         }
-        Operation::Mark(n, pin) => rig.log.mark(&key(n), number(rig, pin)),
+        Operation::Mark(n, pin) => rig.log.set_pin(&key(n), number(rig, pin)),
         Operation::Remove(n) => rig.log.remove(&key(n)),
         // The pin may be missing.
         Operation::Unpin(pin) => drop(rig.pins.remove(ORIGIN, PREFIXES[pin])),

@@ -1,10 +1,10 @@
 //! Reads that hang, through a whole disk with its threads.
 
-use super::super::{Disk, Patience};
+use super::super::{Disk, ReadDeadline};
 use super::*;
-use crate::disk::State;
+use crate::tiering::DiskState;
 
-async fn disk(files: &Faulty, settings: &DiskSettings) -> Disk {
+async fn disk(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
     let geometry = Geometry::new(CHUNK as u64).expect("a power of two");
     let disk = Disk::open_on(
         settings,
@@ -28,7 +28,7 @@ async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-async fn filled(files: &Faulty, settings: &DiskSettings) -> Disk {
+async fn filled(files: &FaultyFiles, settings: &DiskSettings) -> Disk {
     let disk = disk(files, settings).await;
     for number in 0..20 {
         disk.insert(key(number), content(number), PinId::NONE)
@@ -39,7 +39,7 @@ async fn filled(files: &Faulty, settings: &DiskSettings) -> Disk {
 }
 
 async fn get(disk: &Disk, number: u32) -> Option<Bytes> {
-    disk.get(&key(number), content(number).len(), Patience::Usual)
+    disk.get(&key(number), content(number).len(), ReadDeadline::Usual)
         .await
 }
 
@@ -58,21 +58,21 @@ fn settings(dir: &TempDir) -> DiskSettings {
 #[tokio::test]
 async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     let dir = tempfile::tempdir().expect("a directory");
-    let files = Faulty::default();
+    let files = FaultyFiles::default();
     let mut disk = filled(&files, &settings(&dir)).await;
     assert_eq!(get(&disk, 1).await, Some(content(1)));
     assert!(disk.estimate(&key(1), CHUNK).is_some());
     assert!(disk.rate().is_some_and(|rate| rate > 0.0));
 
-    let hang = Wrong {
+    let hang = FileFaults {
         hang: true,
-        ..Wrong::default()
+        ..FileFaults::default()
     };
     files.set(hang);
     disk.reader.late = SHORT;
     let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
     assert_eq!(pair, (None, None));
-    assert_eq!(disk.log.health.state(), State::Slow);
+    assert_eq!(disk.log.health.state(), DiskState::Slow);
     assert!(!disk.contains(&key(4)) && disk.estimate(&key(4), CHUNK).is_none());
     assert_eq!(disk.rate(), None);
     assert_eq!(get(&disk, 4).await, None, "at once");
@@ -82,13 +82,15 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
     disk.insert(key(100), content(100), PinId::NONE)
         .expect("writes go on");
 
-    files.set(Wrong::default());
+    files.set(FileFaults::default());
     // While every permit hangs, no reader is served.
-    eventually("a place is free", || metrics.hung.get() < 2).await;
-    let patient = disk.get(&key(4), content(4).len(), Patience::Last).await;
+    eventually("a permit is free", || metrics.hung.get() < 2).await;
+    let patient = disk
+        .get(&key(4), content(4).len(), ReadDeadline::Longest)
+        .await;
     assert_eq!(patient, Some(content(4)), "for who can ask nobody else");
     eventually("the reads return", || metrics.hung.get() == 0).await;
-    eventually("a probe succeeds", || disk.log.health.reads()).await;
+    eventually("a probe succeeds", || disk.log.health.can_read()).await;
     disk.reader.late = Duration::from_secs(600);
     eventually("written", || disk.queued() == 0).await;
     assert!(get(&disk, 100).await.is_some());
@@ -99,31 +101,39 @@ async fn a_read_that_hangs_is_left_and_the_disk_is_not_read_until_it_answers() {
 #[tokio::test]
 async fn where_all_places_hang_the_rest_are_misses_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
-    let files = Faulty::default();
+    let files = FaultyFiles::default();
     let mut disk = filled(&files, &settings(&dir)).await;
     disk.reader.late = SHORT;
-    files.set(Wrong {
+    files.set(FileFaults {
         hang: true,
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     let pair = tokio::join!(get(&disk, 2), get(&disk, 3));
     assert_eq!(pair, (None, None));
-    disk.log.health.reads_back();
-    let place = disk.log.index.find(&key(5)).expect("there");
+    disk.log.health.resume_reads();
+    let location = disk.log.index.find(&key(5)).expect("there");
     if disk.log.metrics.hung.get() == 2 {
-        let before = disk.log.health.reads();
-        assert_eq!(disk.reader.read(key(5), place, Patience::Usual).await, None);
-        assert_eq!(disk.log.health.reads(), before, "none was begun");
+        let before = disk.log.health.can_read();
+        assert_eq!(
+            disk.reader
+                .read(key(5), location, ReadDeadline::Usual)
+                .await,
+            None
+        );
+        assert_eq!(disk.log.health.can_read(), before, "none was begun");
     }
-    files.set(Wrong::default());
+    files.set(FileFaults::default());
 }
 
 #[tokio::test]
 async fn another_length_is_a_miss_and_drops_the_chunk() {
     let dir = tempfile::tempdir().expect("a directory");
-    let files = Faulty::default();
+    let files = FaultyFiles::default();
     let disk = filled(&files, &settings(&dir)).await;
-    assert_eq!(disk.get(&key(2), CHUNK - 1, Patience::Usual).await, None);
+    assert_eq!(
+        disk.get(&key(2), CHUNK - 1, ReadDeadline::Usual).await,
+        None
+    );
     assert!(!disk.contains(&key(2)));
     assert_eq!(Fault::Corrupt.name(), "corrupt");
 }
@@ -131,11 +141,11 @@ async fn another_length_is_a_miss_and_drops_the_chunk() {
 #[tokio::test]
 async fn a_panic_of_the_writer_thread_is_survived() {
     let dir = tempfile::tempdir().expect("a directory");
-    let files = Faulty::default();
+    let files = FaultyFiles::default();
     let disk = filled(&files, &settings(&dir)).await;
-    files.set(Wrong {
+    files.set(FileFaults {
         panic: true,
-        ..Wrong::default()
+        ..FileFaults::default()
     });
     disk.insert(key(50), content(50), PinId::NONE)
         .expect("nobody knows yet");

@@ -3,27 +3,27 @@
 use crate::meta::record::{seal, unseal};
 
 /// Bytes of a block, as the page cache and most disks write it.
-pub(super) const SIZE: usize = 4096;
+pub(super) const BLOCK_SIZE: usize = 4096;
 
 /// The key of the seal.
 const SEAL_KEY: &[u8] = b"marks";
 
 /// Bytes before the keys: the length of the sealed part, and the seal.
-const HEAD: usize = 4 + 9;
+const HEAD_SIZE: usize = 4 + 9;
 
 /// The bytes of a block without the zeros at its end, and the number of marks in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct MarkBlock {
     pub(super) bytes: Vec<u8>,
     pub(super) marks: usize,
 }
 
 /// Packs keys into as few blocks as their order allows.
-pub(super) fn pack<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<Block> {
+pub(super) fn pack<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<MarkBlock> {
     let (mut blocks, mut payload, mut marks) = (Vec::new(), Vec::new(), 0);
     for key in keys {
         let length = u16::try_from(key.len()).expect("a key has 1,024 bytes at most");
-        if HEAD + payload.len() + 2 + key.len() > SIZE {
+        if HEAD_SIZE + payload.len() + 2 + key.len() > BLOCK_SIZE {
             blocks.push(sealed(&std::mem::take(&mut payload), marks));
             marks = 0;
         }
@@ -35,11 +35,11 @@ pub(super) fn pack<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<Block> {
     blocks
 }
 
-fn sealed(payload: &[u8], marks: usize) -> Block {
+fn sealed(payload: &[u8], marks: usize) -> MarkBlock {
     let sealed = seal(SEAL_KEY, payload);
     let length = u32::try_from(sealed.len()).expect("shorter than a block");
     let bytes = [&length.to_le_bytes()[..], &sealed].concat();
-    Block { bytes, marks }
+    MarkBlock { bytes, marks }
 }
 
 /// Returns the keys in a block; none if it is incomplete.

@@ -17,13 +17,13 @@ fn start(folder: &TempDir) -> Marks {
     Marks::start(MarkFile::create(&path(folder))).expect("a thread")
 }
 
-fn left(folder: &TempDir) -> Vec<Vec<u8>> {
-    let mut left = MarkFile::left(&path(folder)).expect("read");
+fn keys_left(folder: &TempDir) -> Vec<Vec<u8>> {
+    let mut left = MarkFile::read_keys(&path(folder)).expect("read");
     left.sort();
     left
 }
 
-fn mark(marks: &Marks, key: &str) -> Token {
+fn mark(marks: &Marks, key: &str) -> MarkToken {
     let (token, told) = marks.mark(key.into());
     told.blocking_recv().expect("told").expect("durable");
     token
@@ -43,19 +43,23 @@ fn idle(marks: &Marks) {
 fn a_mark_counts_from_its_flush_to_its_release() {
     let folder = folder();
     let marks = start(&folder);
-    assert_eq!(left(&folder), Vec::<Vec<u8>>::new());
+    assert_eq!(keys_left(&folder), Vec::<Vec<u8>>::new());
     let (a, b) = (mark(&marks, "a"), mark(&marks, "b"));
-    assert_eq!(left(&folder), [b"a", b"b"]);
+    assert_eq!(keys_left(&folder), [b"a", b"b"]);
     marks.release([a]);
     idle(&marks);
-    assert!(!left(&folder).contains(&b"a".to_vec()));
-    assert!(left(&folder).contains(&b"b".to_vec()));
+    assert!(!keys_left(&folder).contains(&b"a".to_vec()));
+    assert!(keys_left(&folder).contains(&b"b".to_vec()));
     marks.release([b, a]);
     idle(&marks);
     drop(marks);
-    assert!(!left(&folder).contains(&b"b".to_vec()));
+    assert!(!keys_left(&folder).contains(&b"b".to_vec()));
     drop(start(&folder));
-    assert_eq!(left(&folder), Vec::<Vec<u8>>::new(), "a start begins anew");
+    assert_eq!(
+        keys_left(&folder),
+        Vec::<Vec<u8>>::new(),
+        "a start begins anew"
+    );
 }
 
 /// Any number of waiting marks: each is durable when it is reported, and the file grows no more
@@ -74,7 +78,7 @@ fn marks_that_wait_share_a_flush_and_blocks_are_used_again() {
             tokens.push(token);
         }
         assert_eq!(
-            left(&folder)
+            keys_left(&folder)
                 .iter()
                 .filter(|key| key.starts_with(format!("{round} ").as_bytes()))
                 .count(),
@@ -98,7 +102,7 @@ fn a_mark_that_nobody_waits_for_is_let_go_of() {
     marks.release([token]);
     idle(&marks);
     assert!(marks.shared.lock().tokens.is_empty());
-    assert!(!left(&folder).contains(&b"left".to_vec()));
+    assert!(!keys_left(&folder).contains(&b"left".to_vec()));
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn a_file_that_is_deleted_is_made_again_with_all_that_counts() {
     mark(&marks, "before");
     std::fs::remove_dir_all(folder.path()).expect("deleted");
     mark(&marks, "after");
-    assert_eq!(left(&folder), [b"after".to_vec(), b"before".to_vec()]);
+    assert_eq!(keys_left(&folder), [b"after".to_vec(), b"before".to_vec()]);
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn a_disk_that_takes_nothing_refuses_and_recovers() {
     }
     std::fs::remove_dir(path(&folder)).expect("deleted");
     mark(&marks, "again");
-    assert_eq!(left(&folder), [b"again".to_vec(), b"counts".to_vec()]);
+    assert_eq!(keys_left(&folder), [b"again".to_vec(), b"counts".to_vec()]);
     marks.release([counts]);
 }
 
@@ -167,7 +171,7 @@ proptest! {
     }
 }
 
-const SIZE_OF_BLOCK: usize = block::SIZE;
+const SIZE_OF_BLOCK: usize = block::BLOCK_SIZE;
 
 /// Measures a mark beside a plain write of 4 KiB with `fdatasync` on the same disk. `MARKS_FOLDER`
 /// sets the folder.

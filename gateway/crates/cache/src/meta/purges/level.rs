@@ -5,12 +5,12 @@ use std::hash::Hash;
 
 /// The newest purge of each hash. No two have the same number.
 #[derive(Debug)]
-pub(super) struct Level<K> {
+pub(super) struct PurgeLevel<K> {
     numbers: HashMap<K, u64>,
     by_age: BTreeMap<u64, K>,
 }
 
-impl<K> Default for Level<K> {
+impl<K> Default for PurgeLevel<K> {
     fn default() -> Self {
         Self {
             numbers: HashMap::new(),
@@ -19,7 +19,7 @@ impl<K> Default for Level<K> {
     }
 }
 
-impl<K: Copy + Eq + Hash> Level<K> {
+impl<K: Copy + Eq + Hash> PurgeLevel<K> {
     pub(super) fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }

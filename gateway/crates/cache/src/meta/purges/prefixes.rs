@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 
-use super::{Edit, prefix_row};
+use super::{PurgeEdit, prefix_row};
 use tidegate_plan::OriginId;
 
 /// The purges of prefixes of each origin. A prefix in here is always newer than every shorter one that
 /// covers it.
 #[derive(Debug, Default)]
-pub(super) struct Prefixes {
+pub(super) struct PrefixPurges {
     of: HashMap<OriginId, BTreeMap<Box<str>, u64>>,
     len: usize,
 }
 
-impl Prefixes {
+impl PrefixPurges {
     /// Returns the number of prefixes.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -31,7 +31,7 @@ impl Prefixes {
         origin: OriginId,
         prefix: &str,
         number: u64,
-        edits: &mut Vec<Edit>,
+        edits: &mut Vec<PurgeEdit>,
     ) {
         if self
             .covering(origin, prefix)
@@ -48,15 +48,15 @@ impl Prefixes {
             .collect();
         for other in &covered {
             prefixes.remove(other);
-            edits.push(Edit::Remove(prefix_row(origin, other)));
+            edits.push(PurgeEdit::Remove(prefix_row(origin, other)));
         }
         self.len -= covered.len();
         self.len += usize::from(prefixes.insert(prefix.into(), number).is_none());
-        edits.push(Edit::Set(prefix_row(origin, prefix), number));
+        edits.push(PurgeEdit::Set(prefix_row(origin, prefix), number));
     }
 
     /// Replaces the deepest prefixes by their folders, until at most `most` are left.
-    pub(super) fn coarsen(&mut self, most: usize, edits: &mut Vec<Edit>) {
+    pub(super) fn coarsen(&mut self, most: usize, edits: &mut Vec<PurgeEdit>) {
         while self.len > most {
             let all = self.of.iter().flat_map(|(origin, prefixes)| {
                 prefixes
@@ -75,7 +75,7 @@ impl Prefixes {
                     continue;
                 }
                 self.len -= 1;
-                edits.push(Edit::Remove(prefix_row(origin, &prefix)));
+                edits.push(PurgeEdit::Remove(prefix_row(origin, &prefix)));
                 self.set(origin, folder(&prefix), number, edits);
             }
             if deepest == 0 {

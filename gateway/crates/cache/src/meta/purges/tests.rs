@@ -46,12 +46,12 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// Applies edits to stored rows as the database does.
-fn apply(rows: &mut BTreeMap<Vec<u8>, u64>, edits: Vec<Edit>) {
+fn apply(rows: &mut BTreeMap<Vec<u8>, u64>, edits: Vec<PurgeEdit>) {
     for edit in edits {
         match edit {
-            Edit::Clear => rows.clear(),
-            Edit::Set(row, number) => drop(rows.insert(row, number)),
-            Edit::Remove(row) => drop(rows.remove(&row)),
+            PurgeEdit::Clear => rows.clear(),
+            PurgeEdit::Set(row, number) => drop(rows.insert(row, number)),
+            PurgeEdit::Remove(row) => drop(rows.remove(&row)),
         }
     }
 }
@@ -64,9 +64,9 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(shape: Shape) -> Self {
+    fn new(limits: PurgeLimits) -> Self {
         Self {
-            purges: Purges::shaped(shape),
+            purges: Purges::with_limits(limits),
             rows: BTreeMap::new(),
             model: Vec::new(),
         }
@@ -79,7 +79,7 @@ impl Pair {
             Op::Everything => self.purges.purge_everything(0),
             Op::Reload => {
                 let last = self.purges.last();
-                self.purges = Purges::shaped(self.purges.shape);
+                self.purges = Purges::with_limits(self.purges.limits);
                 for (row, number) in &self.rows {
                     self.purges.restore(row, *number).expect("a row of ours");
                 }
@@ -105,7 +105,7 @@ impl Pair {
 }
 
 /// Levels that are full after a few purges.
-const TINY: Shape = Shape {
+const TINY: PurgeLimits = PurgeLimits {
     keys: 3,
     groups: (12, 4),
     coarse: 6,
@@ -118,7 +118,7 @@ proptest! {
         ops in ops(24),
         probes in proptest::collection::vec((0u64..2, "[ab/ü]{1,5}"), 8),
     ) {
-        let mut pair = Pair::new(SHAPE);
+        let mut pair = Pair::new(PURGE_LIMITS);
         ops.into_iter().for_each(|op| pair.carry_out(op));
         for (origin, key) in probes {
             prop_assert_eq!(pair.purges.generation(&id(origin, &key)), pair.expected(origin, &key));
@@ -172,9 +172,9 @@ fn a_million_purges_cost_next_to_nothing_and_further_ones_little_by_little() {
         for n in numbers {
             for edit in purges.purge_key(&key(n), 0) {
                 rows += match edit {
-                    Edit::Set(..) => 1,
-                    Edit::Remove(_) => -1,
-                    Edit::Clear => panic!("everything is purged"),
+                    PurgeEdit::Set(..) => 1,
+                    PurgeEdit::Remove(_) => -1,
+                    PurgeEdit::Clear => panic!("everything is purged"),
                 };
             }
         }
@@ -196,9 +196,9 @@ fn a_million_purges_cost_next_to_nothing_and_further_ones_little_by_little() {
 /// Folders of many objects each, one purge a folder: the deepest are replaced first.
 #[test]
 fn too_many_prefixes_give_way_to_their_folders() {
-    let mut purges = Purges::shaped(Shape {
+    let mut purges = Purges::with_limits(PurgeLimits {
         prefixes: 100,
-        ..SHAPE
+        ..PURGE_LIMITS
     });
     let prefix = |n: usize| format!("a/{}/{}/", n % 7, n);
     for n in 0..101 {

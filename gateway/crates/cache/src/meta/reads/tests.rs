@@ -25,29 +25,29 @@ impl Gated {
     }
 }
 
-impl Rows for Gated {
+impl RowSource for Gated {
     fn is_open(&self) -> bool {
         true
     }
 
-    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DbFailure> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let closed = self.closed.lock().expect("a lock");
         let _open = self.opened.wait_while(closed, |closed| *closed);
         match key {
             b"absent" => Ok(None),
-            b"broken" => Err(Failure::io("EIO")),
+            b"broken" => Err(DbFailure::io("EIO")),
             key => Ok(Some(key.to_vec())),
         }
     }
 }
 
-fn reads(gated: &Arc<Gated>, pause: Duration) -> Reads {
-    let rows: Arc<dyn Rows> = Arc::clone(gated) as _;
-    Reads::new(rows, MetaMetrics::default(), pause).expect("threads")
+fn reads(gated: &Arc<Gated>, pause: Duration) -> RowReads {
+    let rows: Arc<dyn RowSource> = Arc::clone(gated) as _;
+    RowReads::new(rows, MetaMetrics::default(), pause).expect("threads")
 }
 
-async fn read(reads: &Reads, key: &str) -> Row {
+async fn read(reads: &RowReads, key: &str) -> StoredRow {
     reads.read(key.into(), |_| {}).await
 }
 
@@ -68,14 +68,14 @@ async fn a_table_that_hangs_is_waited_for_once() {
     let reads = reads(&gated, Duration::from_secs(3600));
     let began = tokio::time::Instant::now();
     let rows = join_all((0..100).map(|_| read(&reads, "key"))).await;
-    assert!(rows.iter().all(|row| *row == Row::Unknown));
+    assert!(rows.iter().all(|row| *row == StoredRow::Unknown));
     assert_eq!(began.elapsed(), ROW_TIMEOUT);
-    eventually("all places are taken", || gated.asked() == MAX_READS);
+    eventually("all permits are taken", || gated.asked() == MAX_READS);
     assert!(reads.note().is_some_and(|note| note.contains("250 ms")));
     assert_eq!(reads.shared.metrics.reads_up.get(), 0);
     let began = tokio::time::Instant::now();
     let rows = join_all((0..1000).map(|_| read(&reads, "key"))).await;
-    assert!(rows.iter().all(|row| *row == Row::Unknown));
+    assert!(rows.iter().all(|row| *row == StoredRow::Unknown));
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert_eq!(gated.asked(), MAX_READS);
     gated.set_closed(false);
@@ -85,21 +85,21 @@ async fn a_table_that_hangs_is_waited_for_once() {
 async fn a_table_that_is_back_is_read_again_after_a_probe() {
     let gated = Arc::new(Gated::default());
     let reads = reads(&gated, Duration::ZERO);
-    assert_eq!(read(&reads, "key").await, Row::Found(b"key".to_vec()));
-    assert_eq!(read(&reads, "absent").await, Row::Absent);
+    assert_eq!(read(&reads, "key").await, StoredRow::Found(b"key".to_vec()));
+    assert_eq!(read(&reads, "absent").await, StoredRow::Absent);
     gated.set_closed(true);
-    assert_eq!(read(&reads, "key").await, Row::Unknown);
+    assert_eq!(read(&reads, "key").await, StoredRow::Unknown);
     assert_eq!(reads.shared.metrics.hung.get(), 1);
     // One probe at a time: it hangs as well.
     eventually("it is probed", || gated.asked() == 4);
-    assert_eq!(read(&reads, "key").await, Row::Unknown);
+    assert_eq!(read(&reads, "key").await, StoredRow::Unknown);
     assert_eq!(gated.asked(), 4);
 
     gated.set_closed(false);
     eventually("it is read again", || reads.note().is_none());
     assert_eq!(reads.shared.metrics.hung.get(), 0);
     assert_eq!(reads.shared.metrics.reads_up.get(), 1);
-    assert_eq!(read(&reads, "key").await, Row::Found(b"key".to_vec()));
+    assert_eq!(read(&reads, "key").await, StoredRow::Found(b"key".to_vec()));
     assert_eq!(reads.shared.metrics.unknown.get(), 2);
 }
 
@@ -114,7 +114,7 @@ async fn a_failure_is_told_and_leaves_the_row_unknown() {
             tell.send(failure.to_string()).expect("heard");
         })
         .await;
-    assert_eq!(row, Row::Unknown);
+    assert_eq!(row, StoredRow::Unknown);
     assert_eq!(told.recv().expect("told"), "EIO");
     assert!(reads.note().is_none(), "an error in time is an answer");
 }

@@ -59,7 +59,7 @@ impl Data {
     fn read_block(&self, direct: &File, offset: u64, length: u64) -> io::Result<Bytes> {
         let mut block = self.memory.blocks.take();
         let length = usize::try_from(length).map_err(io::Error::other)?;
-        if direct::read(direct, block.grown(length), offset)? < length {
+        if direct::read(direct, block.set_len(length), offset)? < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(Bytes::from_owner(block))

@@ -1,19 +1,19 @@
 //! A buffer whose address direct writes accept.
 
-use super::files::PAGE;
+use super::files::PAGE_SIZE;
 use crate::direct;
 
-const ALIGN: usize = PAGE as usize;
+const ALIGNMENT: usize = PAGE_SIZE as usize;
 
 /// Bytes that begin at a page; allocated when they are first needed.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
-impl Buffer {
+impl WriteBuffer {
     /// Empties the buffer, and makes room for `len` bytes.
     pub(super) fn clear(&mut self, len: usize) {
         self.len = 0;
@@ -28,7 +28,7 @@ impl Buffer {
     pub(super) fn append(&mut self, chunk: &[u8]) -> &[u8] {
         let begin = self.start + self.len;
         let end = begin + chunk.len();
-        let whole = begin + chunk.len().next_multiple_of(ALIGN);
+        let whole = begin + chunk.len().next_multiple_of(ALIGNMENT);
         self.bytes[begin..end].copy_from_slice(chunk);
         self.bytes[end..whole].fill(0);
         self.len = whole - self.start;
@@ -47,16 +47,16 @@ mod tests {
 
     #[test]
     fn chunks_lie_at_pages_and_what_is_between_is_zero() {
-        let mut buffer = Buffer::default();
+        let mut buffer = WriteBuffer::default();
         for round in 1..4u8 {
-            buffer.clear(4 * ALIGN);
+            buffer.clear(4 * ALIGNMENT);
             assert_eq!(buffer.append(&[round; 5000]), [round; 5000]);
             assert_eq!(buffer.append(&[round]), [round]);
             let bytes = buffer.bytes();
-            assert_eq!(bytes.len(), 3 * ALIGN);
-            assert_eq!(bytes.as_ptr().align_offset(ALIGN), 0);
-            assert!(bytes[5000..2 * ALIGN].iter().all(|byte| *byte == 0));
-            assert_eq!(bytes[2 * ALIGN], round);
+            assert_eq!(bytes.len(), 3 * ALIGNMENT);
+            assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0);
+            assert!(bytes[5000..2 * ALIGNMENT].iter().all(|byte| *byte == 0));
+            assert_eq!(bytes[2 * ALIGNMENT], round);
         }
     }
 }

@@ -1,45 +1,47 @@
 //! A file system over the real one that fails as it is told, for tests of the layers above.
 //!
 //! It writes through the file cache and syncs nothing, which is quick. It remembers the unsynced
-//! ranges, and [`Faulty::lose_power`] takes them away.
+//! ranges, and [`FaultyFiles::lose_power`] takes them away.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use super::files::{Access, Files, LogFile, RealFiles, Space, Stat};
+use super::{FileAccess, FileStat, Files, LogFile, RealFiles, Space};
+
+use tidegate_plan::locks::Recover as _;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wrong {
+pub(in crate::disk) struct FileFaults {
     /// Reads give this error.
-    pub(super) read: Option<Errno>,
+    pub(in crate::disk) read: Option<Errno>,
     /// Writes, and creating files and directories, give this error.
-    pub(super) write: Option<Errno>,
+    pub(in crate::disk) write: Option<Errno>,
     /// Syncs give this error.
-    pub(super) sync: Option<Errno>,
+    pub(in crate::disk) sync: Option<Errno>,
     /// Giving space back gives this error.
-    pub(super) punch: Option<Errno>,
+    pub(in crate::disk) punch: Option<Errno>,
     /// Bytes that can be written before the file system is full.
-    pub(super) room: Option<u64>,
+    pub(in crate::disk) room: Option<u64>,
     /// Bytes that it says are free.
-    pub(super) free: Option<u64>,
+    pub(in crate::disk) free: Option<u64>,
     /// Reads give half of the requested bytes.
-    pub(super) short: bool,
+    pub(in crate::disk) short: bool,
     /// Reads do not return until this is taken back.
-    pub(super) hang: bool,
+    pub(in crate::disk) hang: bool,
     /// The next write panics.
-    pub(super) panic: bool,
+    pub(in crate::disk) panic: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    wrong: Mutex<Wrong>,
+struct FaultState {
+    faults: Mutex<FileFaults>,
     changed: Condvar,
     /// The ranges written to a file since its last sync.
     unsynced: Mutex<HashMap<PathBuf, Vec<(u64, u64)>>>,
@@ -47,18 +49,18 @@ struct Shared {
 
 /// The file system. Clones share one state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Faulty(Arc<Shared>);
+pub(in crate::disk) struct FaultyFiles(Arc<FaultState>);
 
-impl Faulty {
+impl FaultyFiles {
     /// Replaces the present faults by these.
-    pub(super) fn set(&self, wrong: Wrong) {
-        *self.0.wrong() = wrong;
+    pub(in crate::disk) fn set(&self, faults: FileFaults) {
+        *self.0.faults() = faults;
         self.0.changed.notify_all();
     }
 
     /// Simulates a power cut: unsynced data reads as zeros, and index files end in the middle of an
     /// unsynced range.
-    pub(super) fn lose_power(&self) {
+    pub(in crate::disk) fn lose_power(&self) {
         for (path, ranges) in self.0.unsynced().drain() {
             let Ok(file) = fs::OpenOptions::new().write(true).open(&path) else {
                 continue;
@@ -78,21 +80,23 @@ impl Faulty {
     }
 }
 
-impl Shared {
-    fn wrong(&self) -> MutexGuard<'_, Wrong> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+impl FaultState {
+    fn faults(&self) -> MutexGuard<'_, FileFaults> {
+        self.faults.lock().recover()
     }
 
     fn unsynced(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<(u64, u64)>>> {
-        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unsynced.lock().recover()
     }
 
     fn writable(&self) -> io::Result<()> {
-        self.wrong().write.map_or(Ok(()), |errno| Err(errno.into()))
+        self.faults()
+            .write
+            .map_or(Ok(()), |errno| Err(errno.into()))
     }
 }
 
-impl Files for Faulty {
+impl Files for FaultyFiles {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.writable()?;
         RealFiles.make_dir(dir)
@@ -102,12 +106,12 @@ impl Files for Faulty {
         RealFiles.list(dir)
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
-        if access != Access::Existing && !path.exists() {
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn LogFile>> {
+        if access != FileAccess::Existing && !path.exists() {
             self.0.writable()?;
         }
         let access = match access {
-            Access::Direct => Access::Cached,
+            FileAccess::Direct => FileAccess::Cached,
             access => access,
         };
         Ok(Arc::new(FaultyFile {
@@ -123,13 +127,13 @@ impl Files for Faulty {
     }
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        let sync = self.0.wrong().sync;
+        let sync = self.0.faults().sync;
         sync.map_or(Ok(()), |errno| Err(errno.into()))
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {
         let space = RealFiles.space(dir)?;
-        let free = self.0.wrong().free.unwrap_or(space.free);
+        let free = self.0.faults().free.unwrap_or(space.free);
         Ok(Space { free, ..space })
     }
 }
@@ -138,32 +142,32 @@ impl Files for Faulty {
 struct FaultyFile {
     file: Arc<dyn LogFile>,
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
 impl LogFile for FaultyFile {
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let hangs = |wrong: &mut Wrong| wrong.hang;
-        let wrong = self.shared.changed.wait_while(self.shared.wrong(), hangs);
-        let wrong = *wrong.unwrap_or_else(PoisonError::into_inner);
-        match wrong.read {
+        let hangs = |faults: &mut FileFaults| faults.hang;
+        let faults = self.shared.changed.wait_while(self.shared.faults(), hangs);
+        let faults = *faults.recover();
+        match faults.read {
             Some(errno) => Err(errno.into()),
-            None if wrong.short => self.file.read_at(offset, len / 2),
+            None if faults.short => self.file.read_at(offset, len / 2),
             None => self.file.read_at(offset, len),
         }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let len = u64::try_from(bytes.len()).expect("small");
-        let mut wrong = self.shared.wrong();
-        assert!(!std::mem::take(&mut wrong.panic), "told to panic");
-        if let Some(errno) = wrong.write {
+        let mut faults = self.shared.faults();
+        assert!(!std::mem::take(&mut faults.panic), "told to panic");
+        if let Some(errno) = faults.write {
             return Err(errno.into());
         }
-        if let Some(room) = &mut wrong.room {
+        if let Some(room) = &mut faults.room {
             *room = room.checked_sub(len).ok_or(Errno::NOSPC)?;
         }
-        drop(wrong);
+        drop(faults);
         let mut unsynced = self.shared.unsynced();
         let ranges = unsynced.entry(self.path.clone()).or_default();
         ranges.push((offset, len));
@@ -171,7 +175,7 @@ impl LogFile for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        if let Some(errno) = self.shared.wrong().sync {
+        if let Some(errno) = self.shared.faults().sync {
             return Err(errno.into());
         }
         self.shared.unsynced().remove(&self.path);
@@ -179,8 +183,8 @@ impl LogFile for FaultyFile {
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        let wrong = *self.shared.wrong();
-        if let Some(errno) = wrong.punch.or(wrong.write) {
+        let faults = *self.shared.faults();
+        if let Some(errno) = faults.punch.or(faults.write) {
             return Err(errno.into());
         }
         self.file.punch(offset, len)
@@ -191,11 +195,11 @@ impl LogFile for FaultyFile {
         self.file.truncate(len)
     }
 
-    fn forget(&self, offset: u64, len: u64) {
-        self.file.forget(offset, len);
+    fn drop_cached(&self, offset: u64, len: u64) {
+        self.file.drop_cached(offset, len);
     }
 
-    fn stat(&self) -> io::Result<Stat> {
+    fn stat(&self) -> io::Result<FileStat> {
         self.file.stat()
     }
 }

@@ -6,34 +6,34 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::entry::{ENTRY, Place, checksum, encode, pages};
-use super::files::{Access, LogFile};
-use super::segment::{EMPTY, Segment};
-use super::writer::{BATCH, Writer};
+use super::super::entry::{DiskLocation, ENTRY_SIZE, checksum, encode, pages};
+use super::super::files::{FileAccess, LogFile};
+use super::super::segment::{EMPTY_SEGMENT_SIZE, Segment};
+use super::{MAX_BATCH_BYTES, Writer};
 use crate::ChunkKey;
 use crate::pins::PinId;
 
 /// A chunk to be written.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct ChunkWrite {
     pub(super) key: ChunkKey,
     pub(super) bytes: Bytes,
     pub(super) pin: PinId,
-    pub(super) from: From,
+    pub(super) from: ChunkOrigin,
 }
 
 /// The origin of a chunk that is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum From {
+pub(super) enum ChunkOrigin {
     /// The queue, with the ticket there.
     Queue(u64),
     /// A nearly empty segment.
-    Place(Place),
+    Segment(DiskLocation),
 }
 
 /// The segment that is written to.
 #[derive(Debug)]
-pub(super) struct Current {
+pub(super) struct CurrentSegment {
     pub(super) segment: Arc<Segment>,
     pub(super) out: Arc<dyn LogFile>,
     pub(super) index: Arc<dyn LogFile>,
@@ -43,10 +43,10 @@ pub(super) struct Current {
 
 impl Writer {
     /// Writes a batch. `false`: there is no room, and none can be made.
-    pub(super) fn try_write(&mut self, batch: &[Chunk]) -> io::Result<bool> {
+    pub(super) fn try_write(&mut self, batch: &[ChunkWrite]) -> io::Result<bool> {
         let size: u64 = batch.iter().map(|chunk| pages(chunk.bytes.len())).sum();
-        let entries = u64::try_from(batch.len() * ENTRY).unwrap_or(0);
-        if !self.make_room(size + entries + 2 * EMPTY)? {
+        let entries = u64::try_from(batch.len() * ENTRY_SIZE).unwrap_or(0);
+        if !self.make_room(size + entries + 2 * EMPTY_SEGMENT_SIZE)? {
             return Ok(false);
         }
         let mut rest = batch;
@@ -65,14 +65,14 @@ impl Writer {
     }
 
     /// Returns how many of these chunks fit the current segment and the buffer.
-    fn fit(&self, chunks: &[Chunk]) -> usize {
+    fn fit(&self, chunks: &[ChunkWrite]) -> usize {
         let Some(current) = &self.current else {
             return 0;
         };
         let room = self.log.segment().saturating_sub(current.end);
-        let room = room.min(BATCH.max(pages(chunks[0].bytes.len())));
+        let room = room.min(MAX_BATCH_BYTES.max(pages(chunks[0].bytes.len())));
         let mut size = 0;
-        let fits = |chunk: &&Chunk| {
+        let fits = |chunk: &&ChunkWrite| {
             size += pages(chunk.bytes.len());
             size <= room
         };
@@ -80,27 +80,27 @@ impl Writer {
     }
 
     /// Writes chunks at the end of the current segment, and enters them into the index.
-    fn append(&mut self, run: &[Chunk]) -> io::Result<()> {
+    fn append(&mut self, run: &[ChunkWrite]) -> io::Result<()> {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
         let size: u64 = run.iter().map(|chunk| pages(chunk.bytes.len())).sum();
         self.buffer
             .clear(usize::try_from(size).unwrap_or(usize::MAX));
-        let (mut entries, mut places) = (Vec::with_capacity(run.len() * ENTRY), Vec::new());
+        let (mut entries, mut locations) = (Vec::with_capacity(run.len() * ENTRY_SIZE), Vec::new());
         let mut offset = current.end;
         for chunk in run {
             let copy = self.buffer.append(&chunk.bytes);
-            let place = Place {
+            let location = DiskLocation {
                 segment: current.segment.number,
                 offset,
                 len: u32::try_from(copy.len()).unwrap_or(u32::MAX),
                 sum: checksum(&chunk.key, copy),
                 pin: chunk.pin,
             };
-            entries.extend_from_slice(&encode(&chunk.key, &place));
-            places.push(place);
-            offset += place.taken();
+            entries.extend_from_slice(&encode(&chunk.key, &location));
+            locations.push(location);
+            offset += location.taken();
         }
         current.out.write_at(self.buffer.bytes(), current.end)?;
         self.unsynced = true;
@@ -112,20 +112,20 @@ impl Writer {
         metrics
             .written
             .inc_by(size + u64::try_from(entries.len()).unwrap_or(0));
-        for (chunk, place) in run.iter().zip(&places) {
-            self.enter(chunk, place);
+        for (chunk, location) in run.iter().zip(&locations) {
+            self.enter(chunk, location);
         }
         Ok(())
     }
 
     /// Enters a chunk that was written, unless it was removed meanwhile.
-    fn enter(&self, chunk: &Chunk, place: &Place) {
+    fn enter(&self, chunk: &ChunkWrite, location: &DiskLocation) {
         let log = &self.log;
-        let (key, len) = (&chunk.key, u64::from(place.len));
+        let (key, len) = (&chunk.key, u64::from(location.len));
         match chunk.from {
-            From::Queue(ticket) => {
-                if !log.queue.wants(key, ticket) || !log.index.insert(key, place) {
-                    log.add_hole(key, place);
+            ChunkOrigin::Queue(ticket) => {
+                if !log.queue.is_wanted(key, ticket) || !log.index.insert(key, location) {
+                    log.add_hole(key, location);
                     return;
                 }
                 match log.queue.finish(key, ticket) {
@@ -133,18 +133,18 @@ impl Writer {
                         log.metrics.admitted.inc_by(len);
                         // The pin was changed during the write.
                         if pin != chunk.pin {
-                            log.mark(key, pin);
+                            log.set_pin(key, pin);
                         }
                     }
-                    None => log.forget(key, place),
+                    None => log.forget(key, location),
                 }
             }
-            From::Place(old) => {
+            ChunkOrigin::Segment(old) => {
                 log.metrics.rewritten.inc_by(len);
-                if log.index.relocate(key, &old, place) {
+                if log.index.relocate(key, &old, location) {
                     log.add_hole(key, &old);
                 } else {
-                    log.add_hole(key, place);
+                    log.add_hole(key, location);
                 }
             }
         }
@@ -160,9 +160,9 @@ impl Writer {
             log.segments.index_path(number),
         );
         let open = || {
-            let out = log.files.open(&data_path, Access::Direct)?;
-            let index = log.files.open(&index_path, Access::Cached)?;
-            let data = log.files.open(&data_path, Access::Existing)?;
+            let out = log.files.open(&data_path, FileAccess::Direct)?;
+            let index = log.files.open(&index_path, FileAccess::Cached)?;
+            let data = log.files.open(&data_path, FileAccess::Existing)?;
             log.files.sync_dir(&log.dir)?;
             io::Result::Ok((out, index, data))
         };
@@ -174,7 +174,7 @@ impl Writer {
         })?;
         let segment = Arc::new(Segment::new(number, data, 0, 0));
         log.segments.insert(&segment);
-        self.current = Some(Current {
+        self.current = Some(CurrentSegment {
             segment,
             out,
             index,

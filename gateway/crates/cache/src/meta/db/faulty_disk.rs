@@ -3,16 +3,18 @@
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::db::Opener;
+use super::Opener;
+
+use tidegate_plan::locks::Recover as _;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Call {
+pub(in crate::meta) enum DiskCall {
     Read,
     Write,
     Sync,
@@ -20,41 +22,41 @@ pub(super) enum Call {
 
 /// The faults of the disk.
 #[derive(Debug, Default)]
-struct Mood {
+struct DiskFaults {
     /// A failing kind of call: how many calls still succeed, and how many then fail.
-    fails: Option<(Call, u64, u64)>,
+    fails: Option<(DiskCall, u64, u64)>,
     hangs: bool,
 }
 
 /// A disk; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SickDisk(Arc<(Mutex<Mood>, Condvar)>);
+pub(in crate::meta) struct FaultyDisk(Arc<(Mutex<DiskFaults>, Condvar)>);
 
-impl SickDisk {
-    fn change(&self, change: impl FnOnce(&mut Mood)) {
-        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner));
+impl FaultyDisk {
+    fn change(&self, change: impl FnOnce(&mut DiskFaults)) {
+        change(&mut self.0.0.lock().recover());
         self.0.1.notify_all();
     }
 
     /// Makes `times` calls of a kind fail, after `after` that succeed.
-    pub(super) fn fail(&self, call: Call, after: u64, times: u64) {
-        self.change(|mood| mood.fails = Some((call, after, times)));
+    pub(in crate::meta) fn fail(&self, call: DiskCall, after: u64, times: u64) {
+        self.change(|faults| faults.fails = Some((call, after, times)));
     }
 
-    pub(super) fn heal(&self) {
-        self.change(|mood| *mood = Mood::default());
+    pub(in crate::meta) fn heal(&self) {
+        self.change(|faults| *faults = DiskFaults::default());
     }
 
     /// Makes every call wait until the disk is healed.
-    pub(super) fn hang(&self) {
-        self.change(|mood| mood.hangs = true);
+    pub(in crate::meta) fn hang(&self) {
+        self.change(|faults| faults.hangs = true);
     }
 
-    fn pass(&self, call: Call) -> io::Result<()> {
-        let mood = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mood = self.0.1.wait_while(mood, |mood| mood.hangs);
-        let mut mood = mood.unwrap_or_else(PoisonError::into_inner);
-        match &mut mood.fails {
+    fn pass(&self, call: DiskCall) -> io::Result<()> {
+        let faults = self.0.0.lock().recover();
+        let faults = self.0.1.wait_while(faults, |faults| faults.hangs);
+        let mut faults = faults.recover();
+        match &mut faults.fails {
             Some((kind, after, _)) if *kind == call && *after > 0 => {
                 *after -= 1;
                 Ok(())
@@ -68,7 +70,7 @@ impl SickDisk {
     }
 }
 
-impl Opener for SickDisk {
+impl Opener for FaultyDisk {
     fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
         let mut options = std::fs::File::options();
         let options = options.read(true).write(true).create(true).truncate(false);
@@ -85,7 +87,7 @@ impl Opener for SickDisk {
 
 #[derive(Debug)]
 struct Backend {
-    disk: SickDisk,
+    disk: FaultyDisk,
     file: FileBackend,
 }
 
@@ -95,22 +97,22 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.pass(Call::Read)?;
+        self.disk.pass(DiskCall::Read)?;
         self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.pass(Call::Write)?;
+        self.disk.pass(DiskCall::Write)?;
         self.file.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.pass(Call::Sync)?;
+        self.disk.pass(DiskCall::Sync)?;
         self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.pass(Call::Write)?;
+        self.disk.pass(DiskCall::Write)?;
         self.file.write(offset, data)
     }
 

@@ -26,7 +26,7 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// # Errors
 /// The directory cannot be created; a failure to close it is only logged.
-pub fn make_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     DirBuilder::new()
@@ -54,14 +54,14 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Returns options that create a file for the gateway's user alone.
-pub fn options() -> OpenOptions {
+pub(crate) fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
 }
 
 /// Makes the name of a file or directory durable. Blocks.
-pub fn sync_name(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     match path.parent() {
         None => Ok(()),
         Some(dir) if dir.as_os_str().is_empty() => File::open(".")?.sync_all(),
@@ -70,7 +70,7 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
 }
 
 /// Closes an open file to other users if the gateway's user owns it. A failure is only logged. Blocks.
-pub fn close_to_others(file: &File, path: &Path) {
+pub(crate) fn close_to_others(file: &File, path: &Path) {
     let closed = file.metadata().and_then(|found| {
         if found.uid() == geteuid().as_raw() && found.mode() & 0o077 != 0 {
             file.set_permissions(Permissions::from_mode(FILE_MODE))?;
@@ -96,7 +96,7 @@ fn holds_only_ours(dir: &Path) -> io::Result<bool> {
 /// Returns whether the gateway creates files of this name in a cache or state directory, or in one inside
 /// (`00000001.data`); `lost+found` belongs to the file system.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 7] = [
+    const OWN_NAMES: [&str; 7] = [
         "clean",
         "lock",
         "speed",
@@ -105,9 +105,9 @@ fn is_ours(name: &str) -> bool {
         "plain",
         "lost+found",
     ];
-    const STARTS: [&str; 3] = ["log-v", "chunks-", "meta-v"];
-    NAMES.contains(&name)
-        || STARTS.iter().any(|start| name.starts_with(start))
+    const OWN_PREFIXES: [&str; 3] = ["log-v", "chunks-", "meta-v"];
+    OWN_NAMES.contains(&name)
+        || OWN_PREFIXES.iter().any(|start| name.starts_with(start))
         || (name.starts_with(|first: char| first.is_ascii_digit())
             && (name.ends_with(".data") || name.ends_with(".index")))
 }
@@ -147,7 +147,7 @@ mod tests {
     fn files_are_for_us_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("f");
-        let file = options()
+        let file = file_options()
             .write(true)
             .create(true)
             .open(&path)

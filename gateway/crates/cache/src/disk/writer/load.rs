@@ -8,37 +8,37 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use super::clock::living;
-use super::entry::{ENTRY, Place, decode_all};
-use super::files::{Access, LogFile};
-use super::log::Log;
-use super::queue::Phase;
-use super::refusal::Fault;
-use super::segment::{Segment, parse_name};
-use super::writer::Writer;
+use super::super::entry::{DiskLocation, ENTRY_SIZE, decode_all, live_entries};
+use super::super::files::{FileAccess, LogFile};
+use super::super::layout::CLEAN_MARKER;
+use super::super::log::Log;
+use super::super::queue::QueuePhase;
+use super::super::refusal::Fault;
+use super::super::segment::{Segment, parse_name};
+use super::Writer;
 use crate::ChunkKey;
-
-/// An empty file that marks a log closed in order. It is only logged, to explain missing chunks to
-/// an operator.
-pub(super) const CLEAN: &str = "clean";
 
 /// The chunks that were found.
 #[derive(Debug, Default)]
-struct Tally {
+struct LoadTally {
     chunks: u64,
     dropped: u64,
 }
 
 impl Writer {
     /// Loads the index. Ends early if the log is closed meanwhile.
-    pub(super) fn load(&mut self) {
+    pub(in crate::disk) fn load(&mut self) {
         let began = Instant::now();
         let path = self.log.dir.display().to_string();
         let found = self.find_segments().unwrap_or_else(|error| {
             warn!(path, %error, "cannot read the cache disk; it begins empty");
             BTreeMap::new()
         });
-        let clean = self.log.files.unlink(&self.log.dir.join(CLEAN)).is_ok();
+        let clean = self
+            .log
+            .files
+            .unlink(&self.log.dir.join(CLEAN_MARKER))
+            .is_ok();
         let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
         self.log.to_load.store(count, Ordering::Relaxed);
         self.next = found
@@ -50,23 +50,23 @@ impl Writer {
             clean,
             "loading the index of the cache disk"
         );
-        let mut tally = Tally::default();
+        let mut tally = LoadTally::default();
         for (number, data) in found.into_iter().rev() {
-            if self.log.queue.phase() != Phase::Open {
+            if self.log.queue.phase() != QueuePhase::Open {
                 break;
             }
             self.load_segment(number, data, &mut tally);
             self.log.loaded.fetch_add(1, Ordering::Relaxed);
         }
         let seconds = began.elapsed().as_secs_f64();
-        let Tally { chunks, dropped } = tally;
+        let LoadTally { chunks, dropped } = tally;
         info!(path, chunks, dropped, seconds, "cache disk is open");
         self.finish_load();
     }
 
     /// Declares the loaded index complete.
-    pub(super) fn finish_load(&self) {
-        self.log.health.loaded();
+    pub(in crate::disk) fn finish_load(&self) {
+        self.log.health.set_loaded();
         // It is set already if loading panicked after it was done.
         let _ = self.log.ready.set(());
     }
@@ -82,7 +82,7 @@ impl Writer {
         Ok(found)
     }
 
-    fn load_segment(&mut self, number: u32, data: bool, tally: &mut Tally) {
+    fn load_segment(&mut self, number: u32, data: bool, tally: &mut LoadTally) {
         let loaded = if data {
             self.try_load(number, tally)
         } else {
@@ -91,8 +91,8 @@ impl Writer {
         match loaded {
             Ok(segment) if segment.allocated() > 0 => {
                 // Older segments come later, and belong under the hand first.
-                self.clocks.enter_first(number);
-                self.look_if_sparse(&segment);
+                self.clocks.push_oldest_trial(number);
+                self.check_sparse(&segment);
             }
             Ok(_) => self.unlink(number),
             Err(error) => {
@@ -106,17 +106,17 @@ impl Writer {
         }
     }
 
-    fn try_load(&mut self, number: u32, tally: &mut Tally) -> io::Result<Arc<Segment>> {
+    fn try_load(&mut self, number: u32, tally: &mut LoadTally) -> io::Result<Arc<Segment>> {
         let log = Arc::clone(&self.log);
         let index = log
             .files
-            .open(&log.segments.index_path(number), Access::Existing)?;
+            .open(&log.segments.index_path(number), FileAccess::Existing)?;
         let data = log
             .files
-            .open(&log.segments.data_path(number), Access::Existing)?;
-        let (whole, stat) = (read_entries(&*index, number)?, data.stat()?);
-        let count = u64::try_from(whole.len()).unwrap_or(0);
-        let entries = living(whole);
+            .open(&log.segments.data_path(number), FileAccess::Existing)?;
+        let (all_entries, stat) = (read_entries(&*index, number)?, data.stat()?);
+        let count = u64::try_from(all_entries.len()).unwrap_or(0);
+        let entries = live_entries(all_entries);
         let total = entries.len();
         let mut taken: Vec<(u64, u64)> = Vec::with_capacity(total);
         // The segment is known before its chunks are, so that a reader that finds a chunk can read
@@ -124,11 +124,11 @@ impl Writer {
         let segment = Arc::new(Segment::new(number, Arc::clone(&data), count, 0));
         log.segments.insert(&segment);
         // The last entry of a chunk counts, here as among segments.
-        for (key, place) in entries.into_iter().rev() {
-            if !fits(&log, &place, stat.len) {
-                log.metrics.fault(Fault::Lost);
-            } else if log.index.insert(&key, &place) {
-                taken.push((place.offset, place.taken()));
+        for (key, location) in entries.into_iter().rev() {
+            if !is_within(&log, &location, stat.len) {
+                log.metrics.count_fault(Fault::Lost);
+            } else if log.index.insert(&key, &location) {
+                taken.push((location.offset, location.taken()));
             }
         }
         let live = taken.iter().map(|(_, len)| len).sum();
@@ -136,7 +136,7 @@ impl Writer {
         tally.chunks += u64::try_from(taken.len()).unwrap_or(0);
         tally.dropped += u64::try_from(total - taken.len()).unwrap_or(0);
         if live > 0 && stat.allocated > live {
-            let others = punch_others(&*data, taken, stat.len);
+            let others = punch_gaps(&*data, taken, stat.len);
             // Space that cannot be given back counts until the segment goes.
             if others.is_err() {
                 segment.grow(0, stat.allocated - live);
@@ -147,11 +147,11 @@ impl Writer {
 }
 
 /// Reads the sound entries of an index file, and cuts off the rest, because more is appended there.
-fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, Place)>> {
+fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, DiskLocation)>> {
     let len = index.stat()?.len;
     let bytes = index.read_at(0, usize::try_from(len).unwrap_or(usize::MAX))?;
     let entries = decode_all(&bytes, number);
-    let sound = u64::try_from(entries.len() * ENTRY).unwrap_or(len);
+    let sound = u64::try_from(entries.len() * ENTRY_SIZE).unwrap_or(len);
     if sound < len {
         // A file system that cannot be written takes no appended entries either.
         let _ = index.truncate(sound);
@@ -160,14 +160,14 @@ fn read_entries(index: &dyn LogFile, number: u32) -> io::Result<Vec<(ChunkKey, P
 }
 
 /// Returns whether an entry's chunk lies within the data file and is not too long.
-fn fits(log: &Log, place: &Place, len: u64) -> bool {
-    let end = place.offset.checked_add(u64::from(place.len));
-    u64::from(place.len) <= log.chunk && end.is_some_and(|end| end <= len)
+fn is_within(log: &Log, location: &DiskLocation, len: u64) -> bool {
+    let end = location.offset.checked_add(u64::from(location.len));
+    u64::from(location.len) <= log.chunk && end.is_some_and(|end| end <= len)
 }
 
 /// Gives back all space between the chunks of a segment: chunks that were evicted, but not given
 /// back before the process ended.
-fn punch_others(data: &dyn LogFile, mut taken: Vec<(u64, u64)>, len: u64) -> io::Result<()> {
+fn punch_gaps(data: &dyn LogFile, mut taken: Vec<(u64, u64)>, len: u64) -> io::Result<()> {
     taken.sort_unstable();
     let mut reached = 0;
     for (offset, bytes) in taken.into_iter().chain([(len, 0)]) {

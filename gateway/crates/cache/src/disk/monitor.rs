@@ -6,55 +6,55 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::buffer::Buffer;
 use super::entry::checksum;
-use super::files::{Access, Files, PAGE};
+use super::files::{FileAccess, Files, PAGE_SIZE};
 use super::log::Log;
+use super::write_buffer::WriteBuffer;
 
 /// The time between two checks.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time between two probes of a disk that stays bad.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_PROBE_PAUSE: Duration = Duration::from_secs(30);
 
 /// A step of the writer that takes longer hangs: any disk writes a batch, or frees the largest
 /// segment, in this time.
-const STEP: Duration = Duration::from_secs(10);
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The file that probes write.
-const PROBE: &str = "probe";
+const PROBE_FILE: &str = "probe";
 
-/// The watch of one log.
+/// The monitor of one log.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct DiskMonitor {
     log: Arc<Log>,
     /// A probe that takes longer has not shown that the disk is well.
-    patience: Duration,
+    read_timeout: Duration,
     /// The time of the next probe, and the pause after it.
     probe: Option<(Instant, Duration)>,
-    buffer: Buffer,
+    buffer: WriteBuffer,
 }
 
-impl Watch {
-    /// Watches over `log`; reads may take `late` beyond the norm.
+impl DiskMonitor {
+    /// Creates the monitor of `log`; reads may take `late` beyond the norm.
     pub(super) fn new(log: Arc<Log>, late: Duration) -> Self {
         Self {
             log,
-            patience: late * 2,
+            read_timeout: late * 2,
             probe: None,
-            buffer: Buffer::default(),
+            buffer: WriteBuffer::default(),
         }
     }
 
     /// Checks once. Blocks for as long as the disk does.
-    pub(super) fn look(&mut self, now: Instant) {
-        self.look_at_space();
-        self.look_for_files();
-        self.look_after(now);
+    pub(super) fn check(&mut self, now: Instant) {
+        self.check_space();
+        self.check_files();
+        self.probe_failed_disk(now);
         let (log, metrics) = (&self.log, &self.log.metrics);
         metrics.tier.used.set(gauge(log.segments.taken()));
         metrics.queued.set(gauge(log.queue.bytes()));
-        metrics.pinned.set(gauge(log.index.ledger.pinned()));
+        metrics.pinned.set(gauge(log.index.pinned_bytes.total()));
         metrics
             .chunks
             .set(i64::try_from(log.index.len()).unwrap_or(i64::MAX));
@@ -62,7 +62,7 @@ impl Watch {
 
     /// Marks the disk full below `min_free`: it takes nothing then, and the writer frees space. The
     /// writer also ends that state.
-    fn look_at_space(&self) {
+    fn check_space(&self) {
         let log = &self.log;
         let Ok(space) = log.files.space(&log.dir) else {
             return;
@@ -72,12 +72,12 @@ impl Watch {
             log.health.set_full(true, space.free);
         }
         if log.health.is_full() {
-            log.queue.nudge();
+            log.queue.wake_writer();
         }
     }
 
     /// Detects deleted files: a file without a name, unless the writer unlinked it.
-    fn look_for_files(&self) {
+    fn check_files(&self) {
         let log = &self.log;
         let gone = match log.segments.newest() {
             Some(newest) => {
@@ -90,70 +90,70 @@ impl Watch {
             }
         };
         if gone {
-            log.set_gone();
+            log.set_deleted();
         }
     }
 
     /// Probes a failed disk, at first each second, then less and less often.
-    fn look_after(&mut self, now: Instant) {
+    fn probe_failed_disk(&mut self, now: Instant) {
         let health = &self.log.health;
-        let hangs = self.log.busy(now) > STEP;
+        let hangs = self.log.step_time(now) > STEP_TIMEOUT;
         if hangs {
-            health.writes_failed(&"a write does not return");
+            health.record_write_failure(&"a write does not return");
         }
         if !health.reads_off() && !health.writes_off() {
             self.probe = None;
             return;
         }
-        let (due, pause) = self.probe.unwrap_or((now, LOOK));
+        let (due, pause) = self.probe.unwrap_or((now, CHECK_INTERVAL));
         if now < due {
             self.probe = Some((due, pause));
             return;
         }
-        self.probe = Some((now + pause, (pause * 2).min(LONGEST)));
+        self.probe = Some((now + pause, (pause * 2).min(MAX_PROBE_PAUSE)));
         let log = Arc::clone(&self.log);
         let written = probe_writing(&*log.files, &log.dir, &mut self.buffer);
         if log.health.writes_off() && written.is_ok() && !hangs {
-            log.health.writes_back();
-            log.queue.nudge();
+            log.health.resume_writes();
+            log.queue.wake_writer();
         }
         if log.health.reads_off() && self.probe_reading() {
-            log.health.reads_back();
+            log.health.resume_reads();
         }
     }
 
     /// Reads one chunk from the disk itself. Returns whether that succeeded in time.
     fn probe_reading(&self) -> bool {
-        let Some((key, place, data)) = self.log.sample() else {
+        let Some((key, location, data)) = self.log.sample() else {
             return true;
         };
-        data.forget(place.offset, place.taken());
+        data.drop_cached(location.offset, location.taken());
         let began = Instant::now();
-        let Ok(bytes) = data.read_at(place.offset, place.len as usize) else {
+        let Ok(bytes) = data.read_at(location.offset, location.len as usize) else {
             return false;
         };
-        if checksum(&key, &bytes) != place.sum {
+        if checksum(&key, &bytes) != location.sum {
             // It was evicted meanwhile, or is damaged: the disk answers, and only that matters here.
-            self.log.forget(&key, &place);
+            self.log.forget(&key, &location);
         }
-        began.elapsed() < self.patience
+        began.elapsed() < self.read_timeout
     }
 }
 
 /// Writes a file, makes it durable, reads it back and deletes it. Blocks.
-fn probe_writing(files: &dyn Files, dir: &Path, buffer: &mut Buffer) -> io::Result<()> {
+fn probe_writing(files: &dyn Files, dir: &Path, buffer: &mut WriteBuffer) -> io::Result<()> {
     files.make_dir(dir)?;
-    let path = dir.join(PROBE);
-    let page = usize::try_from(PAGE).unwrap_or(4096);
+    let path = dir.join(PROBE_FILE);
+    let page = usize::try_from(PAGE_SIZE).unwrap_or(4096);
     buffer.clear(page);
     buffer.append(&vec![0x5a; page]);
-    let written = files.open(&path, Access::Direct).and_then(|file| {
+    let written = files.open(&path, FileAccess::Direct).and_then(|file| {
         file.write_at(buffer.bytes(), 0)?;
         file.sync()?;
-        file.forget(0, PAGE);
+        file.drop_cached(0, PAGE_SIZE);
         // Read through the file cache, from which the page was dropped: so the rules of the file
         // system for direct reads need not be known.
-        let read = files.open(&path, Access::Existing)?.read_at(0, page)?;
+        let read = files.open(&path, FileAccess::Existing)?.read_at(0, page)?;
         if read == buffer.bytes() {
             Ok(())
         } else {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_disk_that_works_passes_the_probe() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut buffer = Buffer::default();
+        let mut buffer = WriteBuffer::default();
         probe_writing(&RealFiles, dir.path(), &mut buffer).expect("it works");
         assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0);
     }

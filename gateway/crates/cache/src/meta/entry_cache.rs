@@ -4,27 +4,28 @@
 //! of the last purge that it was compared with. It is compared again only after a newer purge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 
 use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 
-use super::purges::{Edit, Purges};
-use crate::hash::Seeded;
+use super::purges::{PurgeEdit, Purges};
+use crate::hash::SeededHasher;
 use crate::{Entry, Record};
+use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
 
 /// Shards of the map: enough that cores rarely meet at one.
-const SHARDS: usize = 16;
+const SHARD_COUNT: usize = 16;
 
 /// The cost of an entry beside its texts: the records of both maps, `Arc`s, vectors.
-const OVERHEAD: usize = 384;
+const ENTRY_OVERHEAD: usize = 384;
 
 /// The cost of a header beside its text.
-const PER_HEADER: usize = 72;
+const HEADER_OVERHEAD: usize = 72;
 
 #[derive(Debug)]
-pub(super) struct Front {
-    entries: Cache<ObjectId, Kept, Seeded>,
+pub(super) struct EntryCache {
+    entries: Cache<ObjectId, CachedEntry, SeededHasher>,
     purges: RwLock<Purges>,
     /// The value of [`Purges::last`], readable without the lock.
     last: AtomicU64,
@@ -32,7 +33,7 @@ pub(super) struct Front {
 
 /// An entry, and the data that decides whether it still holds.
 #[derive(Debug)]
-struct Kept {
+struct CachedEntry {
     /// `None`: the key is unknown, and the database has no row of it.
     entry: Option<Entry>,
     generation: u64,
@@ -44,15 +45,15 @@ struct Kept {
     rowless: bool,
 }
 
-impl Front {
-    /// Creates a front of `capacity` bytes.
+impl EntryCache {
+    /// Creates a cache of `capacity` bytes.
     pub(super) fn new(capacity: u64, purges: Purges) -> Self {
         let entries = CacheBuilder::new(usize::try_from(capacity).unwrap_or(usize::MAX))
             .with_name("meta")
-            .with_shards(SHARDS)
+            .with_shards(SHARD_COUNT)
             .with_eviction_config(S3FifoConfig::default())
-            .with_hash_builder(Seeded::random())
-            .with_weighter(|id: &ObjectId, kept: &Kept| weight(id, kept.entry.as_ref()))
+            .with_hash_builder(SeededHasher::random())
+            .with_weighter(|id: &ObjectId, cached: &CachedEntry| weight(id, cached.entry.as_ref()))
             .build();
         Self {
             entries,
@@ -63,22 +64,22 @@ impl Front {
 
     /// Returns the entry, unless a purge covers it.
     pub(super) fn peek(&self, id: &ObjectId) -> Option<Entry> {
-        self.holds(id).map(|(entry, _)| entry)
+        self.get(id).map(|(entry, _)| entry)
     }
 
     /// Returns the entry and its `confirmed` on disk, unless a purge covers it.
-    pub(super) fn holds(&self, id: &ObjectId) -> Option<(Entry, Option<Timestamp>)> {
+    pub(super) fn get(&self, id: &ObjectId) -> Option<(Entry, Option<Timestamp>)> {
         let found = self.entries.get(id)?;
-        let kept = found.value();
-        let entry = kept.entry.as_ref()?;
+        let cached = found.value();
+        let entry = cached.entry.as_ref()?;
         let last = self.last.load(Ordering::Acquire);
-        if kept.checked.load(Ordering::Relaxed) != last {
-            if self.generation(id) != kept.generation {
+        if cached.checked.load(Ordering::Relaxed) != last {
+            if self.generation(id) != cached.generation {
                 return None;
             }
-            kept.checked.store(last, Ordering::Relaxed);
+            cached.checked.store(last, Ordering::Relaxed);
         }
-        Some((entry.clone(), kept.written))
+        Some((entry.clone(), cached.written))
     }
 
     /// Stores an entry. `false`: it was made before a purge that covers it, and is not stored.
@@ -92,27 +93,27 @@ impl Front {
             return false;
         }
         let rowless = matches!(entry, Entry::Missing { .. }) && self.is_rowless(id);
-        let kept = Kept {
+        let cached = CachedEntry {
             entry: Some(entry),
             generation,
             checked: AtomicU64::new(purges.last()),
             written,
             rowless,
         };
-        self.entries.insert(id.clone(), kept);
+        self.entries.insert(id.clone(), cached);
         true
     }
 
     /// Remembers that the database has no row of an otherwise unknown key.
     pub(super) fn put_rowless(&self, id: &ObjectId) {
-        let kept = Kept {
+        let cached = CachedEntry {
             entry: None,
             generation: 0,
             checked: AtomicU64::new(0),
             written: None,
             rowless: true,
         };
-        self.entries.insert(id.clone(), kept);
+        self.entries.insert(id.clone(), cached);
     }
 
     /// Returns whether the database certainly has no row of the key.
@@ -122,8 +123,8 @@ impl Front {
     }
 
     /// Records that the key's entry is no longer on disk.
-    pub(super) fn unwritten(&self, id: &ObjectId) {
-        if let Some((entry, Some(_))) = self.holds(id) {
+    pub(super) fn mark_unwritten(&self, id: &ObjectId) {
+        if let Some((entry, Some(_))) = self.get(id) {
             self.put(id, entry, None);
         }
     }
@@ -137,14 +138,14 @@ impl Front {
     }
 
     /// Purges one key, and returns the changes to write down.
-    pub(super) fn purge_key(&self, id: &ObjectId, now: u64) -> Vec<Edit> {
+    pub(super) fn purge_key(&self, id: &ObjectId, now: u64) -> Vec<PurgeEdit> {
         let edits = self.change(|purges| purges.purge_key(id, now));
         self.entries.remove(id);
         edits
     }
 
     /// Purges a prefix, and returns the changes to write down.
-    pub(super) fn purge_prefix(&self, origin: OriginId, prefix: &str, now: u64) -> Vec<Edit> {
+    pub(super) fn purge_prefix(&self, origin: OriginId, prefix: &str, now: u64) -> Vec<PurgeEdit> {
         self.change(|purges| purges.purge_prefix(origin, prefix, now))
     }
 
@@ -158,15 +159,15 @@ impl Front {
         self.purges().rows()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Purges) -> Vec<Edit>) -> Vec<Edit> {
-        let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
+    fn change(&self, change: impl FnOnce(&mut Purges) -> Vec<PurgeEdit>) -> Vec<PurgeEdit> {
+        let mut purges = self.purges.write().recover();
         let edits = change(&mut purges);
         self.last.store(purges.last(), Ordering::Release);
         edits
     }
 
     fn purges(&self) -> RwLockReadGuard<'_, Purges> {
-        self.purges.read().unwrap_or_else(PoisonError::into_inner)
+        self.purges.read().recover()
     }
 }
 
@@ -184,9 +185,9 @@ fn weight(id: &ObjectId, entry: Option<&Entry>) -> usize {
             version.etag.as_str().len()
                 + version.version_id.as_ref().map_or(0, String::len)
                 + headers
-                    .map(|(n, v)| PER_HEADER + n.as_str().len() + v.len())
+                    .map(|(n, v)| HEADER_OVERHEAD + n.as_str().len() + v.len())
                     .sum::<usize>()
         }
     };
-    OVERHEAD + id.key.as_str().len() + texts
+    ENTRY_OVERHEAD + id.key.as_str().len() + texts
 }
