@@ -162,7 +162,8 @@ mod tests {
             assert_eq!(waits, n < MAX_WAITING_OF_CLIENT as u64, "{n}");
         }
         let mut waiting = MAX_WAITING_OF_CLIENT;
-        for n in 0..100_000_u32 {
+        // More clients than are remembered, and more answers than may wait.
+        for n in 0..3 * MAX_CLIENTS as u32 {
             let address = IpAddr::from((n + 7).to_be_bytes());
             let verdict = wrong.wrong(Client::from(Some(address)), S(30));
             waiting += usize::from(verdict.delay.is_some());
