@@ -9,9 +9,9 @@ use http::header::{HeaderValue, IF_NONE_MATCH, RANGE};
 use prometheus_client::registry::Registry;
 use tidegate_benches::{Hot, KEY, SIZE};
 use tidegate_cache::{Admit, ChunkKey, ChunkStore as _, Tiers};
+use tidegate_plan::Ranges;
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::precondition::{self, Validators};
-use tidegate_plan::range::Ranges;
 use tidegate_plan::readahead::{Limits, ReadAhead};
 use tidegate_plan::route::{RouteTable, Rule};
 use tidegate_plan::{

@@ -157,7 +157,7 @@ fn number(value: &Value) -> u64 {
 
 fn secs(value: &Value) -> String {
     let time = std::time::Duration::try_from_secs_f64(value.as_f64().unwrap_or(0.0));
-    tidegate_plan::standing::Words(time.unwrap_or_default()).to_string()
+    tidegate_plan::RoundedDuration(time.unwrap_or_default()).to_string()
 }
 
 fn text(value: &Value) -> String {

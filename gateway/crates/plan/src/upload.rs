@@ -17,9 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::extents::Extents;
-use super::parts::PartSizes;
-use super::{ByteRange, ETag};
+use crate::{ByteRange, ETag, Extents, PartSizes};
 
 mod judge;
 mod pieces;
@@ -403,5 +401,4 @@ impl Draft {
 }
 
 #[cfg(test)]
-#[path = "upload/tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::{SHOWN, complaint};
-use tidegate_plan::standing::Words;
+use tidegate_plan::RoundedDuration;
 
 /// The interval between updates, on a terminal and in a file.
 const OFTEN: Duration = Duration::from_millis(200);
@@ -129,7 +129,7 @@ impl Progress {
             size(self.fetched),
             size(self.cached),
             size(rate),
-            Words(self.began.elapsed()),
+            RoundedDuration(self.began.elapsed()),
         )
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
 
-use super::Coding;
+use crate::Coding;
 
 /// An entity tag as the origin sent it: quoted, perhaps with a `W/` before it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::ByteRange;
+use crate::ByteRange;
 
 /// The division of objects into chunks. All chunks have one size but the last of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use http::Uri;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::OriginId;
+use crate::OriginId;
 
 /// A bucket of a store. Two are equal if they may be the same place: scheme, case, a default port, a slash at the end
 /// and the region at AWS make no difference. `http://a` and `https://a` are equal and may still be two stores. So equal

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ByteRange;
+use crate::ByteRange;
 
 /// A set of byte positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

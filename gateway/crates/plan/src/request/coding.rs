@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
-use super::ObjectKey;
+use crate::ObjectKey;
 
 /// A content coding (RFC 9110, 8.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
-use super::{Coding, ETag, ObjectKey, Timestamp};
+use crate::{Coding, ETag, ObjectKey, Timestamp};
 
 /// The headers that an object is stored with and answered with, beside `x-amz-meta-*`.
 const KEPT: [HeaderName; 6] = [
@@ -26,7 +26,7 @@ pub fn is_kept(name: &HeaderName) -> bool {
     KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")
 }
 
-/// The identity of a bucket at an endpoint as an access sees it ([`Bucket`](super::Bucket)): a hash, stable across
+/// The identity of a bucket at an endpoint as an access sees it ([`Bucket`](crate::Bucket)): a hash, stable across
 /// restarts and independent of the origin's configured name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OriginId(pub u64);

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::meter::Estimate;
+use crate::meter::Estimate;
 
 /// The longest queue that read-ahead may build before a disk. A read that a reader waits for queues behind it.
 const QUEUE: Duration = Duration::from_millis(250);

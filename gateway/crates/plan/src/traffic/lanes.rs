@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Client;
+use crate::Client;
 
 /// The class of requests that a reader waits for.
 pub const DEMAND: usize = 0;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::freshness::{Judgement, Policy};
+use super::{Judgement, Policy};
+use crate::text::RoundedDuration;
 
 /// The present freshness of a cached version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Freshness {
     /// The version is served without a request to the origin, for this long.
     Fresh(Duration),
     /// The version is served while it is confirmed, for this long.
@@ -18,7 +19,7 @@ pub enum Standing {
     Unconfirmed(Duration),
 }
 
-impl Standing {
+impl Freshness {
     /// Returns the freshness of a version confirmed `age` ago. With `must_confirm` it is `Unconfirmed`.
     #[must_use]
     pub fn new(policy: &Policy, age: Duration, must_confirm: bool) -> Self {
@@ -45,20 +46,20 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for Freshness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failing = |f: &mut fmt::Formatter<'_>, left: Duration| match left {
             Duration::ZERO => f.write_str(", also where the origin fails"),
             left => write!(
                 f,
                 "; served for another {} if the origin fails",
-                Words(left)
+                RoundedDuration(left)
             ),
         };
         match *self {
-            Self::Fresh(left) => write!(f, "fresh for another {}", Words(left)),
+            Self::Fresh(left) => write!(f, "fresh for another {}", RoundedDuration(left)),
             Self::WhileRevalidating(left) => {
-                let left = Words(left);
+                let left = RoundedDuration(left);
                 write!(f, "stale: served while it is confirmed, for another {left}")
             }
             Self::Stale(left) => {
@@ -75,36 +76,11 @@ impl fmt::Display for Standing {
     }
 }
 
-/// A length of time in human notation: its two largest units, down to seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Words(pub Duration);
-
-const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
-
-impl fmt::Display for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut left = self.0.as_secs();
-        let first = UNITS.iter().position(|(_, unit)| left >= *unit);
-        let Some(first) = first else {
-            return f.write_str("0s");
-        };
-        for (at, (name, unit)) in UNITS.iter().enumerate().skip(first).take(2) {
-            let count = left / unit;
-            left %= unit;
-            if count > 0 {
-                let space = if at > first { " " } else { "" };
-                write!(f, "{space}{count}{name}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(age: u64, must_confirm: bool, stale_if_error: u64) -> String {
+    fn text(age: u64, must_confirm: bool, stale_if_error: u64) -> String {
         let secs = Duration::from_secs;
         let policy = Policy {
             storable: true,
@@ -112,7 +88,7 @@ mod tests {
             stale_while_revalidate: secs(600),
             stale_if_error: secs(stale_if_error),
         };
-        Standing::new(&policy, secs(age), must_confirm).to_string()
+        Freshness::new(&policy, secs(age), must_confirm).to_string()
     }
 
     #[test]
@@ -142,22 +118,7 @@ mod tests {
                  served for another 1d if the origin fails",
             ),
         ] {
-            assert_eq!(said(age, must_confirm, day), words);
-        }
-    }
-
-    #[test]
-    fn times_are_said_in_two_units() {
-        for (secs, words) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (3599, "59m 59s"),
-            (3600, "1h"),
-            (3601, "1h"),
-            (90_061, "1d 1h"),
-        ] {
-            assert_eq!(Words(Duration::from_secs(secs)).to_string(), words);
+            assert_eq!(text(age, must_confirm, day), words);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! limits"). That is 14 GiB in parts of 16 MiB, 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and the
 //! largest parts have 1 GiB.
 
-use super::ByteRange;
+use crate::ByteRange;
 
 /// The number of parts of one size.
 const TIER: u64 = 900;

@@ -3,7 +3,7 @@
 //! A header that is malformed, of another unit or unreasonably long is ignored, as RFC 9110, 14.2
 //! allows. The client then gets the whole object.
 
-use super::{ByteRange, RangeSpec};
+use crate::{ByteRange, RangeSpec};
 
 /// The most ranges of one request; a header with more is ignored. Players and PDF viewers send one
 /// or two. Long lists are an attack that makes servers work for nothing (RFC 9110, 17.15).

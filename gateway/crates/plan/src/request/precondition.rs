@@ -8,8 +8,7 @@ use http::header::{
     IF_UNMODIFIED_SINCE, RANGE,
 };
 
-use super::range::{Ranges, Selection};
-use super::{ByteRange, ETag, Timestamp};
+use crate::{ByteRange, ETag, Ranges, Selection, Timestamp};
 
 /// The validators of an object's current version.
 #[derive(Debug, Clone, Copy)]
@@ -213,5 +212,4 @@ impl Iterator for Tags<'_> {
 }
 
 #[cfg(test)]
-#[path = "precondition/tests.rs"]
 mod tests;

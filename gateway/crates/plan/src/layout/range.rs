@@ -3,10 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-pub mod header;
-
-pub use header::{Ranges, Selection};
-
 /// Bytes `start..end` of an object. Half-open; empty when `start == end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ByteRange {
