@@ -9,9 +9,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A runtime that may be dropped anywhere: its end waits for nothing.
 #[derive(Debug)]
-pub(super) struct Background(Option<Runtime>);
+pub(super) struct FetchRuntime(Option<Runtime>);
 
-impl Background {
+impl FetchRuntime {
     /// Starts as many threads as there are processors.
     pub(super) fn start() -> anyhow::Result<Self> {
         let mut builder = Builder::new_multi_thread();
@@ -27,7 +27,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for FetchRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

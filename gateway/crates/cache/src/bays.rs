@@ -17,7 +17,7 @@ use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskReport, TieringError};
 use super::{ChunkKey, DiskSettings, Settings, StoreError};
 use tidegate_plan::Geometry;
-use tidegate_plan::placement::{Place, place};
+use tidegate_plan::placement::{DiskShare, choose_disk};
 
 /// The time that a disk which is taken out gets for its last reads: a read that takes longer hangs.
 const LAST_READS: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ impl Bay {
 pub(super) struct Bays {
     bays: Vec<Bay>,
     /// The placement of each bay, in the same order. Changes at run time do not change it.
-    places: Vec<Place>,
+    places: Vec<DiskShare>,
     geometry: Geometry,
     pins: SharedPins,
 }
@@ -108,7 +108,9 @@ impl Bays {
         let bay = match self.bays.as_slice() {
             [] => None,
             [only] => Some(only),
-            bays => place(Folded::default().hash_one(key), &self.places).map(|index| &bays[index]),
+            bays => {
+                choose_disk(Folded::default().hash_one(key), &self.places).map(|index| &bays[index])
+            }
         };
         bay.map(|bay| bay.disk.load())
     }
@@ -256,8 +258,8 @@ fn refused(why: impl ToString) -> TieringError {
 
 /// Returns the placement of a disk. Its identity is its path as written in the configuration, so
 /// that it stays the same after a restart and whatever other disks come and go.
-fn place_of(disk: &DiskSettings) -> Place {
-    Place {
+fn place_of(disk: &DiskSettings) -> DiskShare {
+    DiskShare {
         id: xxh3_64(disk.path.as_os_str().as_encoded_bytes()),
         weight: disk.capacity,
     }

@@ -111,7 +111,7 @@ impl Frontend {
             key: route.settings.key(below)?,
             // RFC 9110, 14.2: Range is defined for GET alone.
             ranges: (parts.method == Method::GET)
-                .then(|| precondition::ranges(&parts.headers))
+                .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
             client,

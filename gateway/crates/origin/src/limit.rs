@@ -23,7 +23,7 @@ use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, Wrote,
 };
-use tidegate_plan::lanes::{AHEAD, DEMAND, Lanes};
+use tidegate_plan::lanes::{DEMAND, Lanes, READ_AHEAD};
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of concurrent requests.
@@ -183,7 +183,7 @@ enum Entrance {
 fn class(priority: Priority) -> usize {
     match priority {
         Priority::Demand => DEMAND,
-        Priority::Ahead | Priority::Spare => AHEAD,
+        Priority::Ahead | Priority::Spare => READ_AHEAD,
     }
 }
 
@@ -228,7 +228,7 @@ impl Places {
 
     fn has_room(&self, state: &State, class: usize) -> bool {
         let room = state.running.iter().sum::<usize>() < self.max;
-        room && (class == DEMAND || state.running[AHEAD] < self.max_ahead)
+        room && (class == DEMAND || state.running[READ_AHEAD] < self.max_ahead)
     }
 
     /// Releases a place and gives free places to waiting requests.
@@ -238,7 +238,7 @@ impl Places {
         state.running[class] -= 1;
         state.lanes.end(client);
         loop {
-            let open = [DEMAND, AHEAD].map(|class| self.has_room(&state, class));
+            let open = [DEMAND, READ_AHEAD].map(|class| self.has_room(&state, class));
             let Some((client, class, waiter)) = state.lanes.pop(open) else {
                 break;
             };

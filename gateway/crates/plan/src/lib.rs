@@ -22,7 +22,9 @@ pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
 pub use object::{Bucket, ETag, KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
 pub use object::{folder, key, media_type, version};
 pub use profile::Profile;
-pub use request::{Accepted, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token};
+pub use request::{
+    AcceptedCodings, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,
+};
 pub use request::{digest, precondition, route, wrong_tokens};
 #[cfg(feature = "serde")]
 pub use text::serial;

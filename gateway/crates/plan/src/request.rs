@@ -8,6 +8,6 @@ pub mod route;
 mod token;
 pub mod wrong_tokens;
 
-pub use coding::{Accepted, Coding};
+pub use coding::{AcceptedCodings, Coding};
 pub use ranges::{MAX_RANGES, Ranges, Selection};
 pub use token::{MIN_TOKEN, ShortToken, Token};

@@ -18,7 +18,7 @@ use super::entry::Place;
 use super::log::Log;
 use super::refusal::Fault;
 use crate::{ChunkKey, DiskSettings, Planned, StoreError};
-use tidegate_plan::meter::{Estimate, Meter};
+use tidegate_plan::meter::{DiskMeter, ReadEstimate};
 
 /// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
 /// reads after a start must not count as late on a slow disk.
@@ -51,7 +51,7 @@ pub(super) struct Reader {
 /// The measurements, and the time of the last read.
 #[derive(Debug, Default)]
 struct Measured {
-    meter: Meter,
+    meter: DiskMeter,
     last: Option<Instant>,
 }
 
@@ -75,7 +75,7 @@ impl Reader {
     pub(super) fn new(
         log: &Arc<Log>,
         settings: &DiskSettings,
-        measured: Option<Meter>,
+        measured: Option<DiskMeter>,
     ) -> Result<Self, StoreError> {
         let reads = settings.reads.max(1);
         let threads = tokio::runtime::Builder::new_multi_thread()
@@ -154,10 +154,10 @@ impl Reader {
 
     /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read
     /// counts as no time, so that one is tried; few follow behind it, because the disk may be slow.
-    pub(super) fn estimate(&self, len: u64) -> Estimate {
+    pub(super) fn estimate(&self, len: u64) -> ReadEstimate {
         let ahead = self.shared.ahead();
         let meter = self.shared.rested();
-        Estimate {
+        ReadEstimate {
             takes: meter.estimate(ahead, len).unwrap_or_else(|| slowest(ahead)),
             scatter: meter.scatter(),
             is_idle: ahead == 0,
@@ -165,7 +165,7 @@ impl Reader {
     }
 
     /// Returns the measurements, for the next process to begin with.
-    pub(super) fn measured(&self) -> Meter {
+    pub(super) fn measured(&self) -> DiskMeter {
         self.shared.rested()
     }
 
@@ -228,17 +228,17 @@ impl Shared {
     }
 
     /// Returns the meter, adjusted for the time since the last read.
-    fn rested(&self) -> Meter {
+    fn rested(&self) -> DiskMeter {
         let measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
-        measured.meter.after(idle.unwrap_or_default())
+        measured.meter.after_idle(idle.unwrap_or_default())
     }
 
     fn measure(&self, len: u64, under_way: u64, took: Duration) {
         let mut measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
-        measured.meter = measured.meter.after(idle.unwrap_or_default());
-        measured.meter.read(len, under_way, took);
+        measured.meter = measured.meter.after_idle(idle.unwrap_or_default());
+        measured.meter.record_read(len, under_way, took);
         measured.last = Some(Instant::now());
     }
 }

@@ -9,18 +9,18 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::private;
-use tidegate_plan::meter::Meter;
+use tidegate_plan::meter::DiskMeter;
 
 /// The file's name, beside the lock.
 const NAME: &str = "speed";
 
 /// Reads the measurements of the last process.
-pub(super) fn read(dir: &Path) -> Option<Meter> {
-    Meter::of_line(&fs::read_to_string(dir.join(NAME)).ok()?)
+pub(super) fn read(dir: &Path) -> Option<DiskMeter> {
+    DiskMeter::parse_line(&fs::read_to_string(dir.join(NAME)).ok()?)
 }
 
 /// Writes the measurements for the next process. Blocks.
-pub(super) fn write(dir: &Path, meter: &Meter) {
+pub(super) fn write(dir: &Path, meter: &DiskMeter) {
     if let Some(line) = meter.to_line()
         && let Err(error) = keep(&dir.join(NAME), &line)
     {

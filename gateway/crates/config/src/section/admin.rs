@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Secret;
+use crate::Secret;
 use tidegate_plan::Listen;
 
 /// The private listener: health, metrics, purge. Never on the public listener.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Listeners;
+use crate::Listeners;
 use tidegate_plan::{ByteSize, Listen, Network, Period};
 
 /// The public listener: its addresses, and the limits of a client.

@@ -15,9 +15,9 @@ pub struct Listeners(pub Vec<Listen>);
 
 impl<'de> Deserialize<'de> for Listeners {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct OneOrMore;
+        struct ListenersVisitor;
 
-        impl<'de> Visitor<'de> for OneOrMore {
+        impl<'de> Visitor<'de> for ListenersVisitor {
             type Value = Listeners;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +37,7 @@ impl<'de> Deserialize<'de> for Listeners {
             }
         }
 
-        input.deserialize_any(OneOrMore)
+        input.deserialize_any(ListenersVisitor)
     }
 }
 

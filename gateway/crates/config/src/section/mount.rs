@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Config, Route};
+use crate::{Config, Route};
 use tidegate_plan::Period;
 use tidegate_plan::serial::FromText;
 

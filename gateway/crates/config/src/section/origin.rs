@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Secret;
+use crate::Secret;
 use tidegate_plan::Period;
 
 /// A bucket behind the gateway.

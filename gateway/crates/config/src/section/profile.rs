@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Period, Profile};
@@ -25,7 +25,7 @@ pub struct Overlay {
     pub streams: Option<u32>,
     /// The use at which a chunk is offered to disk.
     #[schemars(extend("examples" = ["first"]))]
-    pub disk: Option<DiskUseName>,
+    pub disk: Option<DiskUse>,
     /// The time that an object counts as fresh; its own `Cache-Control` may shorten it.
     #[schemars(extend("examples" = ["60s"]))]
     pub ttl: Option<Period>,
@@ -49,31 +49,9 @@ pub struct Overlay {
     pub bulk: Option<bool>,
 }
 
-/// The use at which a chunk is offered to disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DiskUseName {
-    /// Never.
-    Off,
-    /// When it is fetched.
-    First,
-    /// When it is asked for again.
-    Second,
-}
-
-impl From<DiskUseName> for DiskUse {
-    fn from(name: DiskUseName) -> Self {
-        match name {
-            DiskUseName::Off => Self::Off,
-            DiskUseName::First => Self::First,
-            DiskUseName::Second => Self::Second,
-        }
-    }
-}
-
 /// The reason why a profile has no values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unresolved {
+pub(crate) enum Unresolved {
     /// There is no profile of this name.
     Unknown(String),
     /// It extends itself, through these profiles.
@@ -81,7 +59,7 @@ pub(super) enum Unresolved {
 }
 
 /// Returns the profile of this name: overlays laid over each other, the built-in one at the bottom.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     overlays: &BTreeMap<String, Overlay>,
     name: &str,
 ) -> Result<Profile, Unresolved> {
@@ -107,7 +85,7 @@ pub(super) fn resolve(
 
 impl Overlay {
     /// Returns the overlay's values, and those of `under` for the rest.
-    pub(super) fn over(&self, under: Profile) -> Profile {
+    pub(crate) fn over(&self, under: Profile) -> Profile {
         let time = |over: Option<Period>, under: Duration| over.map_or(under, Duration::from);
         Profile {
             read_ahead: self.read_ahead.map_or(under.read_ahead, |size| size.0),
@@ -118,7 +96,7 @@ impl Overlay {
             stale_if_error: time(self.stale_if_error, under.stale_if_error),
             negative_ttl: time(self.negative_ttl, under.negative_ttl),
             list_pages: self.list_pages.unwrap_or(under.list_pages),
-            disk: self.disk.map_or(under.disk, DiskUse::from),
+            disk: self.disk.unwrap_or(under.disk),
             bulk: self.bulk.unwrap_or(under.bulk),
         }
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Secret;
+use crate::Secret;
 use tidegate_plan::Period;
+use tidegate_plan::media_type::GuessTypes;
 
 /// The map from URLs to objects, and the settings of answers. The longest matching path wins; a route with a host goes
 /// before one without. Without any, a single origin is served below `/`.
@@ -82,19 +83,6 @@ impl Default for Route {
             write_token: None,
         }
     }
-}
-
-/// The types that are guessed from a key's ending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum GuessTypes {
-    /// Types in which browsers run no scripts.
-    #[default]
-    Passive,
-    /// Every type that is known.
-    All,
-    /// None.
-    Off,
 }
 
 /// A coding in which objects are stored.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Diagnosis, Disk, Help, Part, ROOM, Verdict};
+use super::{Diagnosis, DiskHelp, MIN_WRITE_FACTOR, MeasuredDisk, OriginVerdict, Stage};
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,7 +19,7 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("the memory"),
@@ -29,7 +29,7 @@ impl fmt::Display for Part {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for OriginVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (single, best) = (self.origin.single(), self.origin.best());
         let milliseconds = self.origin.first_byte.as_secs_f64() * 1e3;
@@ -38,14 +38,14 @@ impl fmt::Display for Verdict {
             f,
             "- The first byte of an answer takes {milliseconds:.1} ms."
         )?;
-        match self.grows_still() {
+        match self.grows_to_the_end() {
             true => writeln!(
                 f,
                 "- One connection brings {single}, {} bring {best}, and more might bring more: each \
                  connection is limited, and the origin is not yet.",
                 self.streams
             ),
-            false if single.over(best) >= super::NEARLY_ALL => {
+            false if single.over(best) >= super::NEARLY_BEST_SHARE => {
                 writeln!(f, "- One connection brings {single}; more bring no more.")
             }
             false => writeln!(
@@ -72,39 +72,39 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Verdict {
+impl OriginVerdict {
     /// Returns whether the last step still brought clearly more than the step before.
-    fn grows_still(&self) -> bool {
+    fn grows_to_the_end(&self) -> bool {
         match self.origin.rates[..] {
             [.., (_, before), (_, last)] => {
-                last == self.origin.best() && before.over(last) < super::NEARLY_ALL
+                last == self.origin.best() && before.over(last) < super::NEARLY_BEST_SHARE
             }
             _ => false,
         }
     }
 
-    fn disk(&self, f: &mut fmt::Formatter<'_>, disk: &Disk, help: Help) -> fmt::Result {
+    fn disk(&self, f: &mut fmt::Formatter<'_>, disk: &MeasuredDisk, help: DiskHelp) -> fmt::Result {
         let best = self.origin.best();
-        let Disk { path, read, .. } = disk;
+        let MeasuredDisk { path, read, .. } = disk;
         let factor = Factor(read.0.max(best.0) / read.0.min(best.0).max(1.0));
         write!(f, "- The disk {path:?} ")?;
         match help {
-            Help::Faster => writeln!(
+            DiskHelp::Faster => writeln!(
                 f,
                 "helps warm reads: it reads {read}, {factor} times as fast as the origin."
             ),
-            Help::Spares => writeln!(
+            DiskHelp::Spares => writeln!(
                 f,
                 "makes warm reads no faster: it reads {read}, about as fast as the origin. It spares \
                  the origin those requests."
             ),
-            Help::SmallOnly => writeln!(
+            DiskHelp::SmallOnly => writeln!(
                 f,
                 "makes long warm reads slower: it reads {read}, {factor} times slower than the origin. \
                  A single chunk it has sooner, so it helps small objects and jumps: keep it, with a \
                  profile of disk = \"off\" for long objects."
             ),
-            Help::Slower => writeln!(
+            DiskHelp::Slower => writeln!(
                 f,
                 "makes warm reads slower: it reads {read}, {factor} times slower than the origin. \
                  Leave it out, and give the cache more memory instead."
@@ -114,12 +114,17 @@ impl Verdict {
     }
 
     /// Writes whether the disk can take the bytes that stream past.
-    fn writes(&self, f: &mut fmt::Formatter<'_>, disk: &Disk, help: Help) -> fmt::Result {
-        let (Disk { write, .. }, best) = (disk, self.origin.best());
+    fn writes(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        disk: &MeasuredDisk,
+        help: DiskHelp,
+    ) -> fmt::Result {
+        let (MeasuredDisk { write, .. }, best) = (disk, self.origin.best());
         let room = write.over(best);
         match help {
-            Help::Slower | Help::SmallOnly => Ok(()),
-            _ if room >= ROOM => Ok(()),
+            DiskHelp::Slower | DiskHelp::SmallOnly => Ok(()),
+            _ if room >= MIN_WRITE_FACTOR => Ok(()),
             _ if room >= 1.0 => writeln!(
                 f,
                 "  It writes {write}: it keeps up with cold reads, with little time left to be read \

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::super::profile::DiskUse;
-use super::{ProfileSettings, Settings};
+use super::{RecommendedProfile, RecommendedSettings};
 
-impl fmt::Display for Settings {
+impl fmt::Display for RecommendedSettings {
     /// Writes sections that are ready to paste over the sections of the same names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "[cache]")?;
@@ -22,7 +22,7 @@ impl fmt::Display for Settings {
     }
 }
 
-impl fmt::Display for ProfileSettings {
+impl fmt::Display for RecommendedProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, origin) = (quoted(&self.name), quoted(&self.origin));
         writeln!(

@@ -18,7 +18,7 @@ impl SecondUse {
     }
 
     /// Returns whether this hash was seen before, and remembers it.
-    pub fn seen(&mut self, hash: u64) -> bool {
+    pub fn record_use(&mut self, hash: u64) -> bool {
         let mask = self.slots.len() - 1;
         let at = usize::try_from(hash & mask as u64).unwrap_or(0);
         // 0 marks an empty slot.
@@ -34,11 +34,11 @@ mod tests {
     #[test]
     fn the_second_time_is_known_and_memory_is_bounded() {
         let mut seen = SecondUse::new(4);
-        assert!(!seen.seen(5));
-        assert!(seen.seen(5));
-        assert!(!seen.seen(9), "another in the same slot");
-        assert!(!seen.seen(5), "was overwritten");
-        assert!(!seen.seen(0));
-        assert!(seen.seen(0));
+        assert!(!seen.record_use(5));
+        assert!(seen.record_use(5));
+        assert!(!seen.record_use(9), "another in the same slot");
+        assert!(!seen.record_use(5), "was overwritten");
+        assert!(!seen.record_use(0));
+        assert!(seen.record_use(0));
     }
 }

@@ -11,28 +11,28 @@ use std::time::Duration;
 
 /// The weight of a sample that makes the disk slower. About the last eight decide, so a disk that begins to lag is
 /// noticed within a fraction of a second.
-const WEIGHT: f64 = 1.0 / 8.0;
+const SLOWER_WEIGHT: f64 = 1.0 / 8.0;
 
 /// The weight of a slower sample from a read alone. Such a read cannot show the disk's rate under many reads.
-const FAINT: f64 = 1.0 / 64.0;
+const ALONE_SLOWER_WEIGHT: f64 = 1.0 / 64.0;
 
 /// The weight of a sample that makes the disk faster. A throttled disk answers a handful of reads at once after each
 /// pause; a reader that trusts those must queue.
-const SLOWLY: f64 = 1.0 / 32.0;
+const FASTER_WEIGHT: f64 = 1.0 / 32.0;
 
 /// The share of the scatter that remains after each read: about half of it after thirty.
-const FADE: f64 = 0.98;
+const SCATTER_DECAY: f64 = 0.98;
 
 /// The largest scatter, in seconds. A disk that exceeds it has hung, and a hang does not predict its next read.
-const MOST: f64 = 0.4;
+const MAX_SCATTER: f64 = 0.4;
 
 /// The time in which the scatter halves while the disk is not read. So a disk that was avoided for its scatter is tried
 /// again, and a few reads show whether it still scatters.
-const HALF_LIFE: Duration = Duration::from_secs(10);
+const SCATTER_HALF_LIFE: Duration = Duration::from_secs(10);
 
 /// The expected behaviour of one more read of a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Estimate {
+pub struct ReadEstimate {
     /// The expected duration, including the wait for the reads that the disk already has.
     pub takes: Duration,
     /// The possible excess over `takes`, from the excess of recent reads.
@@ -43,7 +43,7 @@ pub struct Estimate {
 
 /// The measurements of one disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Meter {
+pub struct DiskMeter {
     /// Seconds per byte.
     pace: Option<f64>,
     /// Seconds.
@@ -52,10 +52,10 @@ pub struct Meter {
     scatter: f64,
 }
 
-impl Meter {
+impl DiskMeter {
     /// Adds a read of `len` bytes that took `took`. `under_way` are the bytes of all reads that were under way when it
     /// began, its own included. `took` includes the time that the read waited for its turn.
-    pub fn read(&mut self, len: u64, under_way: u64, took: Duration) {
+    pub fn record_read(&mut self, len: u64, under_way: u64, took: Duration) {
         // A clock that stands still gives no pace; no read takes less than a microsecond.
         let seconds = took.as_secs_f64().max(1e-6);
         let under_way = under_way.max(len).max(1);
@@ -63,20 +63,20 @@ impl Meter {
         let alone = under_way == len;
         if let Some(expected) = self.estimate(under_way - len, len) {
             let beyond = seconds - expected.as_secs_f64();
-            self.scatter = (self.scatter * FADE).max(beyond.min(MOST));
+            self.scatter = (self.scatter * SCATTER_DECAY).max(beyond.min(MAX_SCATTER));
         }
         self.pace = Some(self.pace.map_or(sample, |pace| {
             let weight = match sample > pace {
-                true if alone => FAINT,
-                true => WEIGHT,
-                false => SLOWLY,
+                true if alone => ALONE_SLOWER_WEIGHT,
+                true => SLOWER_WEIGHT,
+                false => FASTER_WEIGHT,
             };
             pace + (sample - pace) * weight
         }));
         self.latency = Some(self.latency.map_or(seconds, |latency| {
             // Beside other reads a read takes longer because of them; the pace covers that.
             if alone || seconds < latency {
-                latency + (seconds - latency) * WEIGHT
+                latency + (seconds - latency) * SLOWER_WEIGHT
             } else {
                 latency
             }
@@ -101,8 +101,8 @@ impl Meter {
 
     /// Returns the meter after a time without reads.
     #[must_use]
-    pub fn after(mut self, idle: Duration) -> Self {
-        self.scatter *= 0.5f64.powf(idle.as_secs_f64() / HALF_LIFE.as_secs_f64());
+    pub fn after_idle(mut self, idle: Duration) -> Self {
+        self.scatter *= 0.5f64.powf(idle.as_secs_f64() / SCATTER_HALF_LIFE.as_secs_f64());
         self
     }
 
@@ -115,7 +115,7 @@ impl Meter {
 
     /// Parses such a line; `None` if it is malformed or its figures are impossible for a disk.
     #[must_use]
-    pub fn of_line(line: &str) -> Option<Self> {
+    pub fn parse_line(line: &str) -> Option<Self> {
         let figures = line.split_ascii_whitespace().map(str::parse::<f64>);
         let figures: Result<Vec<_>, _> = figures.collect();
         let [pace, latency, scatter] = figures.ok()?[..] else {
@@ -124,7 +124,7 @@ impl Meter {
         // From a terabyte a second to a byte, and within an hour.
         let sound = (1e-12..=1.0).contains(&pace)
             && (1e-6..=3600.0).contains(&latency)
-            && (0.0..=MOST).contains(&scatter);
+            && (0.0..=MAX_SCATTER).contains(&scatter);
         sound.then_some(Self {
             pace: Some(pace),
             latency: Some(latency),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_nothing_known() {
-        let meter = Meter::default();
+        let meter = DiskMeter::default();
         assert_eq!(meter.rate(), None);
         assert_eq!(meter.estimate(0, CHUNK), None);
     }
@@ -167,10 +167,10 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_disk_at_any_depth() {
         for depth in [1, 4, 16] {
-            let mut meter = Meter::default();
+            let mut meter = DiskMeter::default();
             let took = Duration::from_secs_f64((depth * CHUNK) as f64 / 80e6);
             for _ in 0..50 {
-                meter.read(CHUNK, depth * CHUNK, took);
+                meter.record_read(CHUNK, depth * CHUNK, took);
             }
             let rate = meter.rate().expect("measured");
             assert!((79e6..81e6).contains(&rate), "{depth}: {rate}");
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn an_estimate_grows_with_what_is_under_way_and_not_below_the_latency() {
-        let mut meter = Meter::default();
-        meter.read(CHUNK, CHUNK, millis(10));
+        let mut meter = DiskMeter::default();
+        meter.record_read(CHUNK, CHUNK, millis(10));
         let estimate = |under_way, len| {
             let estimate = meter.estimate(under_way, len).expect("measured");
             estimate.as_secs_f64() * 1e3
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn reads_in_company_raise_the_rate_and_leave_the_latency() {
-        let mut meter = Meter::default();
-        meter.read(CHUNK, CHUNK, millis(4));
+        let mut meter = DiskMeter::default();
+        meter.record_read(CHUNK, CHUNK, millis(4));
         for _ in 0..200 {
-            meter.read(CHUNK, 8 * CHUNK, millis(8));
+            meter.record_read(CHUNK, 8 * CHUNK, millis(8));
         }
         let eight = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
         assert!((millis(8)..millis(9)).contains(&eight), "{eight:?}");
@@ -204,31 +204,39 @@ mod tests {
 
     #[test]
     fn fits_and_starts_are_remembered_for_a_while_and_a_hang_is_not_believed() {
-        let mut meter = Meter::default();
-        let steady = |meter: &mut Meter, reads| {
+        let mut meter = DiskMeter::default();
+        let steady = |meter: &mut DiskMeter, reads| {
             for _ in 0..reads {
-                meter.read(CHUNK, CHUNK, millis(4));
+                meter.record_read(CHUNK, CHUNK, millis(4));
             }
         };
         steady(&mut meter, 20);
         assert!(meter.scatter() < millis(1), "{:?}", meter.scatter());
-        meter.read(CHUNK, CHUNK, millis(104));
+        meter.record_read(CHUNK, CHUNK, millis(104));
         assert!((millis(95)..millis(105)).contains(&meter.scatter()));
         steady(&mut meter, 30);
         assert!((millis(40)..millis(60)).contains(&meter.scatter()));
-        meter.read(CHUNK, CHUNK, millis(30_000));
+        meter.record_read(CHUNK, CHUNK, millis(30_000));
         assert_eq!(meter.scatter(), millis(400));
-        assert_eq!(meter.after(HALF_LIFE).scatter(), millis(200));
+        assert_eq!(meter.after_idle(SCATTER_HALF_LIFE).scatter(), millis(200));
+    }
+
+    #[test]
+    fn a_read_that_takes_as_long_as_its_queue_does_not_scatter() {
+        let mut meter = DiskMeter::default();
+        meter.record_read(CHUNK, CHUNK, millis(10));
+        meter.record_read(CHUNK, 4 * CHUNK, millis(40));
+        assert!(meter.scatter() < Duration::from_micros(1));
     }
 
     #[test]
     fn what_was_measured_can_be_written_down() {
-        let mut meter = Meter::default();
+        let mut meter = DiskMeter::default();
         assert_eq!(meter.to_line(), None);
-        meter.read(CHUNK, CHUNK, millis(10));
-        meter.read(CHUNK, 4 * CHUNK, millis(90));
+        meter.record_read(CHUNK, CHUNK, millis(10));
+        meter.record_read(CHUNK, 4 * CHUNK, millis(90));
         let line = meter.to_line().expect("measured");
-        assert_eq!(Meter::of_line(&line), Some(meter));
+        assert_eq!(DiskMeter::parse_line(&line), Some(meter));
         for bad in [
             "",
             "1 2",
@@ -238,18 +246,18 @@ mod tests {
             "1e-9 -1 0",
             "1e-9 inf 0",
         ] {
-            assert_eq!(Meter::of_line(bad), None, "{bad}");
+            assert_eq!(DiskMeter::parse_line(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn a_disk_that_begins_to_lag_is_noticed_within_twenty_reads() {
-        let mut meter = Meter::default();
+        let mut meter = DiskMeter::default();
         for _ in 0..100 {
-            meter.read(CHUNK, 8 * CHUNK, millis(2));
+            meter.record_read(CHUNK, 8 * CHUNK, millis(2));
         }
         for _ in 0..20 {
-            meter.read(CHUNK, 8 * CHUNK, millis(200));
+            meter.record_read(CHUNK, 8 * CHUNK, millis(200));
         }
         let now = meter.estimate(7 * CHUNK, CHUNK).expect("measured");
         assert!(now > millis(20), "{now:?}");
@@ -257,14 +265,14 @@ mod tests {
 
     #[test]
     fn what_the_file_cache_answers_does_not_hide_a_slow_disk() {
-        let mut meter = Meter::default();
+        let mut meter = DiskMeter::default();
         for round in 0..100 {
             let took = if round % 2 == 0 {
                 millis(200)
             } else {
                 Duration::from_micros(50)
             };
-            meter.read(CHUNK, 8 * CHUNK, took);
+            meter.record_read(CHUNK, 8 * CHUNK, took);
         }
         let rate = meter.rate().expect("measured");
         assert!(
@@ -278,11 +286,11 @@ mod tests {
         fn figures_stay_within_what_was_seen(
             reads in proptest::collection::vec((1u64..1 << 24, 0u64..1 << 30, 0u64..60_000_000), 1..100)
         ) {
-            let mut meter = Meter::default();
+            let mut meter = DiskMeter::default();
             let (mut least, mut most) = (f64::MAX, 0f64);
             for (len, others, micros) in reads {
                 let took = Duration::from_micros(micros);
-                meter.read(len, len + others, took);
+                meter.record_read(len, len + others, took);
                 let sample = (len + others) as f64 / took.as_secs_f64().max(1e-6);
                 (least, most) = (least.min(sample), most.max(sample));
             }

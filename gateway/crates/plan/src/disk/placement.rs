@@ -7,18 +7,18 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A place among which keys are distributed.
+/// A disk among which keys are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct DiskShare {
     /// Its identity: stable across restarts and unique.
     pub id: u64,
-    /// Its share, in any unit; a place with 0 gets no keys.
+    /// Its share, in any unit; a disk with 0 gets no keys.
     pub weight: u64,
 }
 
 /// Returns the index of the place that `key` belongs to; `None` if no place has a weight.
 #[must_use]
-pub fn place(key: u64, places: &[Place]) -> Option<usize> {
+pub fn choose_disk(key: u64, places: &[DiskShare]) -> Option<usize> {
     places
         .iter()
         .enumerate()
@@ -28,7 +28,7 @@ pub fn place(key: u64, places: &[Place]) -> Option<usize> {
         .map(|(index, _, _)| index)
 }
 
-fn draw(key: u64, place: Place) -> f64 {
+fn draw(key: u64, place: DiskShare) -> f64 {
     let mut seed = [0; 16];
     seed[..8].copy_from_slice(&key.to_le_bytes());
     seed[8..].copy_from_slice(&place.id.to_le_bytes());
@@ -46,10 +46,10 @@ mod tests {
 
     use super::*;
 
-    fn places() -> impl Strategy<Value = Vec<Place>> {
+    fn places() -> impl Strategy<Value = Vec<DiskShare>> {
         proptest::collection::btree_map(any::<u64>(), 0u64..1 << 50, 1..6).prop_map(|map| {
             map.into_iter()
-                .map(|(id, weight)| Place { id, weight })
+                .map(|(id, weight)| DiskShare { id, weight })
                 .collect()
         })
     }
@@ -60,8 +60,8 @@ mod tests {
             let gone = gone.index(all.len());
             let mut left = all.clone();
             left.remove(gone);
-            let before = place(key, &all).map(|i| all[i]);
-            let after = place(key, &left).map(|i| left[i]);
+            let before = choose_disk(key, &all).map(|i| all[i]);
+            let after = choose_disk(key, &left).map(|i| left[i]);
             if before != Some(all[gone]) {
                 prop_assert_eq!(before, after);
             }
@@ -72,8 +72,8 @@ mod tests {
             let mut turned = all.clone();
             turned.reverse();
             prop_assert_eq!(
-                place(key, &all).map(|i| all[i]),
-                place(key, &turned).map(|i| turned[i])
+                choose_disk(key, &all).map(|i| all[i]),
+                choose_disk(key, &turned).map(|i| turned[i])
             );
         }
 
@@ -86,10 +86,10 @@ mod tests {
         #[test]
         fn shares_follow_the_weights(ids in proptest::collection::btree_set(any::<u64>(), 3)) {
             let weights = [1, 2, 5];
-            let all: Vec<_> = ids.into_iter().zip(weights).map(|(id, weight)| Place { id, weight }).collect();
+            let all: Vec<_> = ids.into_iter().zip(weights).map(|(id, weight)| DiskShare { id, weight }).collect();
             let mut counts = [0u32; 3];
             for key in 0..8000 {
-                counts[place(key, &all).expect("weights above 0")] += 1;
+                counts[choose_disk(key, &all).expect("weights above 0")] += 1;
             }
             for (count, weight) in counts.into_iter().zip(weights) {
                 let share = f64::from(count) / (1000.0 * f64::from(u32::try_from(weight).expect("small")));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn nothing_takes_nothing() {
-        assert_eq!(place(1, &[]), None);
-        assert_eq!(place(1, &[Place { id: 1, weight: 0 }]), None);
+        assert_eq!(choose_disk(1, &[]), None);
+        assert_eq!(choose_disk(1, &[DiskShare { id: 1, weight: 0 }]), None);
     }
 }

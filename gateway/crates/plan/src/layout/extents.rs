@@ -53,7 +53,7 @@ impl Extents {
         let met: Vec<_> = self.within(range).collect();
         let mut gone = 0;
         for cut in met {
-            let (start, end) = self.around(cut.start);
+            let (start, end) = self.range_around(cut.start);
             self.ranges.remove(&start);
             if start < cut.start {
                 self.ranges.insert(start, cut.start);
@@ -97,7 +97,7 @@ impl Extents {
     }
 
     /// Returns the range that holds `at`, a byte known to be in the set.
-    fn around(&self, at: u64) -> (u64, u64) {
+    fn range_around(&self, at: u64) -> (u64, u64) {
         let found = self.ranges.range(..=at).next_back();
         let (start, end) = found.expect("the byte is in the set");
         (*start, *end)

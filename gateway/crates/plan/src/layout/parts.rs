@@ -1,7 +1,7 @@
 //! The division of a written object into parts.
 //!
 //! The final size is unknown while an object is written, so a part's offset follows from its number alone. Sizes begin
-//! small, so that sending begins early, and double after every [`TIER`] parts up to the 64-fold. From 16 MiB on, 10,000
+//! small, so that sending begins early, and double after every [`PARTS_PER_SIZE`] parts up to the 64-fold. From 16 MiB on, 10,000
 //! parts reach beyond 5 TiB: the most parts and the largest object that S3 allows (S3 user guide, "Multipart upload
 //! limits"). That is 14 GiB in parts of 16 MiB, 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and the
 //! largest parts have 1 GiB.
@@ -9,10 +9,10 @@
 use crate::ByteRange;
 
 /// The number of parts of one size.
-const TIER: u64 = 900;
+const PARTS_PER_SIZE: u64 = 900;
 
 /// The number of times that the size doubles.
-const DOUBLINGS: u64 = 6;
+const MAX_DOUBLINGS: u64 = 6;
 
 /// The largest number of parts of an upload.
 pub const MAX_PARTS: u32 = 10_000;
@@ -33,7 +33,7 @@ impl PartSizes {
     pub fn new(first: u64) -> Self {
         Self {
             first: first.max(1),
-            tier: TIER,
+            tier: PARTS_PER_SIZE,
         }
     }
 
@@ -56,7 +56,7 @@ impl PartSizes {
     #[must_use]
     pub fn start(self, index: u32) -> u64 {
         let index = u64::from(index);
-        let tier = (index / self.tier).min(DOUBLINGS);
+        let tier = (index / self.tier).min(MAX_DOUBLINGS);
         let before = self.first * self.tier * ((1 << tier) - 1);
         before + (index - tier * self.tier) * (self.first << tier)
     }
@@ -71,7 +71,7 @@ impl PartSizes {
     #[must_use]
     pub fn index(self, offset: u64) -> u32 {
         let mut tier = 0;
-        while tier < DOUBLINGS && offset >= self.first * self.tier * ((1 << (tier + 1)) - 1) {
+        while tier < MAX_DOUBLINGS && offset >= self.first * self.tier * ((1 << (tier + 1)) - 1) {
             tier += 1;
         }
         let before = self.first * self.tier * ((1 << tier) - 1);

@@ -16,13 +16,13 @@ use crate::OriginId;
 /// buckets hear of each other's changes, but share nothing because of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
-    place: u64,
-    unnamed: OriginId,
+    hash: u64,
+    default_identity: OriginId,
 }
 
 impl PartialEq for Bucket {
     fn eq(&self, other: &Self) -> bool {
-        self.place == other.place
+        self.hash == other.hash
     }
 }
 
@@ -32,22 +32,22 @@ impl Bucket {
     /// Creates the bucket of this name at the configured endpoint; `None` means AWS.
     #[must_use]
     pub fn new(endpoint: Option<&str>, name: &str) -> Self {
-        let at = endpoint.map_or_else(|| AWS.to_owned(), place);
+        let at = endpoint.map_or_else(|| AWS.to_owned(), endpoint_identity);
         let place = format!("{at}\0{}", name.to_ascii_lowercase());
         Self {
-            place: xxh3_64(place.as_bytes()),
-            unnamed: OriginId::new(endpoint.unwrap_or(AWS), name),
+            hash: xxh3_64(place.as_bytes()),
+            default_identity: OriginId::new(endpoint.unwrap_or(AWS), name),
         }
     }
 
     /// Returns the identity of its objects as an access of this name sees them. Two buckets have one identity only if
     /// their endpoints are spelled alike, up to case and a slash at the end.
     #[must_use]
-    pub fn seen_by(&self, identity: Option<&str>) -> OriginId {
+    pub fn identity_for(&self, identity: Option<&str>) -> OriginId {
         let Some(identity) = identity else {
-            return self.unnamed;
+            return self.default_identity;
         };
-        let mut text = self.unnamed.0.to_le_bytes().to_vec();
+        let mut text = self.default_identity.0.to_le_bytes().to_vec();
         text.extend_from_slice(identity.as_bytes());
         OriginId(xxh3_64(&text))
     }
@@ -57,7 +57,7 @@ impl Bucket {
 const AWS: &str = "aws";
 
 /// Returns host and port of an endpoint in one spelling.
-fn place(endpoint: &str) -> String {
+fn endpoint_identity(endpoint: &str) -> String {
     let text = endpoint.trim_end_matches('/').to_ascii_lowercase();
     let Ok(uri) = text.parse::<Uri>() else {
         return text;
@@ -126,9 +126,12 @@ mod tests {
     #[test]
     fn an_access_without_a_name_has_the_identity_that_caches_and_spools_have_of_old() {
         let here = bucket("http://a:9000/");
-        assert_eq!(here.seen_by(None), OriginId::new("http://a:9000", "media"));
         assert_eq!(
-            Bucket::new(None, "media").seen_by(None),
+            here.identity_for(None),
+            OriginId::new("http://a:9000", "media")
+        );
+        assert_eq!(
+            Bucket::new(None, "media").identity_for(None),
             OriginId::new("aws", "media")
         );
     }
@@ -148,28 +151,34 @@ mod tests {
         for (one, other) in rows {
             let (one, other) = (bucket(one), bucket(other));
             assert_eq!(one, other, "a change of one is told to the other");
-            assert_ne!(one.seen_by(Some("all")), other.seen_by(Some("all")));
+            assert_ne!(
+                one.identity_for(Some("all")),
+                other.identity_for(Some("all"))
+            );
         }
         let upper = Bucket::new(Some("http://a"), "Media");
         assert_ne!(
-            upper.seen_by(Some("all")),
-            bucket("http://a").seen_by(Some("all"))
+            upper.identity_for(Some("all")),
+            bucket("http://a").identity_for(Some("all"))
         );
     }
 
     #[test]
     fn accesses_share_by_name_alone() {
         let (one, other) = (bucket("http://a"), bucket("HTTP://A/"));
-        assert_eq!(one.seen_by(Some("staff")), other.seen_by(Some("staff")));
+        assert_eq!(
+            one.identity_for(Some("staff")),
+            other.identity_for(Some("staff"))
+        );
         let ids = [None, Some("staff"), Some("public"), Some("Public")];
         for (at, id) in ids.iter().enumerate() {
             for other in &ids[..at] {
-                assert_ne!(one.seen_by(*id), one.seen_by(*other));
+                assert_ne!(one.identity_for(*id), one.identity_for(*other));
             }
         }
         assert_ne!(
-            one.seen_by(Some("staff")),
-            bucket("http://b").seen_by(Some("staff"))
+            one.identity_for(Some("staff")),
+            bucket("http://b").identity_for(Some("staff"))
         );
     }
 }

@@ -29,7 +29,7 @@ pub fn folders_of(key: &str) -> impl Iterator<Item = &str> {
 /// Returns whether a listing that has reached `reached`, its last key or folder, has no more entries for `name`:
 /// neither an object nor a folder. Both are relative to the listed folder.
 #[must_use]
-pub fn is_told(reached: &str, name: &str) -> bool {
+pub fn is_listed(reached: &str, name: &str) -> bool {
     let (reached, name) = (reached.as_bytes(), name.as_bytes());
     match reached.strip_prefix(name) {
         // A folder of the name would come at `/`.
@@ -41,7 +41,7 @@ pub fn is_told(reached: &str, name: &str) -> bool {
 /// Returns the first name for which a listing that has reached `reached` may have more entries. All names before it are
 /// finished, whatever they are.
 #[must_use]
-pub fn told_before(reached: &str) -> &str {
+pub fn first_unlisted(reached: &str) -> &str {
     let inner = reached.bytes().enumerate().skip(1);
     let end = inner.take_while(|(_, byte)| *byte >= b'/').count() + 1;
     reached.get(..end).unwrap_or(reached)
@@ -49,7 +49,7 @@ pub fn told_before(reached: &str) -> &str {
 
 /// The thing that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Child<T> {
+pub enum FolderEntry<T> {
     /// An object and its known properties.
     File(T),
     /// A common beginning of keys.
@@ -58,18 +58,18 @@ pub enum Child<T> {
 
 /// The names of one folder, taken from its listing page by page.
 #[derive(Debug, Clone)]
-pub struct Names<T> {
+pub struct FolderNames<T> {
     /// Files whose name a later folder may take. Each name is a prefix of the next, so there are few.
     held: Vec<(String, T)>,
 }
 
-impl<T> Default for Names<T> {
+impl<T> Default for FolderNames<T> {
     fn default() -> Self {
         Self { held: Vec::new() }
     }
 }
 
-impl<T> Names<T> {
+impl<T> FolderNames<T> {
     /// Takes a page and returns the names that are now certain. `objects` and `folders` are the entries of the listing
     /// below `prefix`, each in order. `last` means that no page follows.
     pub fn page(
@@ -78,7 +78,7 @@ impl<T> Names<T> {
         objects: impl IntoIterator<Item = (String, T)>,
         folders: impl IntoIterator<Item = String>,
         last: bool,
-    ) -> Vec<(String, Child<T>)> {
+    ) -> Vec<(String, FolderEntry<T>)> {
         let mut names = Vec::new();
         let below = |key: &String| key.get(prefix.len()..).unwrap_or_default().to_owned();
         let mut objects = objects.into_iter().peekable();
@@ -95,7 +95,7 @@ impl<T> Names<T> {
                 self.release(&below, &mut names);
                 let name = below.trim_end_matches('/');
                 if below.len() == name.len() + 1 && is_name(name) {
-                    names.push((name.to_owned(), Child::Folder));
+                    names.push((name.to_owned(), FolderEntry::Folder));
                 }
             } else if let Some((key, what)) = objects.next() {
                 let name = below(&key);
@@ -107,16 +107,16 @@ impl<T> Names<T> {
         }
         if last {
             let rest = self.held.drain(..);
-            names.extend(rest.map(|(name, what)| (name, Child::File(what))));
+            names.extend(rest.map(|(name, what)| (name, FolderEntry::File(what))));
         }
         names
     }
 
     /// Moves the files whose folder would have come before `reached` to `names`.
-    fn release(&mut self, reached: &str, names: &mut Vec<(String, Child<T>)>) {
+    fn release(&mut self, reached: &str, names: &mut Vec<(String, FolderEntry<T>)>) {
         let past = |name: &str| *reached > *format!("{name}/");
         let released = self.held.extract_if(.., |(name, _)| past(name));
-        names.extend(released.map(|(name, what)| (name, Child::File(what))));
+        names.extend(released.map(|(name, what)| (name, FolderEntry::File(what))));
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         }
         let objects = ["p/", "p/a"].map(|key| (key.to_owned(), ()));
         let folders = ["p//", "p/../", "p/b/"].map(str::to_owned);
-        let names = Names::default().page("p/", objects, folders, true);
+        let names = FolderNames::default().page("p/", objects, folders, true);
         let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a", "b"]);
     }
@@ -159,11 +159,11 @@ mod tests {
         #[test]
         fn what_is_told_is_told_to_the_end(reached in "[ab/.-]{1,5}", name in "[ab.-]{1,4}") {
             let folder = format!("{name}/");
-            prop_assert_eq!(is_told(&reached, &name), folder <= reached);
-            let bound = told_before(&reached);
-            prop_assert!(name.as_str() >= bound || is_told(&reached, &name), "{}", bound);
+            prop_assert_eq!(is_listed(&reached, &name), folder <= reached);
+            let bound = first_unlisted(&reached);
+            prop_assert!(name.as_str() >= bound || is_listed(&reached, &name), "{}", bound);
             // The bound itself is not finished either, if it is a name.
-            prop_assert!(bound.contains('/') || !is_told(&reached, bound));
+            prop_assert!(bound.contains('/') || !is_listed(&reached, bound));
         }
 
         /// Compares with a folder that is known completely, for any page size.
@@ -177,18 +177,18 @@ mod tests {
             for key in &keys {
                 match key.split_once('/') {
                     Some((name, _)) => {
-                        truth.insert(name.to_owned(), Child::Folder);
+                        truth.insert(name.to_owned(), FolderEntry::Folder);
                         folders.insert(format!("{name}/"));
                     }
                     None => {
-                        truth.entry(key.clone()).or_insert(Child::File(()));
+                        truth.entry(key.clone()).or_insert(FolderEntry::File(()));
                         objects.insert(key.clone());
                     }
                 }
             }
             truth.retain(|name, _| is_name(name));
             let all: Vec<_> = objects.union(&folders).cloned().collect();
-            let mut names = Names::default();
+            let mut names = FolderNames::default();
             let mut seen = Vec::new();
             let pages = all.chunks(size).count();
             for (n, page) in all.chunks(size).enumerate() {

@@ -6,13 +6,19 @@
 
 /// The types that are guessed from a key's ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum GuessTypes {
-    /// Types in which no browser runs scripts, see [`is_passive`].
+    // The docs are descriptions in the JSON schema of a configuration. For `Passive` see [`is_passive`].
+    /// Types in which browsers run no scripts.
     #[default]
     Passive,
-    /// Every known type.
+    /// Every type that is known.
     All,
-    /// No type.
+    /// None.
     Off,
 }
 
@@ -31,7 +37,7 @@ impl GuessTypes {
 /// Returns whether a stored type (without parameters) is uninformative: empty, or one of the two octet-streams that
 /// stores use as a default.
 #[must_use]
-pub fn says_nothing(kind: &str) -> bool {
+pub fn is_uninformative(kind: &str) -> bool {
     kind.is_empty()
         || kind.eq_ignore_ascii_case("application/octet-stream")
         || kind.eq_ignore_ascii_case("binary/octet-stream")

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 use crate::{Coding, ETag, ObjectKey, Timestamp};
 
 /// The headers that an object is stored with and answered with, beside `x-amz-meta-*`.
-const KEPT: [HeaderName; 6] = [
+const STORED_HEADERS: [HeaderName; 6] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,
     CONTENT_DISPOSITION,
@@ -22,8 +22,8 @@ const KEPT: [HeaderName; 6] = [
 
 /// Returns whether a header is the object's own: stored with it, and part of each of its answers.
 #[must_use]
-pub fn is_kept(name: &HeaderName) -> bool {
-    KEPT.contains(name) || name.as_str().starts_with("x-amz-meta-")
+pub fn is_stored_header(name: &HeaderName) -> bool {
+    STORED_HEADERS.contains(name) || name.as_str().starts_with("x-amz-meta-")
 }
 
 /// The identity of a bucket at an endpoint as an access sees it ([`Bucket`](crate::Bucket)): a hash, stable across
@@ -88,7 +88,7 @@ impl VersionId {
 
     /// Returns the address of this variant's bytes, which are `size` bytes with this hash.
     #[must_use]
-    pub fn encoded(self, size: u64, hash_of_bytes: u128) -> Self {
+    pub fn with_encoding(self, size: u64, hash_of_bytes: u128) -> Self {
         let mut hash = Xxh3::new();
         hash.update(&self.0.to_le_bytes());
         hash.update(&size.to_le_bytes());

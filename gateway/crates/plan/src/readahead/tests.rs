@@ -14,7 +14,7 @@ fn play(cursor: &mut ReadAhead, range: ByteRange, rate: u64, clock: &mut Duratio
     while at < range.end {
         let end = range.end.min(at + 64 * KIB);
         *clock += Duration::from_secs_f64((end - at) as f64 / rate as f64);
-        cursor.took(ByteRange { start: at, end }, *clock);
+        cursor.record_read(ByteRange { start: at, end }, *clock);
         at = end;
     }
 }
@@ -61,14 +61,14 @@ fn a_slow_reader_holds_back_its_own_window() {
 fn a_seek_drops_it_and_a_small_step_does_not() {
     let mut cursor = after(4 * MIB, 1 << 30);
     let now = Duration::from_secs(1);
-    cursor.took(
+    cursor.record_read(
         ByteRange {
             start: 4 * MIB - 200 * KIB,
             end: 4 * MIB - 100 * KIB,
         },
         now,
     );
-    cursor.took(
+    cursor.record_read(
         ByteRange {
             start: 4 * MIB + 100 * KIB,
             end: 4 * MIB + 164 * KIB,
@@ -76,7 +76,7 @@ fn a_seek_drops_it_and_a_small_step_does_not() {
         now,
     );
     assert!(cursor.window() >= 4 * MIB);
-    cursor.took(
+    cursor.record_read(
         ByteRange {
             start: 400 * MIB,
             end: 400 * MIB + 64 * KIB,
@@ -135,11 +135,11 @@ fn who_skips_more_than_he_reads_begins_anew() {
     let mut cursor = after(2 * MIB, 1 << 30);
     assert!(cursor.continues(6 * MIB) && !cursor.continues(7 * MIB));
     let now = Duration::from_secs(1);
-    cursor.took(ByteRange::new(5 * MIB, 6 * MIB), now);
+    cursor.record_read(ByteRange::new(5 * MIB, 6 * MIB), now);
     assert_eq!(cursor.window(), 3 * MIB, "twice three, without three");
     assert!(cursor.continues(9 * MIB) && !cursor.continues(10 * MIB));
     for n in 6..12 {
-        cursor.took(ByteRange::new(n * MIB + 1, n * MIB + 2), now);
+        cursor.record_read(ByteRange::new(n * MIB + 1, n * MIB + 2), now);
     }
     assert_eq!(cursor.window(), 0, "a byte of each mebibyte");
     assert!(after(1 << 30, 1 << 30).continues((1 << 30) + 8 * MIB));
@@ -154,7 +154,7 @@ fn reading_the_same_again_earns_nothing() {
         end: 64 * KIB,
     };
     for n in 1..20 {
-        cursor.took(range, Duration::from_millis(n));
+        cursor.record_read(range, Duration::from_millis(n));
     }
     assert_eq!(cursor.window(), 0);
 }
@@ -169,7 +169,7 @@ fn zero_means_none() {
         0,
         Duration::ZERO,
     );
-    cursor.took(
+    cursor.record_read(
         ByteRange {
             start: 0,
             end: 100 * MIB,
@@ -226,7 +226,7 @@ proptest! {
             };
             let range = ByteRange::new(start, start + length * PIECE);
             clock += Duration::from_millis(millis);
-            cursor.took(range, clock);
+            cursor.record_read(range, clock);
             let (next, window) = (cursor.position(), cursor.window());
             fetched.insert(ByteRange::new(next, next + window));
             seen.insert(range);
@@ -238,4 +238,15 @@ proptest! {
         let wasted = fetched.bytes();
         prop_assert!(wasted <= 2 * read, "{wasted} of {read}");
     }
+}
+
+#[test]
+fn the_rate_is_an_average_over_half_a_second() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    cursor.record_read(ByteRange::new(0, 1000), Duration::from_secs(1));
+    assert_eq!(cursor.rate(), Some(1000.0));
+    cursor.record_read(ByteRange::new(1000, 2000), Duration::from_millis(1500));
+    let expected = 1000.0 + (1.0 - (-1f64).exp()) * 1000.0;
+    let rate = cursor.rate().expect("it read");
+    assert!((rate - expected).abs() < 0.01, "{rate}");
 }

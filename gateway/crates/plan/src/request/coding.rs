@@ -17,7 +17,7 @@ pub enum Coding {
 }
 
 /// The weight of an item that names none, in thousandths.
-const WHOLE: u16 = 1000;
+const FULL_WEIGHT: u16 = 1000;
 
 impl Coding {
     /// Its name in `Content-Encoding`.
@@ -42,11 +42,11 @@ impl Coding {
 
     /// Returns the key under which the object of `key` lies in this coding, if there can be one.
     #[must_use]
-    pub fn sibling(self, key: &ObjectKey) -> Option<ObjectKey> {
+    pub fn encoded_key(self, key: &ObjectKey) -> Option<ObjectKey> {
         ObjectKey::new(&format!("{}{}", key.as_str(), self.suffix())).ok()
     }
 
-    fn is_named(self, name: &str) -> bool {
+    fn has_name(self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.name())
             || self == Self::Gzip && name.eq_ignore_ascii_case("x-gzip")
     }
@@ -57,17 +57,17 @@ impl Coding {
 /// If no other coding is possible, identity is sent even to a client that forbids it; that is
 /// better than 406.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedCodings {
     brotli: u16,
     gzip: u16,
     zstd: u16,
     identity: u16,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Reads the header. An invalid weight counts as 0, and so does a coding that is not mentioned.
     #[must_use]
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut own = [None; 4];
         let mut others = 0;
         let lines = headers.get_all(ACCEPT_ENCODING).iter();
@@ -80,7 +80,7 @@ impl Accepted {
                 _ if name.eq_ignore_ascii_case("identity") => own[3] = Some(weight),
                 _ => {
                     let codings = [Coding::Brotli, Coding::Gzip, Coding::Zstd];
-                    if let Some(at) = codings.iter().position(|own| own.is_named(name)) {
+                    if let Some(at) = codings.iter().position(|own| own.has_name(name)) {
                         own[at] = Some(weight);
                     }
                 }
@@ -97,14 +97,15 @@ impl Accepted {
 
     /// Returns whether the client can read it.
     #[must_use]
-    pub fn takes(self, coding: Coding) -> bool {
+    pub fn accepts(self, coding: Coding) -> bool {
         self.weight(coding) > 0
     }
 
     /// Returns the codings of `offered` that the client prefers to identity or likes equally. The
     /// best come first; equal ones stay in the offered order.
-    pub fn best(self, offered: &[Coding]) -> impl Iterator<Item = Coding> + use<> {
-        let wanted = |coding: &Coding| self.takes(*coding) && self.weight(*coding) >= self.identity;
+    pub fn preferred(self, offered: &[Coding]) -> impl Iterator<Item = Coding> + use<> {
+        let wanted =
+            |coding: &Coding| self.accepts(*coding) && self.weight(*coding) >= self.identity;
         let mut wanted: Vec<Coding> = offered.iter().copied().filter(wanted).collect();
         wanted.sort_by_key(|coding| std::cmp::Reverse(self.weight(*coding)));
         wanted.into_iter()
@@ -119,7 +120,7 @@ impl Accepted {
     }
 }
 
-/// Returns the weight in `;q=…`, in thousandths; [`WHOLE`] without one.
+/// Returns the weight in `;q=…`, in thousandths; [`FULL_WEIGHT`] without one.
 fn weight_of(parameters: &str) -> u16 {
     let named = |text: &str| {
         let text = text.trim();
@@ -127,7 +128,7 @@ fn weight_of(parameters: &str) -> u16 {
         text.strip_prefix('=').map(|text| text.trim().to_owned())
     };
     match parameters.split(';').find_map(named) {
-        None => WHOLE,
+        None => FULL_WEIGHT,
         Some(text) => thousandths(&text).unwrap_or(0),
     }
 }
@@ -142,7 +143,7 @@ fn thousandths(text: &str) -> Option<u16> {
     }
     let whole: u16 = whole.parse().ok()?;
     let part: u16 = format!("{part:0<3}").parse().ok()?;
-    Some(whole * WHOLE + part).filter(|weight| *weight <= WHOLE)
+    Some(whole * FULL_WEIGHT + part).filter(|weight| *weight <= FULL_WEIGHT)
 }
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
             let value = HeaderValue::from_str(line).expect("text");
             headers.append(ACCEPT_ENCODING, value);
         }
-        let best = Accepted::of(&headers).best(&OFFERED);
+        let best = AcceptedCodings::from_headers(&headers).preferred(&OFFERED);
         best.map(Coding::name).collect::<Vec<_>>().join(" ")
     }
 

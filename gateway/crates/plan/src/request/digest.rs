@@ -9,23 +9,23 @@ use sha2::{Digest as _, Sha256, Sha512};
 /// The error of an announced digest that cannot be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a digest cannot be read")]
-pub struct Unreadable;
+pub struct UnreadableDigest;
 
 /// All announced digests of a body, computed while it arrives.
 #[derive(Debug, Default)]
-pub struct Digests(Vec<(Hash, Vec<u8>)>);
+pub struct Digests(Vec<(DigestState, Vec<u8>)>);
 
 #[derive(Debug)]
-enum Hash {
+enum DigestState {
     Md5(Md5),
     Sha256(Sha256),
     Sha512(Sha512),
     Crc(Box<crc_fast::Digest>, usize),
 }
 
-impl Hash {
+impl DigestState {
     /// Returns the algorithm of this name, in the spelling of the fields above.
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let crc = |algorithm, bytes| Self::Crc(Box::new(crc_fast::Digest::new(algorithm)), bytes);
         Some(match name {
             "md5" => Self::Md5(Md5::new()),
@@ -63,7 +63,7 @@ impl Digests {
     ///
     /// # Errors
     /// A value that is not base64, and `x-amz-checksum-sha1`, which is not computed here.
-    pub fn announced(headers: &HeaderMap) -> Result<Self, Unreadable> {
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, UnreadableDigest> {
         let mut digests = Self::default();
         for (name, value) in headers {
             let name = name.as_str();
@@ -77,36 +77,36 @@ impl Digests {
             if plain.is_none() && !fields {
                 continue;
             }
-            let text = value.to_str().map_err(|_| Unreadable)?;
+            let text = value.to_str().map_err(|_| UnreadableDigest)?;
             match plain {
                 Some(algorithm) => {
-                    let hash = Hash::named(algorithm).ok_or(Unreadable)?;
-                    digests.expect(hash, text)?;
+                    let hash = DigestState::from_name(algorithm).ok_or(UnreadableDigest)?;
+                    digests.add(hash, text)?;
                 }
-                None => digests.fields(text)?,
+                None => digests.add_fields(text)?,
             }
         }
         Ok(digests)
     }
 
     /// Reads a dictionary of byte sequences (RFC 9651, 3.2 and 3.3.5): `sha-256=:…:, sha-512=:…:`.
-    fn fields(&mut self, text: &str) -> Result<(), Unreadable> {
+    fn add_fields(&mut self, text: &str) -> Result<(), UnreadableDigest> {
         for member in text.split(',') {
-            let (name, value) = member.trim().split_once('=').ok_or(Unreadable)?;
+            let (name, value) = member.trim().split_once('=').ok_or(UnreadableDigest)?;
             let value = value
                 .strip_prefix(':')
                 .and_then(|rest| rest.strip_suffix(':'));
-            let value = value.ok_or(Unreadable)?;
-            if let Some(hash) = Hash::named(name) {
-                self.expect(hash, value)?;
+            let value = value.ok_or(UnreadableDigest)?;
+            if let Some(hash) = DigestState::from_name(name) {
+                self.add(hash, value)?;
             }
         }
         Ok(())
     }
 
-    fn expect(&mut self, hash: Hash, base64: &str) -> Result<(), Unreadable> {
+    fn add(&mut self, hash: DigestState, base64: &str) -> Result<(), UnreadableDigest> {
         let value = base64_simd::STANDARD.decode_to_vec(base64.trim());
-        self.0.push((hash, value.map_err(|_| Unreadable)?));
+        self.0.push((hash, value.map_err(|_| UnreadableDigest)?));
         Ok(())
     }
 
@@ -133,9 +133,9 @@ impl Digests {
 mod tests {
     use super::*;
 
-    fn of(name: &'static str, value: &str) -> Result<Digests, Unreadable> {
+    fn of(name: &'static str, value: &str) -> Result<Digests, UnreadableDigest> {
         let value = value.parse().expect("a header value");
-        Digests::announced(&HeaderMap::from_iter([(
+        Digests::from_headers(&HeaderMap::from_iter([(
             name.parse().expect("a name"),
             value,
         )]))

@@ -38,7 +38,7 @@ pub enum Decision {
 
 /// The result of a request's conditions, before its ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionVerdict {
     /// They hold.
     Proceed,
     /// 304.
@@ -47,7 +47,7 @@ pub enum Verdict {
     Failed,
 }
 
-/// Decides the answer to a GET (`ranges` as [`ranges`] read them) or a HEAD (`None`).
+/// Decides the answer to a GET (`ranges` as [`requested_ranges`] read them) or a HEAD (`None`).
 #[must_use]
 pub fn decide(
     headers: &HeaderMap,
@@ -56,9 +56,9 @@ pub fn decide(
     size: u64,
 ) -> Decision {
     match evaluate(headers, current) {
-        Verdict::Failed => return Decision::Failed,
-        Verdict::NotModified => return Decision::NotModified,
-        Verdict::Proceed => {}
+        ConditionVerdict::Failed => return Decision::Failed,
+        ConditionVerdict::NotModified => return Decision::NotModified,
+        ConditionVerdict::Proceed => {}
     }
     match ranges {
         Some(ranges) if range_applies(headers, current) => match ranges.select(size) {
@@ -72,22 +72,22 @@ pub fn decide(
 
 /// Returns the request's `Range`, if it has a valid one.
 #[must_use]
-pub fn ranges(headers: &HeaderMap) -> Option<Ranges> {
-    Ranges::parse(single(headers, &RANGE)?)
+pub fn requested_ranges(headers: &HeaderMap) -> Option<Ranges> {
+    Ranges::parse(single_value(headers, &RANGE)?)
 }
 
 /// Takes steps 1 to 4 of RFC 9110, 13.2.2, for GET and HEAD.
 #[must_use]
-pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
+pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> ConditionVerdict {
     if headers.contains_key(IF_MATCH) {
         if !any_tag(headers, &IF_MATCH, |tag| tag.strong_eq(current.etag)) {
-            return Verdict::Failed;
+            return ConditionVerdict::Failed;
         }
     } else if let (Some(since), Some(modified)) =
         (date(headers, &IF_UNMODIFIED_SINCE), current.last_modified)
         && modified.secs() > since.secs()
     {
-        return Verdict::Failed;
+        return ConditionVerdict::Failed;
     }
     let unchanged = if headers.contains_key(IF_NONE_MATCH) {
         any_tag(headers, &IF_NONE_MATCH, |tag| tag.weak_eq(current.etag))
@@ -98,16 +98,16 @@ pub fn evaluate(headers: &HeaderMap, current: Validators<'_>) -> Verdict {
         }
     };
     if unchanged {
-        Verdict::NotModified
+        ConditionVerdict::NotModified
     } else {
-        Verdict::Proceed
+        ConditionVerdict::Proceed
     }
 }
 
 /// Returns the tag in a request's `If-None-Match` that matches `tag` by the weak comparison, as the client wrote it.
 /// `*` names none.
 #[must_use]
-pub fn named(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
+pub fn matching_tag(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
     let lines = headers.get_all(IF_NONE_MATCH).iter();
     let lines = lines.filter_map(|value| value.to_str().ok());
     lines.flat_map(Tags).find(|known| known.weak_eq(tag))
@@ -115,7 +115,7 @@ pub fn named(headers: &HeaderMap, tag: &ETag) -> Option<ETag> {
 
 /// A write request's condition on its object, as far as the headers alone tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ForWrite {
+pub enum WriteCondition {
     /// There is no condition.
     Nothing,
     /// The object must not exist.
@@ -129,22 +129,24 @@ pub enum ForWrite {
 
 /// Reads the conditions of a PUT or DELETE.
 #[must_use]
-pub fn for_write(headers: &HeaderMap) -> ForWrite {
+pub fn write_condition(headers: &HeaderMap) -> WriteCondition {
     let matching = headers.contains_key(IF_MATCH);
     let none_matching = headers.contains_key(IF_NONE_MATCH);
     match (matching, none_matching) {
-        (false, false) if headers.contains_key(IF_UNMODIFIED_SINCE) => ForWrite::Judge,
-        (false, false) => ForWrite::Nothing,
-        (false, true) if single(headers, &IF_NONE_MATCH) == Some("*") => ForWrite::Absent,
+        (false, false) if headers.contains_key(IF_UNMODIFIED_SINCE) => WriteCondition::Judge,
+        (false, false) => WriteCondition::Nothing,
+        (false, true) if single_value(headers, &IF_NONE_MATCH) == Some("*") => {
+            WriteCondition::Absent
+        }
         (true, false) => {
-            let line = single(headers, &IF_MATCH).unwrap_or_default();
+            let line = single_value(headers, &IF_MATCH).unwrap_or_default();
             let mut tags = Tags(line);
             match (tags.next(), tags.next()) {
-                (Some(tag), None) if !tag.is_weak() => ForWrite::Version(tag),
-                _ => ForWrite::Judge,
+                (Some(tag), None) if !tag.is_weak() => WriteCondition::Version(tag),
+                _ => WriteCondition::Judge,
             }
         }
-        _ => ForWrite::Judge,
+        _ => WriteCondition::Judge,
     }
 }
 
@@ -155,7 +157,7 @@ pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
     if !headers.contains_key(IF_RANGE) {
         return true;
     }
-    let Some(value) = single(headers, &IF_RANGE) else {
+    let Some(value) = single_value(headers, &IF_RANGE) else {
         return false;
     };
     match Tags(value).next() {
@@ -168,7 +170,7 @@ pub fn range_applies(headers: &HeaderMap, current: Validators<'_>) -> bool {
 }
 
 /// Returns the value of a header that may occur once, if it occurs once and is text.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     values
@@ -180,7 +182,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
-    parse_date(single(headers, name)?)
+    parse_date(single_value(headers, name)?)
 }
 
 /// Parses any of the three formats of RFC 9110, 5.6.7.

@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 /// The condition of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct RouteRule {
     /// The host of the requests (no port, any case); `None` matches any host.
     pub host: Option<String>,
     /// The prefix, percent-decoded: `/`, `/media`, `/media/`. It matches whole segments: `/media` takes `/media` and
@@ -17,14 +17,14 @@ pub struct Rule {
 pub struct RouteTable {
     /// The rules and their original indexes. The longest prefix comes first; of equal prefixes those with a host come
     /// first.
-    rules: Vec<(usize, Rule)>,
+    rules: Vec<(usize, RouteRule)>,
 }
 
 impl RouteTable {
     /// Creates a table over `rules`; [`RouteTable::find`] returns their indexes. Of two equal rules the first counts.
     #[must_use]
-    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
-        let lower = |mut rule: Rule| {
+    pub fn new(rules: impl IntoIterator<Item = RouteRule>) -> Self {
+        let lower = |mut rule: RouteRule| {
             rule.host = rule.host.map(|host| bare_host(&host).to_ascii_lowercase());
             rule
         };
@@ -41,21 +41,21 @@ impl RouteTable {
     /// encoded and without a leading slash.
     #[must_use]
     pub fn find<'p>(&self, host: &str, path: &'p str) -> Option<(usize, &'p str)> {
-        let mut rules = self.of_host(host);
-        rules.find_map(|(index, rule)| below(&rule.path, path).map(|rest| (index, rest)))
+        let mut rules = self.rules_for(host);
+        rules.find_map(|(index, rule)| rest_below(&rule.path, path).map(|rest| (index, rest)))
     }
 
     /// Returns the routes for requests to `host` whose paths begin with `path`, character by character, each with the
     /// rest of `path` below it. The rest is empty if `path` ends above the route.
     #[must_use]
-    pub fn beginning<'p>(&self, host: &str, path: &'p str) -> Vec<(usize, &'p str)> {
+    pub fn routes_under<'p>(&self, host: &str, path: &'p str) -> Vec<(usize, &'p str)> {
         let decoded: Vec<u8> = percent_decode_str(path).collect();
         let mut found = Vec::new();
-        for (index, rule) in self.of_host(host) {
+        for (index, rule) in self.rules_for(host) {
             let own = rule.path.trim_end_matches('/');
             if own.as_bytes().starts_with(&decoded) {
                 found.push((&rule.path, (index, "")));
-            } else if let Some(rest) = below(&rule.path, path) {
+            } else if let Some(rest) = rest_below(&rule.path, path) {
                 // All other paths with this beginning go here.
                 found.push((&rule.path, (index, rest)));
                 break;
@@ -71,7 +71,7 @@ impl RouteTable {
         found.into_iter().map(|(_, found)| found).collect()
     }
 
-    fn of_host(&self, host: &str) -> impl Iterator<Item = (usize, &Rule)> {
+    fn rules_for(&self, host: &str) -> impl Iterator<Item = (usize, &RouteRule)> {
         let host = bare_host(host);
         let here = move |own: &String| own.eq_ignore_ascii_case(host);
         let rules = self.rules.iter();
@@ -92,31 +92,31 @@ fn bare_host(host: &str) -> &str {
 
 /// Returns the rest of `path` below `prefix`. Encoded letters match too, so that no spelling of a path evades its
 /// route.
-fn below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
-    let rest = strip(prefix.trim_end_matches('/'), path)?;
-    match slash(rest) {
+fn rest_below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
+    let rest = strip_decoded(prefix.trim_end_matches('/'), path)?;
+    match strip_slash(rest) {
         Some(inner) => Some(inner),
         None => (rest.is_empty() && !prefix.ends_with('/')).then_some(rest),
     }
 }
 
-fn strip<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
+fn strip_decoded<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
     if let Some(rest) = path.strip_prefix(prefix) {
         return Some(rest);
     }
     let mut rest = path;
     for wanted in prefix.bytes() {
-        rest = take(rest, wanted)?;
+        rest = strip_octet(rest, wanted)?;
     }
     Some(rest)
 }
 
-fn slash(path: &str) -> Option<&str> {
-    path.strip_prefix('/').or_else(|| take(path, b'/'))
+fn strip_slash(path: &str) -> Option<&str> {
+    path.strip_prefix('/').or_else(|| strip_octet(path, b'/'))
 }
 
 /// Returns `path` after its first octet, which must be `wanted`, plain or encoded.
-fn take(path: &str, wanted: u8) -> Option<&str> {
+fn strip_octet(path: &str, wanted: u8) -> Option<&str> {
     let width = match path.as_bytes() {
         [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 3,
         [_, ..] => 1,
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn table(rows: &[(Option<&str>, &str)]) -> RouteTable {
-        RouteTable::new(rows.iter().map(|&(host, path)| Rule {
+        RouteTable::new(rows.iter().map(|&(host, path)| RouteRule {
             host: host.map(str::to_owned),
             path: path.to_owned(),
         }))
@@ -204,9 +204,9 @@ mod tests {
             ),
         ];
         for (host, path, expected) in rows {
-            assert_eq!(routes.beginning(host, path), expected, "{host}{path}");
+            assert_eq!(routes.routes_under(host, path), expected, "{host}{path}");
         }
-        assert_eq!(table(&[(None, "/a")]).beginning("", "/b"), []);
+        assert_eq!(table(&[(None, "/a")]).routes_under("", "/b"), []);
     }
 
     proptest! {
@@ -217,9 +217,9 @@ mod tests {
             path in "/[ab/]{0,6}",
             more in "[ab/]{0,6}",
         ) {
-            let rule = |path: &String| Rule { host: None, path: path.clone() };
+            let rule = |path: &String| RouteRule { host: None, path: path.clone() };
             let routes = RouteTable::new(prefixes.iter().map(rule));
-            let covers = routes.beginning("h", &path);
+            let covers = routes.routes_under("h", &path);
             let whole = format!("{path}{more}");
             if let Some((index, rest)) = routes.find("h", &whole) {
                 prop_assert!(
@@ -237,7 +237,7 @@ mod tests {
             encode in prop::collection::vec(any::<bool>(), 20),
         ) {
             let routes = RouteTable::new(
-                prefixes.iter().map(|p| Rule { host: None, path: format!("{p}/") }),
+                prefixes.iter().map(|p| RouteRule { host: None, path: format!("{p}/") }),
             );
             let spelled: String = path.bytes().zip(&encode).map(|(byte, encoded)| {
                 if *encoded { format!("%{byte:02x}") } else { char::from(byte).to_string() }

@@ -27,7 +27,7 @@ impl Token {
     ///
     /// # Errors
     /// The token is shorter than [`MIN_TOKEN`].
-    pub fn configured(text: &str) -> Result<Self, ShortToken> {
+    pub fn from_setting(text: &str) -> Result<Self, ShortToken> {
         match text.trim().chars().count() {
             0..MIN_TOKEN => Err(ShortToken),
             _ => Self::new(text).ok_or(ShortToken),
@@ -75,8 +75,8 @@ mod tests {
     fn is_shown_whole_and_in_no_other_way() {
         let token = Token::new(" s3cret\n").expect("a token");
         assert!(Token::new(" \n").is_none());
-        assert_eq!(Token::configured(" 123456789012345 \n"), Err(ShortToken));
-        assert!(Token::configured("1234567890123456\n").is_ok());
+        assert_eq!(Token::from_setting(" 123456789012345 \n"), Err(ShortToken));
+        assert!(Token::from_setting("1234567890123456\n").is_ok());
         let rows = [
             ("Bearer s3cret", true),
             ("bearer  s3cret ", true),

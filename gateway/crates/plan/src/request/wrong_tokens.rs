@@ -34,14 +34,14 @@ pub const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Clients that have lately shown wrong tokens.
 #[derive(Debug, Default)]
 pub struct WrongTokens {
-    clients: HashMap<Client, Tries>,
+    clients: HashMap<Client, ClientTries>,
     waiting: usize,
     logged: Option<Duration>,
     unlogged: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Tries {
+struct ClientTries {
     wrong: u32,
     last: Duration,
     waiting: usize,
@@ -49,8 +49,8 @@ struct Tries {
 
 /// The treatment of one wrong token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
-    /// The delay of its answer; after it the caller calls [`WrongTokens::waited`]. `None` means that too many wait
+pub struct WrongTokenAnswer {
+    /// The delay of its answer; after it the caller calls [`WrongTokens::end_wait`]. `None` means that too many wait
     /// already, and the answer is 429 at once.
     pub delay: Option<Duration>,
     /// The number of wrong tokens since the last log line, if one is due.
@@ -59,7 +59,7 @@ pub struct Verdict {
 
 impl WrongTokens {
     /// Records a wrong token of `client` at `now`, a time since any fixed moment.
-    pub fn wrong(&mut self, client: Client, now: Duration) -> Verdict {
+    pub fn record(&mut self, client: Client, now: Duration) -> WrongTokenAnswer {
         if !self.clients.contains_key(&client) {
             self.make_room(now);
         }
@@ -76,14 +76,14 @@ impl WrongTokens {
             tries.waiting += 1;
             self.waiting += 1;
         }
-        Verdict {
+        WrongTokenAnswer {
             delay: waits.then_some(doubled.min(MAX_DELAY)),
             log: self.due(now),
         }
     }
 
     /// Gives back the place of an answer of `client` that has waited, or whose client has gone.
-    pub fn waited(&mut self, client: Client) {
+    pub fn end_wait(&mut self, client: Client) {
         self.waiting = self.waiting.saturating_sub(1);
         if let Some(tries) = self.clients.get_mut(&client) {
             tries.waiting = tries.waiting.saturating_sub(1);
@@ -135,14 +135,14 @@ mod tests {
         let mut wrong = WrongTokens::default();
         let mut delays = Vec::new();
         for n in 0..8 {
-            let verdict = wrong.wrong(client("203.0.113.1"), S(n));
+            let verdict = wrong.record(client("203.0.113.1"), S(n));
             delays.push(verdict.delay.expect("a place").as_millis());
-            wrong.waited(client("203.0.113.1"));
+            wrong.end_wait(client("203.0.113.1"));
         }
         assert_eq!(delays, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
-        let other = wrong.wrong(client("203.0.113.2"), S(9));
+        let other = wrong.record(client("203.0.113.2"), S(9));
         assert_eq!(other.delay, Some(FIRST_DELAY));
-        let later = wrong.wrong(client("203.0.113.1"), S(7) + FORGET_AFTER + S(1));
+        let later = wrong.record(client("203.0.113.1"), S(7) + FORGET_AFTER + S(1));
         assert_eq!(later.delay, Some(FIRST_DELAY), "forgotten");
     }
 
@@ -158,27 +158,27 @@ mod tests {
         let mut wrong = WrongTokens::default();
         let one = client("203.0.113.1");
         for n in 0..20 {
-            let waits = wrong.wrong(one, S(n)).delay.is_some();
+            let waits = wrong.record(one, S(n)).delay.is_some();
             assert_eq!(waits, n < MAX_WAITING_OF_CLIENT as u64, "{n}");
         }
         let mut waiting = MAX_WAITING_OF_CLIENT;
         // More clients than are remembered, and more answers than may wait.
         for n in 0..3 * MAX_CLIENTS as u32 {
             let address = IpAddr::from((n + 7).to_be_bytes());
-            let verdict = wrong.wrong(Client::from(Some(address)), S(30));
+            let verdict = wrong.record(Client::from(Some(address)), S(30));
             waiting += usize::from(verdict.delay.is_some());
             assert!(wrong.clients.len() <= MAX_CLIENTS);
         }
         assert_eq!((waiting, wrong.waiting), (MAX_WAITING, MAX_WAITING));
-        wrong.waited(one);
-        assert!(wrong.wrong(one, S(31)).delay.is_some(), "a place is free");
+        wrong.end_wait(one);
+        assert!(wrong.record(one, S(31)).delay.is_some(), "a place is free");
     }
 
     #[test]
     fn log_lines_are_bounded_and_count_what_they_leave_out() {
         let mut wrong = WrongTokens::default();
         let lines: Vec<_> = (0..1000)
-            .filter_map(|n| wrong.wrong(client("203.0.113.1"), S(n) / 50).log)
+            .filter_map(|n| wrong.record(client("203.0.113.1"), S(n) / 50).log)
             .collect();
         assert_eq!(lines, [1, 500]);
     }

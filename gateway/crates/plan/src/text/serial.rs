@@ -1,5 +1,5 @@
 //! How sizes, lengths of time and addresses stand in a configuration or an answer: as text, a size also
-//! as a number. The only file that knows serde and schemars, behind the feature `serde`.
+//! as a number. Behind the feature `serde`.
 
 use std::borrow::Cow;
 use std::fmt;

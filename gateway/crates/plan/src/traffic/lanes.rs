@@ -2,7 +2,7 @@
 //!
 //! Each client has a lane, and the lanes are served in turn. So a client with a thousand waiting requests delays
 //! another client by one request and not by a thousand. In a lane, a request that a reader waits for goes before
-//! read-ahead. Between lanes, it goes first for [`HEAD_START`] turns. So many readers are served before any read-ahead,
+//! read-ahead. Between lanes, it goes first for [`HEAD_START_TURNS`] turns. So many readers are served before any read-ahead,
 //! and no flood delays one client's read-ahead for ever.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,10 +13,10 @@ use crate::Client;
 pub const DEMAND: usize = 0;
 
 /// The class of read-ahead requests.
-pub const AHEAD: usize = 1;
+pub const READ_AHEAD: usize = 1;
 
 /// The number of turns of all lanes for which a reader's request goes before read-ahead.
-const HEAD_START: u64 = 8;
+const HEAD_START_TURNS: u64 = 8;
 
 /// Requests that run or wait, by client.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl<T> Lane<T> {
 
     /// Returns the class that is served next and its rank; the lowest rank goes first.
     fn next(&self, open: [bool; 2]) -> Option<(usize, (u64, u64))> {
-        let classes = [(DEMAND, 0), (AHEAD, HEAD_START)];
+        let classes = [(DEMAND, 0), (READ_AHEAD, HEAD_START_TURNS)];
         classes.into_iter().find_map(|(class, late)| {
             let (arrived, _) = self.queued[class].front().filter(|_| open[class])?;
             Some((class, (self.due + late, *arrived)))
@@ -90,7 +90,7 @@ impl<T> Lanes<T> {
         if let Some(lane) = self.lanes.get_mut(&client) {
             lane.running = lane.running.saturating_sub(1);
         }
-        self.leave_if_idle(client);
+        self.remove_if_idle(client);
     }
 
     /// Adds a waiting request.
@@ -128,19 +128,19 @@ impl<T> Lanes<T> {
         let longest = longest.filter(|(_, lane)| lane.waiting() > own + 1);
         let found = longest.or_else(|| {
             let lanes = self.lanes.iter().filter(|(_, lane)| lane.waiting() >= own);
-            let most = lanes.max_by_key(|(_, lane)| lane.queued[AHEAD].len())?;
-            (class == DEMAND && !most.1.queued[AHEAD].is_empty()).then_some(most)
+            let most = lanes.max_by_key(|(_, lane)| lane.queued[READ_AHEAD].len())?;
+            (class == DEMAND && !most.1.queued[READ_AHEAD].is_empty()).then_some(most)
         });
         let client = *found?.0;
         let lane = self.lanes.get_mut(&client)?;
-        let class = if lane.queued[AHEAD].is_empty() {
+        let class = if lane.queued[READ_AHEAD].is_empty() {
             DEMAND
         } else {
-            AHEAD
+            READ_AHEAD
         };
         let (_, waiter) = lane.queued[class].pop_back()?;
         self.waiting[class] -= 1;
-        self.leave_if_idle(client);
+        self.remove_if_idle(client);
         Some(waiter)
     }
 
@@ -157,7 +157,7 @@ impl<T> Lanes<T> {
         });
     }
 
-    fn leave_if_idle(&mut self, client: Client) {
+    fn remove_if_idle(&mut self, client: Client) {
         let idle = |lane: &Lane<T>| lane.running == 0 && lane.waiting() == 0;
         if self.lanes.get(&client).is_some_and(idle) {
             self.lanes.remove(&client);
@@ -230,12 +230,12 @@ mod tests {
                             let (by, gone_class, _) = waiting.remove(at);
                             let left = waiting.iter().filter(|(other, ..)| *other == by).count();
                             // Never a request of a client with fewer waiting, and among equals never a reader's.
-                            prop_assert!(left > own || (class == DEMAND && gone_class == AHEAD && left + 1 >= own));
+                            prop_assert!(left > own || (class == DEMAND && gone_class == READ_AHEAD && left + 1 >= own));
                         }
                     }
                 }
                 let count = |class| waiting.iter().filter(|(_, own, _)| *own == class).count();
-                prop_assert_eq!(lanes.waiting(), [count(DEMAND), count(AHEAD)]);
+                prop_assert_eq!(lanes.waiting(), [count(DEMAND), count(READ_AHEAD)]);
             }
             lanes.retain(|_| false);
             for of in running {
@@ -269,7 +269,7 @@ mod tests {
         (0..1000).for_each(|_| lanes.push(client(0), DEMAND, 0));
         (0..300).for_each(|_| assert!(lanes.pop(ALL).is_some()));
         lanes.push(client(1), DEMAND, 1);
-        lanes.push(client(2), AHEAD, 2);
+        lanes.push(client(2), READ_AHEAD, 2);
         let order: Vec<_> = (0..20)
             .filter_map(|_| lanes.pop(ALL))
             .map(|(.., of)| of)
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn readers_go_before_what_others_fetch_ahead() {
         let mut lanes = Lanes::default();
-        lanes.push(client(100), AHEAD, 100);
+        lanes.push(client(100), READ_AHEAD, 100);
         for of in 0..50 {
             lanes.push(client(of), DEMAND, of);
         }
@@ -299,9 +299,9 @@ mod tests {
     fn a_full_queue_sheds_the_one_that_filled_it() {
         let mut lanes = Lanes::default();
         (0..9).for_each(|number| lanes.push(client(0), DEMAND, number));
-        lanes.push(client(1), AHEAD, 100);
+        lanes.push(client(1), READ_AHEAD, 100);
         assert_eq!(lanes.make_room(client(0), DEMAND), None);
-        assert_eq!(lanes.make_room(client(2), AHEAD), Some(8));
+        assert_eq!(lanes.make_room(client(2), READ_AHEAD), Some(8));
         assert_eq!(lanes.make_room(client(1), DEMAND), Some(7));
         assert_eq!(lanes.waiting(), [7, 1]);
     }

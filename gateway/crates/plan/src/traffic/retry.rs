@@ -34,7 +34,7 @@ pub struct Retry {
     pub backoff: Backoff,
     /// The longest pause that an origin may request (`Retry-After`, RFC 9110, 10.2.3). If it
     /// requests more, there is no retry, so that the waiting reader gets the error at once.
-    pub patience: Duration,
+    pub max_retry_after: Duration,
 }
 
 impl Default for Retry {
@@ -45,23 +45,25 @@ impl Default for Retry {
                 base: Duration::from_millis(100),
                 cap: Duration::from_secs(2),
             },
-            patience: Duration::from_secs(5),
+            max_retry_after: Duration::from_secs(5),
         }
     }
 }
 
 impl Retry {
-    /// Returns the pause before the next try after `done` retries, or `None` to give up. `asked` is
+    /// Returns the pause before the next try after `done` retries, or `None` to give up. `retry_after` is
     /// the pause that the origin requests. It is kept and lengthened by up to a base pause, so that
     /// clients do not all return at the same moment.
     #[must_use]
-    pub fn pause(&self, done: u32, asked: Option<Duration>, draw: f64) -> Option<Duration> {
+    pub fn pause(&self, done: u32, retry_after: Option<Duration>, draw: f64) -> Option<Duration> {
         if done >= self.retries {
             return None;
         }
-        match asked {
-            Some(asked) if asked > self.patience => None,
-            Some(asked) => Some(asked + self.backoff.base.mul_f64(draw.clamp(0.0, 1.0))),
+        match retry_after {
+            Some(retry_after) if retry_after > self.max_retry_after => None,
+            Some(retry_after) => {
+                Some(retry_after + self.backoff.base.mul_f64(draw.clamp(0.0, 1.0)))
+            }
             None => Some(self.backoff.pause(done, draw)),
         }
     }
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn keeps_to_what_the_origin_asks_for_within_its_patience() {
         let retry = Retry {
-            patience: MS(3000),
+            max_retry_after: MS(3000),
             ..Retry::default()
         };
         assert_eq!(retry.pause(0, Some(MS(3000)), 0.0), Some(MS(3000)));
@@ -101,18 +103,18 @@ mod tests {
         #[test]
         fn tries_are_bounded_and_pauses_too(
             retries in 0..20_u32,
-            asked in prop::option::of(0..10_000_u64),
+            retry_after in prop::option::of(0..10_000_u64),
             draw in 0.0..1.0_f64,
         ) {
             let retry = Retry { retries, ..Retry::default() };
             let pauses: Vec<_> = (0..)
-                .map_while(|done| retry.pause(done, asked.map(MS), draw))
+                .map_while(|done| retry.pause(done, retry_after.map(MS), draw))
                 .collect();
             prop_assert!(pauses.len() <= retries as usize);
-            let longest = retry.backoff.cap.max(retry.patience + retry.backoff.base);
+            let longest = retry.backoff.cap.max(retry.max_retry_after + retry.backoff.base);
             prop_assert!(pauses.iter().all(|pause| *pause <= longest));
-            if let Some(asked) = asked {
-                prop_assert!(pauses.iter().all(|pause| *pause >= MS(asked)));
+            if let Some(retry_after) = retry_after {
+                prop_assert!(pauses.iter().all(|pause| *pause >= MS(retry_after)));
             }
         }
     }

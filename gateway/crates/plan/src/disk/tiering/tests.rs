@@ -73,12 +73,12 @@ impl Simulation {
         (clock, self.fetched as f64 / OBJECT as f64)
     }
 
-    fn connection(&self) -> Connection {
+    fn connection(&self) -> ConnectionEstimate {
         let rate = self
             .world
             .each
             .min(self.world.all / (self.requests.len() as f64 + 1.0));
-        Connection {
+        ConnectionEstimate {
             first_byte: Duration::from_millis(20),
             rate,
         }
@@ -96,8 +96,8 @@ impl Simulation {
             }
             let queued = (self.disk.len() as u64 * CHUNK) as f64 - self.done;
             let takes = (queued + CHUNK as f64) / self.world.disk.max(1.0);
-            let disk = Disk {
-                read: Estimate {
+            let disk = DiskEstimate {
+                read: ReadEstimate {
                     takes: Duration::from_secs_f64(takes),
                     scatter: Duration::ZERO,
                     is_idle: self.disk.is_empty(),
@@ -106,9 +106,9 @@ impl Simulation {
             };
             let free = self.requests.len() < STREAMS;
             let all = self.world.all.min(self.world.each * STREAMS as f64);
-            let outlook = Outlook {
+            let outlook = ChunkOutlook {
                 distance: (at as u64 * CHUNK).saturating_sub(self.position as u64),
-                speed: speed(
+                speed: approach_rate(
                     reader,
                     self.waits,
                     Some(self.world.disk).filter(|rate| *rate > 0.0),
@@ -118,12 +118,12 @@ impl Simulation {
                 origin: (free && all > 0.0).then(|| self.connection()),
             };
             match outlook.choose(CHUNK) {
-                Choice::Disk => {
+                ChunkSource::Disk => {
                     self.disk.push_back(at);
                     self.flying[at] = true;
                 }
-                Choice::Origin { most } => self.request(at, most, end),
-                Choice::Later => break,
+                ChunkSource::Origin { most } => self.request(at, most, end),
+                ChunkSource::Later => break,
             }
         }
     }
@@ -265,45 +265,51 @@ fn without_an_origin_the_disk_gives_all_it_has() {
 
 #[test]
 fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
-    let origin = Connection {
+    let origin = ConnectionEstimate {
         first_byte: Duration::from_millis(20),
         rate: 20e6,
     };
     let ask = |millis, rate, span| {
-        let read = Estimate {
+        let read = ReadEstimate {
             takes: Duration::from_millis(millis),
-            ..Estimate::default()
+            ..ReadEstimate::default()
         };
-        awaited(Disk { read, rate }, origin, CHUNK, span)
+        choose_awaited(DiskEstimate { read, rate }, origin, CHUNK, span)
     };
-    assert_eq!(ask(1, 100e6, CHUNK), Choice::Disk);
-    assert_eq!(ask(200, 100e6, CHUNK), Choice::Origin { most: u64::MAX });
+    assert_eq!(ask(1, 100e6, CHUNK), ChunkSource::Disk);
+    assert_eq!(
+        ask(200, 100e6, CHUNK),
+        ChunkSource::Origin { most: u64::MAX }
+    );
     // A chunk comes sooner from a slow disk, and the following chunks do not.
-    assert_eq!(ask(52, 5e6, CHUNK), Choice::Disk);
-    assert_eq!(ask(52, 5e6, 32 * CHUNK), Choice::Origin { most: u64::MAX });
-    assert_eq!(ask(26, 80e6, 32 * CHUNK), Choice::Disk);
+    assert_eq!(ask(52, 5e6, CHUNK), ChunkSource::Disk);
+    assert_eq!(
+        ask(52, 5e6, 32 * CHUNK),
+        ChunkSource::Origin { most: u64::MAX }
+    );
+    assert_eq!(ask(26, 80e6, 32 * CHUNK), ChunkSource::Disk);
 }
 
 #[test]
 fn a_disk_that_does_not_help_is_asked_for_one_chunk_at_a_time_where_that_is_early_enough() {
-    let outlook = |distance, is_idle, scatter| Outlook {
+    let outlook = |distance, is_idle, scatter| ChunkOutlook {
         distance,
         speed: 300e6,
-        disk: Some(Disk {
-            read: Estimate {
+        disk: Some(DiskEstimate {
+            read: ReadEstimate {
                 takes: Duration::from_millis(26),
                 scatter: Duration::from_millis(scatter),
                 is_idle,
             },
             rate: 10e6,
         }),
-        origin: Some(Connection {
+        origin: Some(ConnectionEstimate {
             first_byte: Duration::from_millis(20),
             rate: 20e6,
         }),
     };
-    let origin = Choice::Origin { most: u64::MAX };
-    assert_eq!(outlook(64 << 20, true, 0).choose(CHUNK), Choice::Disk);
+    let origin = ChunkSource::Origin { most: u64::MAX };
+    assert_eq!(outlook(64 << 20, true, 0).choose(CHUNK), ChunkSource::Disk);
     assert_eq!(outlook(64 << 20, false, 0).choose(CHUNK), origin);
     assert_eq!(outlook(64 << 20, true, 300).choose(CHUNK), origin);
     // The chunk is too near for either: the following chunks must not wait for that disk either.
@@ -312,26 +318,29 @@ fn a_disk_that_does_not_help_is_asked_for_one_chunk_at_a_time_where_that_is_earl
 
 #[test]
 fn late_is_three_times_what_was_expected_but_never_a_hiccup() {
-    assert_eq!(late(Duration::from_millis(1)), AT_LEAST);
-    assert_eq!(late(Duration::from_millis(50)), Duration::from_millis(150));
+    assert_eq!(hedge_delay(Duration::from_millis(1)), MIN_HEDGE_DELAY);
+    assert_eq!(
+        hedge_delay(Duration::from_millis(50)),
+        Duration::from_millis(150)
+    );
 }
 
 /// A reader that turns out to be fast has to wait for chunks that were left to a slow disk.
 #[test]
 fn little_is_put_off_before_a_readers_speed_is_known() {
-    let outlook = |millis, speed| Outlook {
+    let outlook = |millis, speed| ChunkOutlook {
         distance: 1 << 20,
         speed,
-        disk: Some(Disk {
-            read: Estimate {
+        disk: Some(DiskEstimate {
+            read: ReadEstimate {
                 takes: Duration::from_millis(millis),
-                ..Estimate::default()
+                ..ReadEstimate::default()
             },
             rate: 10e6,
         }),
         origin: None,
     };
-    assert_eq!(outlook(200, 1e6).choose(CHUNK), Choice::Disk);
-    assert_eq!(outlook(200, 0.0).choose(CHUNK), Choice::Later);
-    assert_eq!(outlook(26, 0.0).choose(CHUNK), Choice::Disk);
+    assert_eq!(outlook(200, 1e6).choose(CHUNK), ChunkSource::Disk);
+    assert_eq!(outlook(200, 0.0).choose(CHUNK), ChunkSource::Later);
+    assert_eq!(outlook(26, 0.0).choose(CHUNK), ChunkSource::Disk);
 }

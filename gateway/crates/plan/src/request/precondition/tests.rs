@@ -22,7 +22,7 @@ fn decided(rows: &[(HeaderName, &str)]) -> Decision {
         etag: &etag,
         last_modified: Some(Timestamp(DAY * 1000)),
     };
-    decide(&map, ranges(&map).as_ref(), current, 100)
+    decide(&map, requested_ranges(&map).as_ref(), current, 100)
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn a_list_names_a_tag_as_it_was_written() {
         (IF_NONE_MATCH, "\"x\""),
         (IF_NONE_MATCH, "W/\"a,b\", \"c\""),
     ];
-    let named = |tag| named(&headers(&lines), &ETag::parse(tag).expect("a tag"));
-    assert_eq!(named("\"a,b\""), ETag::parse("W/\"a,b\""));
-    assert_eq!(named("W/\"c\""), ETag::parse("\"c\""));
-    assert_eq!(named("\"b\""), None);
+    let matching = |tag| matching_tag(&headers(&lines), &ETag::parse(tag).expect("a tag"));
+    assert_eq!(matching("\"a,b\""), ETag::parse("W/\"a,b\""));
+    assert_eq!(matching("W/\"c\""), ETag::parse("\"c\""));
+    assert_eq!(matching("\"b\""), None);
     let any = headers(&[(IF_NONE_MATCH, "*")]);
     assert_eq!(
-        super::named(&any, &ETag::parse("\"c\"").expect("a tag")),
+        super::matching_tag(&any, &ETag::parse("\"c\"").expect("a tag")),
         None
     );
 }
@@ -195,11 +195,11 @@ proptest! {
             None => since.is_some_and(|at| modified <= at),
         };
         let expected = if refused {
-            Verdict::Failed
+            ConditionVerdict::Failed
         } else if known {
-            Verdict::NotModified
+            ConditionVerdict::NotModified
         } else {
-            Verdict::Proceed
+            ConditionVerdict::Proceed
         };
         let etag = ETag::parse(&text(&[current])).expect("a tag");
         let last_modified = Some(Timestamp((DAY + modified) * 1000 + 999));
@@ -218,24 +218,24 @@ proptest! {
 #[test]
 fn what_a_write_wants_is_told_by_its_headers_or_has_to_be_judged() {
     let tag = ETag::parse("\"a\"").expect("a tag");
-    let rows: [(&[(&str, &str)], ForWrite); 9] = [
-        (&[], ForWrite::Nothing),
+    let rows: [(&[(&str, &str)], WriteCondition); 9] = [
+        (&[], WriteCondition::Nothing),
         (
             &[("if-modified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
-            ForWrite::Nothing,
+            WriteCondition::Nothing,
         ),
-        (&[("if-none-match", "*")], ForWrite::Absent),
-        (&[("if-match", "\"a\"")], ForWrite::Version(tag)),
-        (&[("if-match", "*")], ForWrite::Judge),
-        (&[("if-match", "W/\"a\"")], ForWrite::Judge),
-        (&[("if-match", "\"a\", \"b\"")], ForWrite::Judge),
+        (&[("if-none-match", "*")], WriteCondition::Absent),
+        (&[("if-match", "\"a\"")], WriteCondition::Version(tag)),
+        (&[("if-match", "*")], WriteCondition::Judge),
+        (&[("if-match", "W/\"a\"")], WriteCondition::Judge),
+        (&[("if-match", "\"a\", \"b\"")], WriteCondition::Judge),
         (
             &[("if-match", "\"a\""), ("if-none-match", "*")],
-            ForWrite::Judge,
+            WriteCondition::Judge,
         ),
         (
             &[("if-unmodified-since", "Thu, 01 Jan 1970 00:00:10 GMT")],
-            ForWrite::Judge,
+            WriteCondition::Judge,
         ),
     ];
     for (lines, wanted) in rows {
@@ -244,6 +244,6 @@ fn what_a_write_wants_is_told_by_its_headers_or_has_to_be_judged() {
             (name, value.parse().expect("a value"))
         };
         let headers: HeaderMap = lines.iter().map(line).collect();
-        assert_eq!(for_write(&headers), wanted, "{headers:?}");
+        assert_eq!(write_condition(&headers), wanted, "{headers:?}");
     }
 }
