@@ -123,20 +123,12 @@ impl Gateway {
         let shared = (&engine, &write_path);
         let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
         let (mounts, writers) = close_on_error(&engine, deadline, mounts).await?;
-        let counted = Arc::new(tidegate_http::Metrics::default());
-        counted.register(&mut registry);
-        allowance.register(&mut registry);
         let served = (engine.clone(), write_path);
-        let frontend = Frontend::new(served, routes.clone(), settings, counted, allowance);
+        let frontend = frontend(served, routes.clone(), settings, allowance, &mut registry);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
-        let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
-        let pins = pins::OperatorPins {
-            pinning: stores.pinning,
-            tiering: stores.tiering,
-            locate: locator.clone(),
-        };
+        let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
             control: Arc::new(EngineControl {
                 engine: engine.clone(),
@@ -187,6 +179,35 @@ impl Gateway {
             tracing::error!(%error, "the admin listener ended badly");
         }
     }
+}
+
+/// Returns the public frontend, and registers its metrics.
+fn frontend(
+    served: (Engine, Arc<WritePath>),
+    routes: Vec<Route>,
+    settings: tidegate_http::Settings,
+    allowance: Arc<Ceiling>,
+    registry: &mut Registry,
+) -> Frontend {
+    let metrics = Arc::new(tidegate_http::Metrics::default());
+    metrics.register(registry);
+    allowance.register(registry);
+    Frontend::new(served, routes, settings, metrics, allowance)
+}
+
+/// Returns the operator's view of the stores.
+fn tiers_and_pins(
+    stores: Stores,
+    engine: &Engine,
+    locator: &Arc<locate::Locator>,
+) -> (tiers::OperatorTiers, pins::OperatorPins<locate::Locator>) {
+    let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
+    let pins = pins::OperatorPins {
+        pinning: stores.pinning,
+        tiering: stores.tiering,
+        locate: locator.clone(),
+    };
+    (tiers, pins)
 }
 
 /// Waits for a part to start. If it fails, closes the engine, which has open files by then.

@@ -69,18 +69,7 @@ impl std::fmt::Display for ObjectText<'_> {
         if let Some(note) = of["note"].as_str() {
             writeln!(f, "  note       {}", plain(note))?;
         }
-        if let Some(stage) = of["pending"]["stage"].as_str() {
-            let size = number(&of["pending"]["size"]);
-            write!(
-                f,
-                "  pending    {}: {size} bytes were written",
-                plain(stage)
-            )?;
-            match of["pending"]["trouble"].as_str() {
-                Some(trouble) => writeln!(f, " ({})", plain(trouble))?,
-                None => writeln!(f)?,
-            }
-        }
+        self.pending(f)?;
         if of["known"] == false {
             return writeln!(f, "  not cached: nothing is known of it");
         }
@@ -125,6 +114,24 @@ impl std::fmt::Display for ObjectText<'_> {
 }
 
 impl ObjectText<'_> {
+    /// Writes the state of bytes that are not in the bucket yet.
+    fn pending(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pending = &self.0["pending"];
+        if let Some(stage) = pending["stage"].as_str() {
+            let size = number(&pending["size"]);
+            write!(
+                f,
+                "  pending    {}: {size} bytes were written",
+                plain(stage)
+            )?;
+            match pending["trouble"].as_str() {
+                Some(trouble) => writeln!(f, " ({})", plain(trouble))?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+
     fn runs(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let runs = self.0["ranges"].as_array().map_or(&[][..], Vec::as_slice);
         for run in runs.iter().take(MAX_SHOWN_RUNS) {

@@ -150,7 +150,7 @@ mod tests {
         ];
         for (one, other) in rows {
             let (one, other) = (bucket(one), bucket(other));
-            assert_eq!(one, other, "a change of one is told to the other");
+            assert_eq!(one, other, "the other hears of a change of one");
             assert_ne!(
                 one.identity_for(Some("all")),
                 other.identity_for(Some("all"))

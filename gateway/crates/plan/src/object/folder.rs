@@ -157,7 +157,7 @@ mod tests {
     proptest! {
         /// Compares with all later entries of a listing: any key after the reached one, and any folder after that.
         #[test]
-        fn what_is_told_is_told_to_the_end(reached in "[ab/.-]{1,5}", name in "[ab.-]{1,4}") {
+        fn what_is_listed_is_listed_to_the_end(reached in "[ab/.-]{1,5}", name in "[ab.-]{1,4}") {
             let folder = format!("{name}/");
             prop_assert_eq!(is_listed(&reached, &name), folder <= reached);
             let bound = first_unlisted(&reached);

@@ -264,7 +264,7 @@ fn without_an_origin_the_disk_gives_all_it_has() {
 }
 
 #[test]
-fn what_somebody_waits_for_comes_from_whoever_is_sooner() {
+fn an_awaited_chunk_comes_from_the_sooner_source() {
     let origin = ConnectionEstimate {
         first_byte: Duration::from_millis(20),
         rate: 20e6,
@@ -343,4 +343,27 @@ fn little_is_put_off_before_a_readers_speed_is_known() {
     assert_eq!(outlook(200, 1e6).choose(CHUNK), ChunkSource::Disk);
     assert_eq!(outlook(200, 0.0).choose(CHUNK), ChunkSource::Later);
     assert_eq!(outlook(26, 0.0).choose(CHUNK), ChunkSource::Disk);
+}
+
+/// The origin is not asked for chunks of a disk that is as fast as the reader, even if the disk is busy.
+#[test]
+fn a_busy_disk_that_keeps_up_is_waited_for() {
+    let outlook = |speed| ChunkOutlook {
+        distance: 64 << 20,
+        speed,
+        disk: Some(DiskEstimate {
+            read: ReadEstimate {
+                takes: Duration::from_secs(1),
+                ..ReadEstimate::default()
+            },
+            rate: 80e6,
+        }),
+        origin: Some(ConnectionEstimate {
+            first_byte: Duration::from_millis(20),
+            rate: 20e6,
+        }),
+    };
+    assert_eq!(outlook(80e6).choose(CHUNK), ChunkSource::Later);
+    let chosen = outlook(81e6).choose(CHUNK);
+    assert!(matches!(chosen, ChunkSource::Origin { .. }), "{chosen:?}");
 }

@@ -216,7 +216,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_write_wants_is_told_by_its_headers_or_has_to_be_judged() {
+fn a_writes_condition_follows_from_its_headers_or_needs_the_version() {
     let tag = ETag::parse("\"a\"").expect("a tag");
     let rows: [(&[(&str, &str)], WriteCondition); 9] = [
         (&[], WriteCondition::Nothing),
