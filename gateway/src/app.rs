@@ -6,9 +6,9 @@
 
 #[cfg(target_os = "linux")]
 mod allocator;
-mod background;
 #[cfg(feature = "demo")]
 mod demonstration;
+mod fetch_runtime;
 mod gateway;
 mod locate;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -72,7 +72,7 @@ impl Actions for App {
             level: "warn".to_owned(),
             ..tidegate_config::Log::default()
         })?;
-        let options = demo::Options {
+        let options = demo::DemoOptions {
             dir: args.dir.clone(),
             port: args.port,
             admin_port: args.admin_port,
@@ -86,7 +86,7 @@ impl Actions for App {
             level: "error".to_owned(),
             ..tidegate_config::Log::default()
         })?;
-        let options = doctor::Options {
+        let options = doctor::DoctorOptions {
             objects: args.object.clone(),
             host: args.host.clone(),
             disks: args.disk.clone(),
@@ -101,7 +101,7 @@ impl Actions for App {
 async fn examine(
     config: &Config,
     env: &Environment,
-    options: &doctor::Options,
+    options: &doctor::DoctorOptions,
 ) -> anyhow::Result<()> {
     let origins = routes::connect(config, env, &tidegate_origin::Metrics::default()).await?;
     let mut progress = doctor::Progress::new(std::io::stderr());
@@ -149,53 +149,56 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(config: &Config, env: &Environment, inherited: Inherited) -> anyhow::Result<()> {
-    let mut told = Told::new()?;
+    let mut signals = StopSignals::new()?;
     let start = async {
         let sockets = Sockets::bind_beside(config, inherited).await?;
         Gateway::start(config, env, sockets).await
     };
     let gateway = tokio::select! {
         gateway = start => gateway?,
-        () = told.again() => return Ok(()),
+        () = signals.recv() => return Ok(()),
     };
-    told.again().await;
+    signals.recv().await;
     tracing::info!("draining");
-    orderly(gateway.stop(), &mut told).await
+    stop_in_order(gateway.stop(), &mut signals).await
 }
 
 /// Runs one mount, and nothing else.
 async fn mount(config: &Config, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
-    let mut told = Told::new()?;
-    let mount = mounts::meant(config, args)?;
-    let start = mounts::Alone::start(config, env, mount);
-    let mut alone = tokio::select! {
-        alone = start => alone?,
-        () = told.again() => return Ok(()),
+    let mut signals = StopSignals::new()?;
+    let mount = mounts::selected(config, args)?;
+    let start = mounts::SingleMount::start(config, env, mount);
+    let mut single = tokio::select! {
+        single = start => single?,
+        () = signals.recv() => return Ok(()),
     };
     tokio::select! {
-        () = told.again() => tracing::info!("unmounting"),
-        () = alone.ended() => tracing::info!("somebody unmounted"),
+        () = signals.recv() => tracing::info!("unmounting"),
+        () = single.wait_ended() => tracing::info!("somebody unmounted"),
     }
-    orderly(alone.stop(), &mut told).await
+    stop_in_order(single.stop(), &mut signals).await
 }
 
 /// Stops in order, unless a second signal comes.
-async fn orderly(stop: impl Future<Output = ()>, told: &mut Told) -> anyhow::Result<()> {
+async fn stop_in_order(
+    stop: impl Future<Output = ()>,
+    signals: &mut StopSignals,
+) -> anyhow::Result<()> {
     tokio::select! {
         () = stop => tracing::info!("stopped in order"),
         // After a second signal it ends at once: only pending writes are lost.
-        () = told.again() => bail!("told twice to stop, so it did not end in order"),
+        () = signals.recv() => bail!("told twice to stop, so it did not end in order"),
     }
     Ok(())
 }
 
 /// The signals that ask for the end.
-struct Told {
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Told {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -203,7 +206,7 @@ impl Told {
         })
     }
 
-    async fn again(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -29,7 +29,7 @@ pub use samples::{ALL, Sample};
 
 /// The options of the demo.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DemoOptions {
     /// The folder of all its files: empty, or used by the demo before. If it is named, it is kept and used again; else
     /// a temporary folder is used, and removed when the demo ends.
     pub dir: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Options {
     pub large: u64,
 }
 
-impl Default for Options {
+impl Default for DemoOptions {
     fn default() -> Self {
         Self {
             dir: None,
@@ -86,7 +86,7 @@ pub trait Running {
 ///
 /// # Errors
 /// If the folder, the origin or a port cannot be had, or the gateway does not start or stop.
-pub async fn run<F, R>(options: Options, start: impl FnOnce(Launch) -> F) -> anyhow::Result<()>
+pub async fn run<F, R>(options: DemoOptions, start: impl FnOnce(Launch) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<R>>,
     R: Running,
@@ -133,7 +133,7 @@ impl Stage {
     ///
     /// # Errors
     /// As for [`run`].
-    pub async fn set(options: &Options) -> anyhow::Result<Self> {
+    pub async fn set(options: &DemoOptions) -> anyhow::Result<Self> {
         let folder = match &options.dir {
             Some(path) => Folder::Named(claimed(std::path::absolute(path)?)?),
             None => Folder::Temporary(
@@ -190,22 +190,22 @@ impl Stage {
 }
 
 /// The file that marks a folder as the demo's.
-const MARK: &str = ".tidegate-demo";
+const MARKER_FILE: &str = ".tidegate-demo";
 
 /// Makes or takes a folder as the demo's. The demo replaces and removes files there, so a folder that is not empty must
-/// have its mark.
+/// have its marker.
 fn claimed(path: PathBuf) -> anyhow::Result<PathBuf> {
     let made = || format!("cannot make {}", path.display());
     std::fs::create_dir_all(&path).with_context(made)?;
-    let mark = path.join(MARK);
-    if !mark.try_exists()? {
+    let marker = path.join(MARKER_FILE);
+    if !marker.try_exists()? {
         let is_empty = std::fs::read_dir(&path)?.next().is_none();
         anyhow::ensure!(
             is_empty,
             "{} is not empty, and not a folder of the demo: name another",
             path.display()
         );
-        std::fs::write(&mark, "").with_context(made)?;
+        std::fs::write(&marker, "").with_context(made)?;
     }
     Ok(path)
 }

@@ -25,8 +25,8 @@ use anyhow::Context as _;
 
 use tidegate_config::Config;
 use tidegate_origin::Origin;
-use tidegate_plan::diagnosis::{Cache, Measurements, judge};
-use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::diagnosis::{CacheSizes, Measurements, judge};
+use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_plan::{ByteSize, ObjectKey};
 
 pub use progress::Progress;
@@ -34,7 +34,7 @@ pub use report::Report;
 
 /// The options of the measurements.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DoctorOptions {
     /// Objects to measure origins with, as paths of the public listener, percent-encoded.
     pub objects: Vec<String>,
     /// The host that these paths belong to; needed if routes name hosts.
@@ -47,7 +47,7 @@ pub struct Options {
     pub scratch: ByteSize,
 }
 
-impl Default for Options {
+impl Default for DoctorOptions {
     fn default() -> Self {
         Self {
             objects: Vec::new(),
@@ -68,7 +68,7 @@ pub type Origins = BTreeMap<String, Arc<dyn Origin>>;
 /// If an object is named that no route leads to.
 pub async fn run(
     config: &Config,
-    options: &Options,
+    options: &DoctorOptions,
     origins: &Origins,
     progress: &mut Progress,
 ) -> anyhow::Result<Report> {
@@ -76,29 +76,29 @@ pub async fn run(
     let mut missing = Vec::new();
     let memory = memory::measure(options.time, progress).await?;
     let mut disks = Vec::new();
-    for asked in disks_of(config, options) {
-        match disk::measure(&asked, config.cache.chunk, options, progress).await {
+    for wanted in measured_disks(config, options) {
+        match disk::measure(&wanted, config.cache.chunk, options, progress).await {
             Ok(disk) => disks.push(disk),
-            Err(error) => missing.push(format!("disk {:?}: {error:#}", asked.path)),
+            Err(error) => missing.push(format!("disk {:?}: {error:#}", wanted.path)),
         }
     }
     let mut measured = Vec::new();
-    for asked in &config.origin {
-        let Some(origin) = origins.get(&asked.name) else {
+    for wanted in &config.origin {
+        let Some(origin) = origins.get(&wanted.name) else {
             continue;
         };
-        let keys = objects.get(&asked.name).map_or(&[][..], Vec::as_slice);
-        let named = (&*asked.name, asked.max_requests);
+        let keys = objects.get(&wanted.name).map_or(&[][..], Vec::as_slice);
+        let named = (&*wanted.name, wanted.max_requests);
         match origin::measure(origin, named, keys, options.time, progress).await {
             Ok(origin) => measured.push(origin),
-            Err(error) => missing.push(format!("origin {:?}: {error:#}", asked.name)),
+            Err(error) => missing.push(format!("origin {:?}: {error:#}", wanted.name)),
         }
     }
     let measurements = Measurements {
         memory,
         disks,
         origins: measured,
-        cache: Cache {
+        cache: CacheSizes {
             memory: config.cache.memory,
             budget: config.cache.budget,
             chunk: config.cache.chunk,
@@ -112,7 +112,7 @@ pub async fn run(
 }
 
 /// Returns the disks of the configuration, then the named ones that are not among them.
-fn disks_of(config: &Config, options: &Options) -> Vec<tidegate_config::Disk> {
+fn measured_disks(config: &Config, options: &DoctorOptions) -> Vec<tidegate_config::Disk> {
     let mut disks = config.cache.disk.clone();
     for path in &options.disks {
         if !disks.iter().any(|disk| disk.path == *path) {
@@ -126,9 +126,12 @@ fn disks_of(config: &Config, options: &Options) -> Vec<tidegate_config::Disk> {
 }
 
 /// Returns the key that each path stands for, by origin.
-fn objects(config: &Config, options: &Options) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
+fn objects(
+    config: &Config,
+    options: &DoctorOptions,
+) -> anyhow::Result<BTreeMap<String, Vec<ObjectKey>>> {
     let routes = config.routes();
-    let table = RouteTable::new(routes.iter().map(|route| Rule {
+    let table = RouteTable::new(routes.iter().map(|route| RouteRule {
         host: route.host.clone(),
         path: route.path.clone(),
     }));

@@ -33,10 +33,10 @@ use bucket::Bucket;
 use tidegate_origin::{Settings, settings};
 
 /// The time that connections have to end after a stop.
-const STOP: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The one bucket of an embedded origin.
-const BUCKET: &str = "media";
+const BUCKET_NAME: &str = "media";
 
 /// A running S3 origin. Dropping it stops it: it accepts no new connections, and those under way
 /// may end within five seconds.
@@ -75,7 +75,7 @@ impl Embedded {
     /// # Errors
     /// The folder cannot be created or read, or no loopback port is free.
     pub async fn start(folder: &Path) -> Result<Self, EmbeddedError> {
-        tokio::fs::create_dir_all(folder.join(BUCKET)).await?;
+        tokio::fs::create_dir_all(folder.join(BUCKET_NAME)).await?;
         let bucket = Arc::new(Bucket::open(folder)?);
         let credentials = Credentials::random()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -107,7 +107,7 @@ impl Embedded {
     /// Returns the settings of an origin named `name` over it.
     #[must_use]
     pub fn settings(&self, name: &str) -> Settings {
-        let mut settings = Settings::new(name, BUCKET);
+        let mut settings = Settings::new(name, BUCKET_NAME);
         settings.endpoint = Some(self.endpoint());
         settings.path_style = true;
         settings.credentials = settings::Credentials::Static {
@@ -121,13 +121,13 @@ impl Embedded {
     /// Returns the bucket's name.
     #[must_use]
     pub fn bucket(&self) -> &'static str {
-        BUCKET
+        BUCKET_NAME
     }
 
     /// Returns whether the bucket has an object of this key.
     #[must_use]
     pub async fn has(&self, key: &str) -> bool {
-        self.bucket.has(BUCKET, key).await
+        self.bucket.has(BUCKET_NAME, key).await
     }
 
     /// Puts an object without HTTP. It appears whole or not at all.
@@ -141,7 +141,7 @@ impl Embedded {
         body: impl Stream<Item = io::Result<Bytes>> + Send + Sync + 'static,
     ) -> Result<(), EmbeddedError> {
         self.bucket
-            .store(BUCKET, key, content_type, StreamingBlob::wrap(body))
+            .store(BUCKET_NAME, key, content_type, StreamingBlob::wrap(body))
             .await
             .map_err(|error| EmbeddedError::Refused(error.to_string()))
     }
@@ -209,5 +209,5 @@ async fn finish(
         _ = connection.as_mut() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    let _ = tokio::time::timeout(STOP, connection).await;
+    let _ = tokio::time::timeout(STOP_TIMEOUT, connection).await;
 }

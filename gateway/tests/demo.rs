@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
-use tidegate::demo::{ALL, Options, Running, Stage, run};
+use tidegate::demo::{ALL, DemoOptions, Running, Stage, run};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
 const LARGE: u64 = 3 << 20;
 
 /// Returns options with free ports and a `large` sample of 3 MiB.
-fn options(dir: Option<&Path>) -> Options {
-    Options {
+fn options(dir: Option<&Path>) -> DemoOptions {
+    DemoOptions {
         dir: dir.map(Path::to_owned),
         port: 0,
         admin_port: 0,

@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_config::{Environment, parse};
 use tidegate_plan::ByteSize;
-use tidegate_plan::diagnosis::{Cache, Disk, Measurements, Origin, Rate, judge};
+use tidegate_plan::diagnosis::{
+    CacheSizes, MeasuredDisk, MeasuredOrigin, Measurements, Rate, judge,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -14,8 +16,8 @@ fn mb(rate: f64) -> Rate {
 }
 
 /// Creates a disk that reads and writes at `rate` MB/s and takes `millis` milliseconds a chunk.
-fn disk(path: &str, rate: f64, millis: f64) -> Disk {
-    Disk {
+fn disk(path: &str, rate: f64, millis: f64) -> MeasuredDisk {
+    MeasuredDisk {
         path: path.to_owned(),
         capacity: ByteSize(100 << 30),
         min_free: ByteSize(5 << 30),
@@ -27,20 +29,20 @@ fn disk(path: &str, rate: f64, millis: f64) -> Disk {
     }
 }
 
-fn origin(name: &str, millis: u64, rates: &[(u32, f64)]) -> Origin {
-    Origin {
+fn origin(name: &str, millis: u64, rates: &[(u32, f64)]) -> MeasuredOrigin {
+    MeasuredOrigin {
         name: name.to_owned(),
         first_byte: Duration::from_millis(millis),
         rates: rates.iter().map(|(n, rate)| (*n, mb(*rate))).collect(),
     }
 }
 
-fn measured(disks: Vec<Disk>, origins: Vec<Origin>) -> Measurements {
+fn measured(disks: Vec<MeasuredDisk>, origins: Vec<MeasuredOrigin>) -> Measurements {
     Measurements {
         memory: mb(8000.0),
         disks,
         origins,
-        cache: Cache {
+        cache: CacheSizes {
             memory: ByteSize(512 * MIB),
             budget: ByteSize(256 * MIB),
             chunk: ByteSize(256 << 10),
@@ -69,13 +71,13 @@ proptest! {
         rates in prop::collection::vec(prop::collection::vec(0.0f64..1e10, 1..6), 1..3),
         first_byte in 0u64..10_000_000,
     ) {
-        let disks = disks.iter().enumerate().map(|(nth, (read, write, micros))| Disk {
+        let disks = disks.iter().enumerate().map(|(nth, (read, write, micros))| MeasuredDisk {
             read: Rate(*read),
             write: Rate(*write),
             chunk_time: Duration::from_micros(*micros),
             ..disk(&format!("/d{nth}"), 100.0, 1.0)
         });
-        let origins = rates.iter().enumerate().map(|(nth, rates)| Origin {
+        let origins = rates.iter().enumerate().map(|(nth, rates)| MeasuredOrigin {
             name: format!("o{nth}"),
             first_byte: Duration::from_micros(first_byte),
             rates: rates.iter().enumerate().map(|(n, rate)| (1 << n, Rate(*rate))).collect(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::doctor::{Options, Origins, Progress, Report, run};
+use tidegate::doctor::{DoctorOptions, Origins, Progress, Report, run};
 use tidegate::embedded::Embedded;
 use tidegate_config::{Config, Environment, parse};
 use tidegate_origin::Metrics;
@@ -44,12 +44,12 @@ fn config(folder: &Path) -> Config {
     loaded.expect("it is right").config
 }
 
-fn options(objects: &[&str]) -> Options {
-    Options {
+fn options(objects: &[&str]) -> DoctorOptions {
+    DoctorOptions {
         objects: objects.iter().map(|path| (*path).to_owned()).collect(),
         time: Duration::from_millis(20),
         scratch: ByteSize(4 << 20),
-        ..Options::default()
+        ..DoctorOptions::default()
     }
 }
 
@@ -67,7 +67,7 @@ impl Write for Said {
     }
 }
 
-async fn examined(config: &Config, options: &Options, origins: &Origins) -> (Report, String) {
+async fn examined(config: &Config, options: &DoctorOptions, origins: &Origins) -> (Report, String) {
     let said = Said::default();
     let mut progress = Progress::new(said.clone());
     let report = run(config, options, origins, &mut progress).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Uri};
 use rustix::process::{Pid, Signal, kill_process};
 use tidegate::app::start_demo;
-use tidegate::demo::{Options, Running, Stage};
+use tidegate::demo::{DemoOptions, Running, Stage};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -160,11 +160,11 @@ async fn a_disk_in_use_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_url_of_the_demo_answers_200() {
-    let options = Options {
+    let options = DemoOptions {
         port: 0,
         admin_port: 0,
         large: 2 << 20,
-        ..Options::default()
+        ..DemoOptions::default()
     };
     let stage = Stage::set(&options).await.expect("a stage");
     let gateway = start_demo(stage.launch().expect("sockets")).await;

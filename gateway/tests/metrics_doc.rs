@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tidegate_telemetry::exposition::PREFIX;
-use tidegate_telemetry::list::{ALL, Kind, Listed};
+use tidegate_telemetry::list::ALL;
+use tidegate_telemetry::{Metric, MetricKind};
 
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
@@ -28,26 +29,26 @@ ETag as a label.
 ";
 
 /// Returns the name as scraped.
-fn scraped(listed: &Listed) -> String {
-    let suffix = match listed.kind {
-        Kind::Counter => "_total",
-        Kind::Info => "_info",
-        Kind::Gauge | Kind::Histogram => "",
+fn scraped(metric: &Metric) -> String {
+    let suffix = match metric.kind {
+        MetricKind::Counter => "_total",
+        MetricKind::Info => "_info",
+        MetricKind::Gauge | MetricKind::Histogram => "",
     };
-    format!("{PREFIX}_{}{suffix}", listed.metric.name)
+    format!("{PREFIX}_{}{suffix}", metric.name)
 }
 
 fn document() -> String {
     let mut text = HEAD.to_owned();
-    for listed in ALL {
-        let labels: Vec<_> = listed.labels.iter().map(|l| format!("`{l}`")).collect();
+    for metric in ALL {
+        let labels: Vec<_> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
         writeln!(
             text,
             "| `{}` | {} | {} | {} |",
-            scraped(listed),
-            listed.kind.as_str(),
+            scraped(metric),
+            metric.kind.as_str(),
             labels.join(", "),
-            listed.metric.help.replace('|', "\\|"),
+            metric.help.replace('|', "\\|"),
         )
         .expect("writing to a string does not fail");
     }
@@ -91,26 +92,26 @@ async fn what_is_scraped_is_what_is_listed() {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let mut seen = 0;
     for (name, kind) in types.filter_map(|line| line.split_once(' ')) {
-        let listed = ALL
+        let metric = ALL
             .iter()
-            .find(|listed| format!("{PREFIX}_{}", listed.metric.name) == name)
+            .find(|metric| format!("{PREFIX}_{}", metric.name) == name)
             .unwrap_or_else(|| panic!("{name} is not listed"));
-        assert_eq!(listed.kind.as_str(), kind, "{name}");
-        for sample in text.lines().filter(|line| is_sample_of(listed, line)) {
-            assert_eq!(labels(sample), listed.labels, "{sample}");
+        assert_eq!(metric.kind.as_str(), kind, "{name}");
+        for sample in text.lines().filter(|line| is_sample_of(metric, line)) {
+            assert_eq!(labels(sample), metric.labels, "{sample}");
             seen += 1;
         }
     }
     assert!(seen > 60, "{seen}:\n{text}");
 }
 
-fn is_sample_of(listed: &Listed, line: &str) -> bool {
+fn is_sample_of(metric: &Metric, line: &str) -> bool {
     let name = line.split(['{', ' ']).next().unwrap_or_default();
-    let parts: &[&str] = match listed.kind {
-        Kind::Histogram => &["_bucket", "_sum", "_count"],
+    let parts: &[&str] = match metric.kind {
+        MetricKind::Histogram => &["_bucket", "_sum", "_count"],
         _ => &[""],
     };
-    let base = scraped(listed);
+    let base = scraped(metric);
     parts
         .iter()
         .any(|part| name.strip_suffix(part) == Some(&base))

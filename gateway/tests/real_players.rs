@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate::app::{Gateway, start_demo};
-use tidegate::demo::{Options, Running, Stage};
+use tidegate::demo::{DemoOptions, Running, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -27,7 +27,7 @@ struct Demo {
 impl Demo {
     async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options {
+        let options = DemoOptions {
             dir: Some(folder.path().to_owned()),
             port: 0,
             admin_port: 0,

@@ -7,7 +7,7 @@ use tidegate_engine::Error;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
-use tidegate_plan::upload::kept_in;
+use tidegate_plan::upload::kept_end;
 use tidegate_write::{Commit, How, Settings, Stage, WritePath, left_in_spool};
 use tidegate_write::{WriteError, Writer, Writers};
 
@@ -267,7 +267,7 @@ async fn a_spool_that_is_small_takes_an_object_that_is_not() {
     let spool = tempfile::tempdir().expect("a folder");
     let settings = Settings {
         size,
-        kept: kept_in(size),
+        kept: kept_end(size),
         ..Settings::new(spool.path().to_owned())
     };
     let sources = std::slice::from_ref(source(&desk));

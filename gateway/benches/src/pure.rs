@@ -9,11 +9,11 @@ use http::header::{HeaderValue, IF_NONE_MATCH, RANGE};
 use prometheus_client::registry::Registry;
 use tidegate_benches::{Hot, KEY, SIZE};
 use tidegate_cache::{Admit, ChunkKey, ChunkStore as _, Tiers};
+use tidegate_plan::Ranges;
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::precondition::{self, Validators};
-use tidegate_plan::range::Ranges;
 use tidegate_plan::readahead::{Limits, ReadAhead};
-use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_plan::{
     ByteRange, ETag, ObjectId, ObjectKey, OriginId, Profile, Timestamp, Version, VersionId,
 };
@@ -39,11 +39,11 @@ fn request(c: &mut Criterion) {
         c.bench_function(name, |b| b.iter(|| Ranges::parse(black_box(value))));
     }
     // Sixteen sites, and a path that belongs to none of them.
-    let host = |n: u32| Rule {
+    let host = |n: u32| RouteRule {
         host: Some(format!("site-{n}.example")),
         path: "/wp-content/uploads/".to_owned(),
     };
-    let rest = Rule {
+    let rest = RouteRule {
         host: None,
         path: "/".to_owned(),
     };
@@ -75,7 +75,7 @@ fn version(c: &mut Criterion) {
     both.insert(IF_NONE_MATCH, tags);
     both.insert(RANGE, HeaderValue::from_static("bytes=0-1023"));
     for (name, headers) in [("preconditions, none", &none), ("preconditions", &both)] {
-        let ranges = precondition::ranges(headers);
+        let ranges = precondition::requested_ranges(headers);
         c.bench_function(name, |b| {
             b.iter(|| {
                 precondition::decide(black_box(headers), ranges.as_ref(), current, version.size)
@@ -97,7 +97,7 @@ fn readahead(c: &mut Criterion) {
         b.iter(|| {
             let range = ByteRange::new(at * step, (at + 1) * step);
             at += 1;
-            cursor.took(range, Duration::from_micros(at * 650));
+            cursor.record_read(range, Duration::from_micros(at * 650));
             let window = cursor.window();
             let streams = cursor.streams(black_box(Some(20e6)), false);
             (ReadAhead::part(window, u64::MAX, streams), window)

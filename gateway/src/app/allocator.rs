@@ -12,12 +12,12 @@ use tracing::warn;
 static GLOBAL: Jemalloc = Jemalloc;
 
 /// The settings for the time that freed pages are kept, in milliseconds: of new arenas, and of the existing one.
-const KEPT_FOR: [&str; 2] = ["arenas.dirty_decay_ms\0", "arena.0.dirty_decay_ms\0"];
+const DECAY_SETTINGS: [&str; 2] = ["arenas.dirty_decay_ms\0", "arena.0.dirty_decay_ms\0"];
 
 /// Makes freed pages go back to the system at once. Called before there are threads: each arena keeps the setting that
 /// it was made with.
 pub(super) fn set_up() {
-    for name in KEPT_FOR {
+    for name in DECAY_SETTINGS {
         if let Err(error) = name.name().write(0_isize) {
             warn!(%error, name, "freed memory goes back to the system later than it should");
         }
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn freed_pages_are_not_kept() {
         set_up();
-        for name in KEPT_FOR {
+        for name in DECAY_SETTINGS {
             let kept: isize = name.name().read().expect("it is known");
             assert_eq!(kept, 0, "{name}");
         }

@@ -39,7 +39,7 @@ pub async fn start(launch: demo::Launch) -> anyhow::Result<Gateway> {
         // Pages that are dropped into the demo's folder come without a type, and are its own user's.
         route: vec![tidegate_config::Route {
             origin: "demo".to_owned(),
-            guess_types: tidegate_config::GuessTypes::All,
+            guess_types: tidegate_plan::media_type::GuessTypes::All,
             ..tidegate_config::Route::default()
         }],
         ..Config::default()

@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::background::Background;
+use super::fetch_runtime::FetchRuntime;
 use super::mounts::{self, Mounts};
-use super::routes::Origins;
 use super::{locate, pins, profiles, routes, settings, tiers, writing};
+use crate::doctor::Origins;
 use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
@@ -92,7 +92,7 @@ pub struct Gateway {
     private: JoinHandle<()>,
     deadline: Duration,
     /// Runs requests to origins and disks until the gateway is dropped.
-    _background: Background,
+    _background: FetchRuntime,
 }
 
 impl Gateway {
@@ -107,7 +107,7 @@ impl Gateway {
         sockets: Sockets,
     ) -> anyhow::Result<Self> {
         let token = admin_token(config, env)?;
-        let Assembled {
+        let GatewayParts {
             engine,
             write_path,
             stores,
@@ -122,21 +122,13 @@ impl Gateway {
         // The last step that can fail; by now there are open parts to close.
         let shared = (&engine, &write_path);
         let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
-        let (mounts, writers) = or_close(&engine, deadline, mounts).await?;
-        let counted = Arc::new(tidegate_http::Metrics::default());
-        counted.register(&mut registry);
-        allowance.register(&mut registry);
+        let (mounts, writers) = close_on_error(&engine, deadline, mounts).await?;
         let served = (engine.clone(), write_path);
-        let frontend = Frontend::new(served, routes.clone(), settings, counted, allowance);
+        let frontend = frontend(served, routes.clone(), settings, allowance, &mut registry);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
-        let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
-        let pins = pins::OperatorPins {
-            pinning: stores.pinning,
-            tiering: stores.tiering,
-            locate: locator.clone(),
-        };
+        let (tiers, pins) = tiers_and_pins(stores, &engine, &locator);
         let admin = Admin {
             control: Arc::new(EngineControl {
                 engine: engine.clone(),
@@ -189,8 +181,37 @@ impl Gateway {
     }
 }
 
+/// Returns the public frontend, and registers its metrics.
+fn frontend(
+    served: (Engine, Arc<WritePath>),
+    routes: Vec<Route>,
+    settings: tidegate_http::Settings,
+    allowance: Arc<Ceiling>,
+    registry: &mut Registry,
+) -> Frontend {
+    let metrics = Arc::new(tidegate_http::Metrics::default());
+    metrics.register(registry);
+    allowance.register(registry);
+    Frontend::new(served, routes, settings, metrics, allowance)
+}
+
+/// Returns the operator's view of the stores.
+fn tiers_and_pins(
+    stores: Stores,
+    engine: &Engine,
+    locator: &Arc<locate::Locator>,
+) -> (tiers::OperatorTiers, pins::OperatorPins<locate::Locator>) {
+    let tiers = tiers::OperatorTiers::new(stores.tiering.clone(), engine.clone());
+    let pins = pins::OperatorPins {
+        pinning: stores.pinning,
+        tiering: stores.tiering,
+        locate: locator.clone(),
+    };
+    (tiers, pins)
+}
+
 /// Waits for a part to start. If it fails, closes the engine, which has open files by then.
-pub(super) async fn or_close<T>(
+pub(super) async fn close_on_error<T>(
     engine: &Engine,
     deadline: Duration,
     starting: impl Future<Output = anyhow::Result<T>>,
@@ -212,7 +233,7 @@ fn announce(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// The parts under every frontend.
-pub(super) struct Assembled {
+pub(super) struct GatewayParts {
     pub(super) engine: Engine,
     pub(super) write_path: Arc<WritePath>,
     pub(super) stores: Stores,
@@ -222,21 +243,21 @@ pub(super) struct Assembled {
     pub(super) registry: Registry,
     allowance: Arc<Ceiling>,
     /// Runs requests to origins and disks as long as it is kept.
-    pub(super) background: Background,
+    pub(super) background: FetchRuntime,
 }
 
 /// Puts together the parts under every frontend.
-pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<Assembled> {
+pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Result<GatewayParts> {
     let mut registry = Registry::with_prefix(exposition::PREFIX);
     let origins = connect(config, env, &mut registry).await?;
     let routes = routes::routes(config, env, &origins)?;
     let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
-    let (budget, allowance) = share(config.cache.budget);
-    let background = Background::start()?;
+    let (budget, allowance) = split_budget(config.cache.budget);
+    let background = FetchRuntime::start()?;
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
         engine(config, origins, budget, background.handle(), registry).await?;
-    Ok(Assembled {
+    Ok(GatewayParts {
         write_path: WritePath::new(&engine),
         engine,
         stores,
@@ -272,7 +293,7 @@ fn admin_token(config: &Config, env: &Environment) -> anyhow::Result<Option<Arc<
         return Ok(None);
     };
     let token = token.resolve(env).context("`admin.token`")?;
-    let token = Token::configured(&token).context("`admin.token`")?;
+    let token = Token::from_setting(&token).context("`admin.token`")?;
     Ok(Some(Arc::new(token)))
 }
 
@@ -316,7 +337,7 @@ fn exposition(engine: &Engine, registry: Registry) -> Exposition {
 /// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
 /// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
 /// clients into slow ones.
-fn share(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
+fn split_budget(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
     let pinned = budget.0 / 4;
     let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));
     (Budget::new(budget.0 - pinned), Arc::new(ceiling))

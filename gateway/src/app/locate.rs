@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::routes::Origins;
+use crate::doctor::Origins;
 use tidegate_admin::place::{Below, Locate, Located, Place, PlaceError};
 use tidegate_config::Config;
 use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteSettings};
-use tidegate_plan::key::encoded;
-use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::key::encode_path;
+use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_plan::{KeyError, ObjectKey, OriginId};
 
 /// The routes by their paths.
 #[derive(Debug)]
 pub(super) struct Locator {
     table: RouteTable,
-    routes: Vec<Known>,
+    routes: Vec<LocatedRoute>,
     origins: BTreeMap<OriginId, String>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct LocatedRoute {
     settings: RouteSettings,
     origin: String,
     source: Arc<ReadContext>,
@@ -30,11 +30,11 @@ struct Known {
 impl Locator {
     /// Makes a locator; `routes` are those of `config`, in its order.
     pub(super) fn new(config: &Config, routes: &[Route], origins: &Origins) -> Self {
-        let rule = |route: &Route| Rule {
+        let rule = |route: &Route| RouteRule {
             host: route.settings.host.clone(),
             path: route.settings.path.clone(),
         };
-        let known = |(own, route): (tidegate_config::Route, &Route)| Known {
+        let known = |(own, route): (tidegate_config::Route, &Route)| LocatedRoute {
             settings: route.settings.clone(),
             origin: own.origin,
             source: route.source.clone(),
@@ -88,7 +88,7 @@ impl Locator {
     fn places(&self, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
         let mut all: Vec<Below> = Vec::new();
         for (index, rest) in found {
-            let Known {
+            let LocatedRoute {
                 settings,
                 origin,
                 source,
@@ -122,7 +122,9 @@ impl Locate for Locator {
             let route = &self.routes[index];
             let key = route.settings.key(below).map_err(bad)?;
             let codings = route.settings.precompressed.iter();
-            let siblings: Vec<_> = codings.filter_map(|coding| coding.sibling(&key)).collect();
+            let siblings: Vec<_> = codings
+                .filter_map(|coding| coding.encoded_key(&key))
+                .collect();
             let is_same = |other: &&mut Located| {
                 other.source.origin.id() == route.source.origin.id() && other.key == key
             };
@@ -150,14 +152,18 @@ impl Locate for Locator {
     }
 
     fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
-        let found = self.of_hosts(place, |host| self.table.beginning(host, &place.path));
+        let found = self.of_hosts(place, |host| self.table.routes_under(host, &place.path));
         self.places(found?)
     }
 
     fn path(&self, below: &Below, key: &str) -> Option<String> {
         let settings = &self.routes.get(below.route)?.settings;
         let rest = key.strip_prefix(&settings.key_prefix)?;
-        let path = format!("{}/{}", settings.path.trim_end_matches('/'), encoded(rest));
+        let path = format!(
+            "{}/{}",
+            settings.path.trim_end_matches('/'),
+            encode_path(rest)
+        );
         // A request for it must come to this object: no other route, and no index, may have it.
         let host = settings.host.as_deref().unwrap_or_default();
         let (index, rest) = self.table.find(host, &path)?;

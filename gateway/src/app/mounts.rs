@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 
-use super::background::Background;
-use super::gateway::{self, Assembled};
+use super::fetch_runtime::FetchRuntime;
+use super::gateway::{self, GatewayParts};
 use super::writing;
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Mtime};
@@ -104,7 +104,10 @@ fn settings(mount: &tidegate_config::Mount, prefix: &str) -> tidegate_fuse::Sett
 }
 
 /// Returns the mount that a command line means: the configuration's of that folder, or a default one.
-pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {
+pub(super) fn selected(
+    config: &Config,
+    args: &MountArgs,
+) -> anyhow::Result<tidegate_config::Mount> {
     let same = |mount: &&tidegate_config::Mount| same_folder(&mount.path, &args.path);
     let mut mount = config.mount.iter().find(same).cloned().unwrap_or_default();
     mount.path.clone_from(&args.path);
@@ -124,27 +127,27 @@ pub(super) fn meant(config: &Config, args: &MountArgs) -> anyhow::Result<tidegat
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {
-    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    whole(one) == whole(other)
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute(one) == absolute(other)
 }
 
 /// A mount without listeners.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(super) struct SingleMount {
     engine: Engine,
     mounted: Mounts,
     writers: Option<Writers>,
     drain: Duration,
-    _background: Background,
+    _background: FetchRuntime,
 }
 
-impl Alone {
+impl SingleMount {
     pub(super) async fn start(
         config: &Config,
         env: &Environment,
         mount: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
-        let Assembled {
+        let GatewayParts {
             engine,
             write_path,
             routes,
@@ -156,7 +159,7 @@ impl Alone {
         let shared = (&engine, &write_path);
         let mounts = [mount];
         let starting = start(config, env, &mounts, shared, &routes, &mut registry);
-        let (mounted, writers) = gateway::or_close(&engine, drain, starting).await?;
+        let (mounted, writers) = gateway::close_on_error(&engine, drain, starting).await?;
         Ok(Self {
             engine,
             mounted,
@@ -167,7 +170,7 @@ impl Alone {
     }
 
     /// Waits until the mount has ended.
-    pub(super) async fn ended(&mut self) {
+    pub(super) async fn wait_ended(&mut self) {
         for mounted in &mut self.mounted.0 {
             mounted.ended().await;
         }

@@ -13,7 +13,7 @@ use tidegate_engine::Engine;
 use tidegate_http::Route;
 use tidegate_write::{WritePath, Writers};
 
-const NOT_BUILT_IN: &str = "this tidegate was built without mounts";
+const NO_MOUNTS_MESSAGE: &str = "this tidegate was built without mounts";
 
 /// No mounts.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) async fn start(
             Mounts,
             writing::start(config, env, mounts, write_path, routes, registry).await?,
         )),
-        _ => bail!("`mount`: {NOT_BUILT_IN}"),
+        _ => bail!("`mount`: {NO_MOUNTS_MESSAGE}"),
     }
 }
 
@@ -45,24 +45,24 @@ impl Mounts {
     pub(super) async fn stop(self) {}
 }
 
-pub(super) fn meant(_: &Config, _: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {
-    bail!(NOT_BUILT_IN)
+pub(super) fn selected(_: &Config, _: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {
+    bail!(NO_MOUNTS_MESSAGE)
 }
 
 /// No mount.
 #[derive(Debug)]
-pub(super) struct Alone;
+pub(super) struct SingleMount;
 
-impl Alone {
+impl SingleMount {
     pub(super) async fn start(
         _: &Config,
         _: &Environment,
         _: tidegate_config::Mount,
     ) -> anyhow::Result<Self> {
-        bail!(NOT_BUILT_IN)
+        bail!(NO_MOUNTS_MESSAGE)
     }
 
-    pub(super) async fn ended(&mut self) {}
+    pub(super) async fn wait_ended(&mut self) {}
 
     pub(super) async fn stop(self) {}
 }

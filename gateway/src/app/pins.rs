@@ -53,7 +53,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
             let note = self.check(limit)?;
             let origin = below.source.origin.id();
             let pinned = self.pinning.pin(origin, &below.prefix, limit).await;
-            pinned.map_err(of_store)?;
+            pinned.map_err(store_error)?;
             Ok(note)
         })
     }
@@ -61,11 +61,11 @@ impl<L: Locate> Pins for OperatorPins<L> {
     fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
         let origin = below.source.origin.id();
         let unpinned = self.pinning.unpin(origin, &below.prefix);
-        Box::pin(async { unpinned.await.map_err(of_store) })
+        Box::pin(async { unpinned.await.map_err(store_error) })
     }
 }
 
-fn of_store(error: pins::PinError) -> PinError {
+fn store_error(error: pins::PinError) -> PinError {
     let words = error.to_string();
     match error {
         pins::PinError::NoSuch => PinError::NoSuch(words),

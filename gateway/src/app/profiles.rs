@@ -30,7 +30,7 @@ impl Profiles {
         }
     }
 
-    fn shown(&self, index: usize, name: Option<String>) -> RouteProfile {
+    fn route_profile(&self, index: usize, name: Option<String>) -> RouteProfile {
         let (route, source) = &self.routes[index];
         RouteProfile {
             host: route.host.clone(),
@@ -82,7 +82,9 @@ impl Routes for Profiles {
     fn list(&self) -> Vec<RouteProfile> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let names = names.iter().cloned().enumerate();
-        names.map(|(index, name)| self.shown(index, name)).collect()
+        names
+            .map(|(index, name)| self.route_profile(index, name))
+            .collect()
     }
 
     fn change(&self, change: &Change) -> Result<RouteProfile, ChangeError> {
@@ -92,7 +94,7 @@ impl Routes for Profiles {
         let (name, profile) = self.read(&change.to, &source.profile.load())?;
         source.profile.store(Arc::new(profile));
         names[index].clone_from(&name);
-        Ok(self.shown(index, name))
+        Ok(self.route_profile(index, name))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Routes: the origin and profile of each.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -8,15 +7,11 @@ use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
 use super::settings;
+use crate::doctor::Origins;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::ReadContext;
 use tidegate_http::{Route, RouteSettings};
-use tidegate_origin::Origin;
-use tidegate_plan::media_type::GuessTypes;
 use tidegate_plan::{Coding, Token};
-
-/// Origins by name.
-pub(super) type Origins = BTreeMap<String, Arc<dyn Origin>>;
 
 /// Connects to each origin once, however many routes lead to it.
 pub(super) async fn connect(
@@ -76,11 +71,7 @@ fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Resu
         client_no_cache: route.client_no_cache,
         compress: route.compress,
         precompressed: route.precompressed.into_iter().map(coding).collect(),
-        guess_types: match route.guess_types {
-            tidegate_config::GuessTypes::Passive => GuessTypes::Passive,
-            tidegate_config::GuessTypes::All => GuessTypes::All,
-            tidegate_config::GuessTypes::Off => GuessTypes::Off,
-        },
+        guess_types: route.guess_types,
         write_token,
     })
 }
@@ -100,6 +91,6 @@ fn write_token(route: &tidegate_config::Route, env: &Environment) -> anyhow::Res
     };
     let named = || format!("`write_token` of the route `{}`", route.path);
     let token = token.resolve(env).with_context(named)?;
-    let token = Token::configured(&token).with_context(named)?;
+    let token = Token::from_setting(&token).with_context(named)?;
     Ok(Some(token))
 }

@@ -31,8 +31,8 @@ pub(super) fn http(http: &Http, budget: ByteSize) -> tidegate_http::Settings {
         max_uri_bytes: bytes(http.max_uri),
         drain: http.drain.into(),
         trusted_proxies: http.trusted_proxies.clone(),
+        http2: true,
         server_timing: http.server_timing,
-        ..tidegate_http::Settings::default()
     }
 }
 
@@ -106,5 +106,18 @@ pub(super) fn cors(cors: &tidegate_config::Cors) -> tidegate_http::Cors {
     tidegate_http::Cors {
         origins: cors.origins.clone(),
         max_age: Duration::from(cors.max_age),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The frontend's own defaults serve its tests, which should run with what a gateway runs with.
+    #[test]
+    fn the_frontends_defaults_are_those_of_the_configuration() {
+        let budget = ByteSize(256 << 20);
+        let configured = http(&Http::default(), budget);
+        assert_eq!(configured, tidegate_http::Settings::default());
     }
 }

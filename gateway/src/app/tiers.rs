@@ -14,7 +14,7 @@ use tidegate_cache::{Tiering, TieringError};
 use tidegate_engine::Engine;
 
 /// The time that a change may take before the next one has its turn: a disk that hangs takes for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Implements [`Tiers`] over the stores and the engine.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Tiers for OperatorTiers {
                 capacity: budget.total(),
                 lent: budget.used(),
             },
-            disks: report.disks.into_iter().map(shown).collect(),
+            disks: report.disks.into_iter().map(disk_report).collect(),
         }
     }
 
@@ -57,13 +57,13 @@ impl Tiers for OperatorTiers {
         // A task of its own: a client that leaves does not leave a disk half switched off.
         let done = tokio::spawn(async move {
             let _changing = changing.lock().await;
-            carry_out(tiering, change).await
+            apply(tiering, change).await
         });
-        Box::pin(async { done.await.unwrap_or_else(|error| Err(broken(error))) })
+        Box::pin(async { done.await.unwrap_or_else(|error| Err(refusal(error))) })
     }
 }
 
-async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
+async fn apply(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), ChangeError> {
     let (path, capacity, enabled) = match change {
         Change::Memory(capacity) => {
             return blocking(move || tiering.resize_memory(capacity)).await;
@@ -80,7 +80,7 @@ async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), Chan
     }
     match enabled {
         None => Ok(()),
-        Some(false) => tiering.switch_off(&path).await.map_err(of_store),
+        Some(false) => tiering.switch_off(&path).await.map_err(store_error),
         Some(true) => blocking(move || tiering.switch_on(&path)).await,
     }
 }
@@ -88,16 +88,16 @@ async fn carry_out(tiering: Arc<dyn Tiering>, change: Change) -> Result<(), Chan
 async fn blocking(
     change: impl FnOnce() -> Result<(), TieringError> + Send + 'static,
 ) -> Result<(), ChangeError> {
-    match timeout(PATIENCE, spawn_blocking(change)).await {
-        Ok(Ok(done)) => done.map_err(of_store),
-        Ok(Err(error)) => Err(broken(error)),
-        Err(_) => Err(broken(
+    match timeout(CHANGE_TIMEOUT, spawn_blocking(change)).await {
+        Ok(Ok(done)) => done.map_err(store_error),
+        Ok(Err(error)) => Err(refusal(error)),
+        Err(_) => Err(refusal(
             "the disk does not answer; it may still come to be done",
         )),
     }
 }
 
-fn of_store(error: TieringError) -> ChangeError {
+fn store_error(error: TieringError) -> ChangeError {
     let words = error.to_string();
     match error {
         TieringError::NoDisk(_) => ChangeError::NoSuch(words),
@@ -106,11 +106,11 @@ fn of_store(error: TieringError) -> ChangeError {
 }
 
 /// Returns the refusal for a panic, or the end of the runtime.
-fn broken(error: impl ToString) -> ChangeError {
+fn refusal(error: impl ToString) -> ChangeError {
     ChangeError::Refused(error.to_string())
 }
 
-fn shown(disk: DiskReport) -> Disk {
+fn disk_report(disk: DiskReport) -> Disk {
     let content = disk.content;
     let ratio = disk.written as f64 / disk.admitted as f64;
     Disk {

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use tidegate_config::{Config, Environment};
 use tidegate_http::Route;
-use tidegate_plan::upload::kept_in;
+use tidegate_plan::upload::kept_end;
 use tidegate_write::{Settings, WritePath, Writers, left_in_spool};
 
 /// Opens the spool and takes up the drafts that an earlier process left in it; `None` if no mount is writable. `routes`
@@ -25,7 +25,7 @@ pub(super) async fn start(
     let writable = mounts.iter().filter(|mount| mount.writable);
     let Some(patience) = writable.clone().map(|mount| mount.deadline).min() else {
         if let Some(spool) = config.spool_path(env) {
-            tokio::task::spawn_blocking(move || tell_of_left(&spool)).await?;
+            tokio::task::spawn_blocking(move || warn_of_left_drafts(&spool)).await?;
         }
         return Ok(None);
     };
@@ -41,7 +41,7 @@ pub(super) async fn start(
     tracing::info!(path = %spool.display(), %size, "spool");
     let settings = Settings {
         size: size.0,
-        kept: kept_in(size.0),
+        kept: kept_end(size.0),
         read_back: config.spool.read_back,
         patience: patience.into(),
         ..Settings::new(spool)
@@ -54,7 +54,7 @@ pub(super) async fn start(
 }
 
 /// Warns of drafts that an earlier process left in the spool: no mount is writable now, so they are not sent.
-fn tell_of_left(spool: &Path) {
+fn warn_of_left_drafts(spool: &Path) {
     let path = spool.display();
     match left_in_spool(spool) {
         Ok(0) => {}

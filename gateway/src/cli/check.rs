@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use tidegate_config::{
-    CommitName, Config, Environment, KeyPath, Loaded, Mount, Place, Problem, Problems, Secret,
+    CommitName, Config, Environment, KeyPath, Loaded, Mount, Problem, Problems, Secret,
+    ValueLocation,
 };
 use tidegate_plan::Token;
 
@@ -165,9 +166,9 @@ fn short_tokens(
     };
     let short = |(path, secret): &(KeyPath, &Secret)| {
         let text = secret.resolve(env).ok().filter(|_| is_token(secret))?;
-        let error = Token::configured(&text).err()?;
+        let error = Token::from_setting(&text).err()?;
         Some(Problem {
-            place: Place::Nowhere,
+            location: ValueLocation::Nowhere,
             path: path.clone(),
             message: error.to_string(),
         })

@@ -21,16 +21,16 @@ use tidegate_config::{Admin, Environment};
 use tidegate_plan::Listen;
 
 /// The time that one answer may take: a few writes to disk, or one request to an origin.
-const DEADLINE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time that a piece of a streamed answer may take: as long as an object that is fetched slowly.
-const PIECE: Duration = Duration::from_secs(300);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The longest answer: the gateway sends none that is longer.
-const LONGEST_ANSWER: usize = 16 << 20;
+const MAX_ANSWER: usize = 16 << 20;
 
 /// The longest line of a streamed answer.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// A client of the admin listener.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Client<'a> {
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct AdminRequest {
     pub(super) method: Method,
     /// Path and query.
     pub(super) target: String,
@@ -89,17 +89,17 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// If there is no answer, or another one.
-    pub(super) async fn ask(&self, ask: Ask) -> anyhow::Result<String> {
+    pub(super) async fn send(&self, request: AdminRequest) -> anyhow::Result<String> {
         let asked = async {
-            let answer = timeout(DEADLINE, async {
-                let (answer, connection) = self.send(ask).await?;
-                let whole = whole(answer).await;
+            let answer = timeout(ANSWER_TIMEOUT, async {
+                let (answer, connection) = self.start(request).await?;
+                let read = read_answer(answer).await;
                 connection.abort();
-                whole
+                read
             });
             answer.await.context("no answer in time")?
         };
-        let (status, body) = asked.await.with_context(|| self.failing())?;
+        let (status, body) = asked.await.with_context(|| self.failure())?;
         if status != StatusCode::OK {
             bail!("the gateway answers {status}: {}", body.trim());
         }
@@ -112,19 +112,19 @@ impl<'a> Client<'a> {
     /// If there is no answer, or another one. An answer that is cut off counts as ended.
     pub(super) async fn lines(
         &self,
-        ask: Ask,
+        request: AdminRequest,
         mut take: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
-        let sent = timeout(DEADLINE, self.send(ask)).await;
+        let sent = timeout(ANSWER_TIMEOUT, self.start(request)).await;
         let sent = sent.context("no answer in time").flatten();
-        let (answer, connection) = sent.with_context(|| self.failing())?;
+        let (answer, connection) = sent.with_context(|| self.failure())?;
         if answer.status() != StatusCode::OK {
-            let (status, body) = whole(answer).await.with_context(|| self.failing())?;
+            let (status, body) = read_answer(answer).await.with_context(|| self.failure())?;
             bail!("the gateway answers {status}: {}", body.trim());
         }
         let mut body = answer.into_body();
         let mut rest = BytesMut::new();
-        while let Ok(Some(Ok(frame))) = timeout(PIECE, body.frame()).await {
+        while let Ok(Some(Ok(frame))) = timeout(PIECE_TIMEOUT, body.frame()).await {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -136,7 +136,7 @@ impl<'a> Client<'a> {
                     return Ok(());
                 }
             }
-            if rest.len() > LONGEST_LINE {
+            if rest.len() > MAX_LINE {
                 bail!("the gateway answers what cannot be read");
             }
         }
@@ -144,15 +144,18 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn failing(&self) -> String {
+    fn failure(&self) -> String {
         format!("cannot {} through {}", self.verb, self.listen)
     }
 
-    fn request(&self, ask: Ask) -> anyhow::Result<Request<Full<Bytes>>> {
-        let body = ask.body.map(|body| body.to_string()).unwrap_or_default();
+    fn request(&self, request: AdminRequest) -> anyhow::Result<Request<Full<Bytes>>> {
+        let body = request
+            .body
+            .map(|body| body.to_string())
+            .unwrap_or_default();
         let mut request = Request::builder()
-            .method(ask.method)
-            .uri(ask.target)
+            .method(request.method)
+            .uri(request.target)
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json");
         if let Some(bearer) = &self.bearer {
@@ -161,11 +164,14 @@ impl<'a> Client<'a> {
         Ok(request.body(Full::new(Bytes::from(body)))?)
     }
 
-    async fn send(&self, ask: Ask) -> anyhow::Result<(Response<Incoming>, AbortHandle)> {
-        let request = self.request(ask)?;
+    async fn start(
+        &self,
+        request: AdminRequest,
+    ) -> anyhow::Result<(Response<Incoming>, AbortHandle)> {
+        let request = self.request(request)?;
         match self.listen {
             Listen::Tcp(address) => {
-                exchange(TcpStream::connect(reachable(*address)).await?, request).await
+                exchange(TcpStream::connect(dialed_address(*address)).await?, request).await
             }
             Listen::Unix(path) => exchange(UnixStream::connect(path).await?, request).await,
         }
@@ -184,7 +190,7 @@ pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 }
 
 /// Returns a path for a query to the admin listener, in which `&` would end it.
-pub(super) fn in_query(path: &str) -> String {
+pub(super) fn escape_query(path: &str) -> String {
     path.replace('&', "%26")
 }
 
@@ -200,7 +206,7 @@ pub(super) fn check_path(path: &str) -> anyhow::Result<()> {
 }
 
 /// Replaces an unspecified address, which stands for all of a machine's, by loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
+fn dialed_address(address: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -222,11 +228,9 @@ where
     Ok((answer, connection))
 }
 
-async fn whole(answer: Response<Incoming>) -> anyhow::Result<(StatusCode, String)> {
+async fn read_answer(answer: Response<Incoming>) -> anyhow::Result<(StatusCode, String)> {
     let status = answer.status();
-    let body = Limited::new(answer.into_body(), LONGEST_ANSWER)
-        .collect()
-        .await;
+    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::PinArgs;
-use super::client::{Ask, Client, check_path, in_query, run};
+use super::client::{AdminRequest, Client, check_path, escape_query, run};
 use super::stat::plain;
 use tidegate_config::{Admin, Environment};
 use tidegate_plan::ByteSize;
@@ -16,7 +16,7 @@ use tidegate_plan::ByteSize;
 pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::Result<String> {
     if args.list {
         let client = Client::new(admin, "ask");
-        let body = run(client.ask(Ask {
+        let body = run(client.send(AdminRequest {
             method: Method::GET,
             target: "/pins".to_owned(),
             body: None,
@@ -29,22 +29,22 @@ pub(super) fn pin(admin: &Admin, env: &Environment, args: &PinArgs) -> anyhow::R
     check_path(path)?;
     let ask = match (&args.remove, args.limit) {
         (Some(_), _) => {
-            let host = args.host.as_deref().map(in_query);
+            let host = args.host.as_deref().map(escape_query);
             let host = host.map(|host| format!("&host={host}")).unwrap_or_default();
-            Ask {
+            AdminRequest {
                 method: Method::DELETE,
-                target: format!("/pins?path={}{host}", in_query(path)),
+                target: format!("/pins?path={}{host}", escape_query(path)),
                 body: None,
             }
         }
-        (None, Some(limit)) => Ask {
+        (None, Some(limit)) => AdminRequest {
             method: Method::PUT,
             target: "/pins".to_owned(),
             body: Some(json!({ "path": path, "host": args.host, "limit": limit.0 })),
         },
         (None, None) => bail!("say how much to keep at most: --limit 10GiB"),
     };
-    let body = run(client.ask(ask))?;
+    let body = run(client.send(ask))?;
     changed(&body)
 }
 

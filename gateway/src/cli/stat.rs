@@ -7,21 +7,21 @@ use http::{Method, Uri};
 use serde_json::Value;
 
 use super::StatArgs;
-use super::client::{Ask, Client, check_path, in_query, run};
+use super::client::{AdminRequest, Client, check_path, escape_query, run};
 use tidegate_config::Admin;
 
 /// Runs of bytes that are shown to people.
-const SHOWN: usize = 20;
+const MAX_SHOWN_RUNS: usize = 20;
 
 /// Asks, and returns the answer as text for people or for programs.
 pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
-    let (path, host) = named(&args.object, args.host.as_deref())?;
-    let mut target = format!("/stat?path={}", in_query(&path));
+    let (path, host) = path_and_host(&args.object, args.host.as_deref())?;
+    let mut target = format!("/stat?path={}", escape_query(&path));
     if let Some(host) = host {
-        write!(target, "&host={}", in_query(&host))?;
+        write!(target, "&host={}", escape_query(&host))?;
     }
     let client = Client::new(admin, "ask");
-    let body = run(client.ask(Ask {
+    let body = run(client.send(AdminRequest {
         method: Method::GET,
         target,
         body: None,
@@ -32,13 +32,13 @@ pub(super) fn stat(admin: &Admin, args: &StatArgs) -> anyhow::Result<String> {
     let answer: Value = serde_json::from_str(&body).context("the gateway answers no JSON")?;
     let mut text = String::new();
     for object in answer["objects"].as_array().into_iter().flatten() {
-        write!(text, "{}", Shown(object))?;
+        write!(text, "{}", ObjectText(object))?;
     }
     Ok(text)
 }
 
 /// Returns the path and host of a path or a URL.
-fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<String>)> {
+fn path_and_host(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<String>)> {
     let is_url = ["http://", "https://"]
         .iter()
         .any(|scheme| object.starts_with(scheme));
@@ -57,9 +57,9 @@ fn named(object: &str, host: Option<&str>) -> anyhow::Result<(String, Option<Str
 }
 
 /// An object, as text for people.
-struct Shown<'a>(&'a Value);
+struct ObjectText<'a>(&'a Value);
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for ObjectText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let of = self.0;
         writeln!(f, "{} (origin {})", text(&of["key"]), text(&of["origin"]))?;
@@ -69,18 +69,7 @@ impl std::fmt::Display for Shown<'_> {
         if let Some(note) = of["note"].as_str() {
             writeln!(f, "  note       {}", plain(note))?;
         }
-        if let Some(stage) = of["pending"]["stage"].as_str() {
-            let size = number(&of["pending"]["size"]);
-            write!(
-                f,
-                "  pending    {}: {size} bytes were written",
-                plain(stage)
-            )?;
-            match of["pending"]["trouble"].as_str() {
-                Some(trouble) => writeln!(f, " ({})", plain(trouble))?,
-                None => writeln!(f)?,
-            }
-        }
+        self.pending(f)?;
         if of["known"] == false {
             return writeln!(f, "  not cached: nothing is known of it");
         }
@@ -124,10 +113,28 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
-impl Shown<'_> {
+impl ObjectText<'_> {
+    /// Writes the state of bytes that are not in the bucket yet.
+    fn pending(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pending = &self.0["pending"];
+        if let Some(stage) = pending["stage"].as_str() {
+            let size = number(&pending["size"]);
+            write!(
+                f,
+                "  pending    {}: {size} bytes were written",
+                plain(stage)
+            )?;
+            match pending["trouble"].as_str() {
+                Some(trouble) => writeln!(f, " ({})", plain(trouble))?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+
     fn runs(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let runs = self.0["ranges"].as_array().map_or(&[][..], Vec::as_slice);
-        for run in runs.iter().take(SHOWN) {
+        for run in runs.iter().take(MAX_SHOWN_RUNS) {
             let tiers = match (&run["memory"], &run["disk"]) {
                 (Value::Bool(true), Value::Bool(true)) => "memory, disk",
                 (Value::Bool(true), _) => "memory",
@@ -143,7 +150,7 @@ impl Shown<'_> {
             let range = format!("{}-{last}", number(&run["start"]));
             writeln!(f, "  {range:<24} {tiers}{pinned}")?;
         }
-        let left = runs.len().saturating_sub(SHOWN);
+        let left = runs.len().saturating_sub(MAX_SHOWN_RUNS);
         if left > 0 {
             writeln!(f, "  and {left} more (--json lists them)")?;
         }
@@ -157,7 +164,7 @@ fn number(value: &Value) -> u64 {
 
 fn secs(value: &Value) -> String {
     let time = std::time::Duration::try_from_secs_f64(value.as_f64().unwrap_or(0.0));
-    tidegate_plan::standing::Words(time.unwrap_or_default()).to_string()
+    tidegate_plan::RoundedDuration(time.unwrap_or_default()).to_string()
 }
 
 fn text(value: &Value) -> String {
@@ -193,11 +200,11 @@ mod tests {
             ),
             ("http://h.example", Some("other"), "/", host("other")),
         ] {
-            let found = named(object, asked).expect(object);
+            let found = path_and_host(object, asked).expect(object);
             assert_eq!(found, (path.to_owned(), of), "{object}");
         }
         for bad in ["a", "ftp://h/a", "https:///a", "http://h/a b"] {
-            assert!(named(bad, None).is_err(), "{bad}");
+            assert!(path_and_host(bad, None).is_err(), "{bad}");
         }
     }
 
@@ -215,7 +222,7 @@ mod tests {
             "ranges_left_off": 0,
         });
         assert_eq!(
-            Shown(&object).to_string(),
+            ObjectText(&object).to_string(),
             "a\\u{1b}[2Jb (origin media)\n\
              \x20 note       the index is still being loaded\n\
              \x20 version    300 bytes, \"1\", text/plain\n\
@@ -226,13 +233,13 @@ mod tests {
              \x20 200-299                  absent\n"
         );
         let mut unknown = json!({ "key": "a", "origin": "media", "known": false });
-        let said = Shown(&unknown).to_string();
+        let said = ObjectText(&unknown).to_string();
         assert_eq!(
             said,
             "a (origin media)\n  not cached: nothing is known of it\n"
         );
         unknown["pending"] = json!({ "size": 7, "stage": "waiting", "trouble": "it is down" });
-        let said = Shown(&unknown).to_string();
+        let said = ObjectText(&unknown).to_string();
         assert_eq!(
             said,
             "a (origin media)\n  pending    waiting: 7 bytes were written (it is down)\n  \

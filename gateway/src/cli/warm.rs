@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use http::Method;
 use serde_json::{Value, json};
 
-use self::progress::Progress;
+use self::progress::WarmProgress;
 use self::source::Paths;
 use super::WarmArgs;
-use super::client::{Ask, Client, run};
+use super::client::{AdminRequest, Client, run};
 use super::stat::plain;
 use tidegate_config::{Admin, Environment};
 
@@ -22,10 +22,10 @@ mod progress;
 mod source;
 
 /// The number of requests in a row that may end without progress.
-const PATIENCE: u32 = 3;
+const MAX_IDLE_ROUNDS: u32 = 3;
 
 /// Errors that are shown; the rest is counted.
-const SHOWN: u64 = 20;
+const MAX_SHOWN_FAILURES: u64 = 20;
 
 /// Warms, and returns a summary.
 ///
@@ -33,11 +33,11 @@ const SHOWN: u64 = 20;
 /// If it cannot go on, or could not warm everything.
 pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
     let client = Client::with_token(admin, env, "warm", "warmed")?;
-    let mut paths = Paths::of(args)?;
+    let mut paths = Paths::from_args(args)?;
     let mut warming = Warming {
         client,
         args,
-        progress: Progress::new(paths.known()),
+        progress: WarmProgress::new(paths.known()),
     };
     run(async {
         while let Some(batch) = paths.next(&warming.client, args).await? {
@@ -52,7 +52,7 @@ pub(super) fn warm(admin: &Admin, env: &Environment, args: &WarmArgs) -> anyhow:
 struct Warming<'a> {
     client: Client<'a>,
     args: &'a WarmArgs,
-    progress: Progress,
+    progress: WarmProgress,
 }
 
 impl Warming<'_> {
@@ -72,7 +72,7 @@ impl Warming<'_> {
             } else {
                 0
             };
-            if idle == PATIENCE {
+            if idle == MAX_IDLE_ROUNDS {
                 bail!(
                     "the gateway stopped answering; run it again: what is cached is not fetched again"
                 );
@@ -89,7 +89,7 @@ impl Warming<'_> {
             "rate": self.args.rate.map(|rate| rate.0),
             "concurrency": self.args.concurrency,
         });
-        let ask = Ask {
+        let ask = AdminRequest {
             method: Method::POST,
             target: "/warm".to_owned(),
             body: Some(body),

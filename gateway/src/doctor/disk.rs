@@ -8,23 +8,23 @@ use anyhow::{Context as _, bail};
 
 use super::scratch::Access::{Read, Write};
 use super::scratch::Order::{Scattered, Sequence};
-use super::scratch::{Access, Order, Pass, Passed, Scratch};
-use super::{Options, Progress};
+use super::scratch::{Access, Order, Pass, PassResult, Scratch};
+use super::{DoctorOptions, Progress};
 use tidegate_cache::space::Space;
 use tidegate_plan::ByteSize;
-use tidegate_plan::diagnosis::Disk;
+use tidegate_plan::diagnosis::MeasuredDisk;
 
 /// The size of blocks in sequence.
-const BLOCK: u64 = 1 << 20;
+const BLOCK_SIZE: u64 = 1 << 20;
 
 /// Reads at once: enough for a disk of any kind to show its full speed.
-const DEPTH: usize = 4;
+const READ_DEPTH: usize = 4;
 
 /// The smallest useful file: a smaller one fits into the disk's own memory.
-const LEAST: u64 = 64 << 20;
+const MIN_FILE: u64 = 64 << 20;
 
 /// The part of a disk that stays free whatever the configuration says: a twentieth, at most 1 GiB.
-const KEPT: (u64, u64) = (20, 1 << 30);
+const RESERVE: (u64, u64) = (20, 1 << 30);
 
 /// Measures the disk behind `asked`, with chunks of this size.
 ///
@@ -33,17 +33,17 @@ const KEPT: (u64, u64) = (20, 1 << 30);
 pub(super) async fn measure(
     asked: &tidegate_config::Disk,
     chunk: ByteSize,
-    options: &Options,
+    options: &DoctorOptions,
     progress: &mut Progress,
-) -> anyhow::Result<Disk> {
-    let folder = existing(&asked.path)?;
+) -> anyhow::Result<MeasuredDisk> {
+    let folder = existing_folder(&asked.path)?;
     let space = Space::of(folder);
     let space = space.with_context(|| format!("cannot ask how full {folder:?} is"))?;
-    let size = scratch(
+    let size = file_size(
         space,
         asked.min_free.0,
         options.scratch.0,
-        chunk.0.max(BLOCK),
+        chunk.0.max(BLOCK_SIZE),
     )?;
     let scratch = Scratch::make(folder, size);
     let scratch = scratch.with_context(|| format!("cannot write in {folder:?}"))?;
@@ -53,23 +53,23 @@ pub(super) async fn measure(
         time: options.time,
         progress,
     };
-    let (large, chunk) = (chunk.0.max(BLOCK), chunk.0);
+    let (large, chunk) = (chunk.0.max(BLOCK_SIZE), chunk.0);
     let write = passes
-        .run("writing", (Write, Sequence, large, DEPTH))
+        .run("writing", (Write, Sequence, large, READ_DEPTH))
         .await?;
     let read = passes
-        .run("reading", (Read, Sequence, large, DEPTH))
+        .run("reading", (Read, Sequence, large, READ_DEPTH))
         .await?;
     let single = passes
         .run("reading single chunks", (Read, Scattered, chunk, 1))
         .await?;
     let chunk_read = passes
-        .run("reading chunks", (Read, Scattered, chunk, DEPTH))
+        .run("reading chunks", (Read, Scattered, chunk, READ_DEPTH))
         .await?;
     let chunk_write = passes
         .run("writing chunks", (Write, Scattered, chunk, 1))
         .await?;
-    Ok(Disk {
+    Ok(MeasuredDisk {
         path: asked.path.to_string_lossy().into_owned(),
         capacity: match asked.capacity {
             ByteSize(0) => capacity(space, asked.min_free.0),
@@ -97,7 +97,7 @@ impl Passes<'_> {
         &mut self,
         what: &str,
         (access, order, block, depth): (Access, Order, u64, usize),
-    ) -> anyhow::Result<Passed> {
+    ) -> anyhow::Result<PassResult> {
         self.progress
             .begin(format_args!("disk {:?}: {what}", self.path));
         let (scratch, time) = (Arc::clone(&self.scratch), self.time);
@@ -114,7 +114,7 @@ impl Passes<'_> {
 }
 
 /// Returns the folder, or the nearest existing one above it, in which the gateway would make it.
-fn existing(path: &Path) -> anyhow::Result<&Path> {
+fn existing_folder(path: &Path) -> anyhow::Result<&Path> {
     let here = |path: &&Path| path.is_dir();
     let above = path
         .ancestors()
@@ -130,10 +130,10 @@ fn existing(path: &Path) -> anyhow::Result<&Path> {
 
 /// Returns the size of the file: as `wanted`, but at most half of the free space beyond the
 /// reserve, in whole blocks.
-fn scratch(space: Space, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
-    let kept = min_free.max((space.total / KEPT.0).min(KEPT.1));
+fn file_size(space: Space, min_free: u64, wanted: u64, block: u64) -> anyhow::Result<u64> {
+    let kept = min_free.max((space.total / RESERVE.0).min(RESERVE.1));
     let room = space.free.saturating_sub(kept) / 2;
-    let least = wanted.clamp(block, LEAST.max(block));
+    let least = wanted.clamp(block, MIN_FILE.max(block));
     if room < least {
         let mib = |bytes: u64| bytes >> 20;
         bail!(
@@ -169,7 +169,8 @@ mod tests {
             total: 100 * GIB,
             free: free * GIB,
         };
-        let size = |free, min_free, wanted| scratch(space(free), min_free, wanted, BLOCK).ok();
+        let size =
+            |free, min_free, wanted| file_size(space(free), min_free, wanted, BLOCK_SIZE).ok();
         assert_eq!(size(50, GIB, GIB), Some(GIB));
         assert_eq!(size(2, 0, GIB), Some(GIB / 2), "1 GiB stays free");
         assert_eq!(size(1, 0, GIB), None);
@@ -177,19 +178,19 @@ mod tests {
             total: GIB,
             free: GIB / 20,
         };
-        assert!(scratch(small, 0, GIB, BLOCK).is_err(), "a twentieth");
+        assert!(file_size(small, 0, GIB, BLOCK_SIZE).is_err(), "a twentieth");
         assert_eq!(size(50, 50 * GIB, GIB), None, "as configured");
-        assert_eq!(size(50, 0, 1), Some(BLOCK), "one block at least");
-        assert_eq!(size(50, 0, 3 * BLOCK + 5), Some(3 * BLOCK));
+        assert_eq!(size(50, 0, 1), Some(BLOCK_SIZE), "one block at least");
+        assert_eq!(size(50, 0, 3 * BLOCK_SIZE + 5), Some(3 * BLOCK_SIZE));
     }
 
     #[test]
     fn a_folder_that_is_yet_to_be_made_lies_on_the_disk_of_its_parent() {
         let folder = tempfile::tempdir().expect("a folder");
         let deep = folder.path().join("a/b");
-        assert_eq!(existing(&deep).expect("found"), folder.path());
+        assert_eq!(existing_folder(&deep).expect("found"), folder.path());
         assert_eq!(
-            existing(Path::new("not-there")).expect("found"),
+            existing_folder(Path::new("not-there")).expect("found"),
             Path::new(".")
         );
     }

@@ -7,26 +7,26 @@ use super::Progress;
 use tidegate_plan::diagnosis::Rate;
 
 /// The size of the copied block: larger than the caches of most processors.
-const SIZE: usize = 64 << 20;
+const COPY_SIZE: usize = 64 << 20;
 
 /// The longest time: copying varies little, so more would not be more precise.
-const LONG_ENOUGH: Duration = Duration::from_millis(500);
+const MAX_COPY_TIME: Duration = Duration::from_millis(500);
 
 /// Measures the rate of one thread.
 pub(super) async fn measure(time: Duration, progress: &mut Progress) -> anyhow::Result<Rate> {
     progress.begin("memory: copying");
-    let time = time.min(LONG_ENOUGH);
+    let time = time.min(MAX_COPY_TIME);
     let rate = tokio::task::spawn_blocking(move || copy(time)).await;
     Ok(progress.end(rate)?)
 }
 
 fn copy(time: Duration) -> Rate {
-    let (from, mut to) = (vec![1u8; SIZE], vec![2u8; SIZE]);
+    let (from, mut to) = (vec![1u8; COPY_SIZE], vec![2u8; COPY_SIZE]);
     let (began, mut bytes) = (Instant::now(), 0);
     while bytes == 0 || began.elapsed() < time {
         to.copy_from_slice(black_box(&from));
         black_box(&mut to);
-        bytes += SIZE as u64;
+        bytes += COPY_SIZE as u64;
     }
     Rate::new(bytes, began.elapsed())
 }

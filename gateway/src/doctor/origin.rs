@@ -16,25 +16,25 @@ use tidegate_plan::diagnosis::{self, Rate};
 use tidegate_plan::{ETag, ObjectKey, RangeSpec};
 
 /// Objects from this size on are large enough to measure rates with.
-const LARGE: u64 = 64 << 20;
+const LARGE_OBJECT: u64 = 64 << 20;
 
 /// The numbers of connections that are tried, as long as more bring more.
 const CONNECTIONS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The least growth: a step below it has brought nothing.
-const GROWTH: f64 = 1.1;
+const MIN_GROWTH: f64 = 1.1;
 
 /// The steps in a row without growth after which it stops: one may be bad luck.
-const FLAT: usize = 2;
+const MAX_FLAT_STEPS: usize = 2;
 
 /// The smallest and the largest request, as the gateway makes them.
-const PART: (u64, u64) = (256 << 10, 8 << 20);
+const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
 
 /// The most bytes that one step fetches, however fast the origin is.
-const MOST: u64 = 1 << 30;
+const MAX_STEP_BYTES: u64 = 1 << 30;
 
 /// The measurements of the first byte, not counting the first one, which has to connect.
-const FIRST_BYTES: u64 = 15;
+const FIRST_BYTE_SAMPLES: u64 = 15;
 
 /// Measures an origin with the first large one of `keys`, or else the largest.
 ///
@@ -46,7 +46,7 @@ pub(super) async fn measure(
     keys: &[ObjectKey],
     time: Duration,
     progress: &mut Progress,
-) -> anyhow::Result<diagnosis::Origin> {
+) -> anyhow::Result<diagnosis::MeasuredOrigin> {
     let asked = Instant::now();
     progress.begin(format_args!("origin {name:?}: asking for its bucket"));
     let answered = origin.probe().await;
@@ -78,14 +78,14 @@ pub(super) async fn measure(
             Err(error) => return Err(error),
         };
         let best = rates.iter().map(|(_, rate): &(u32, Rate)| rate.0);
-        let grew = rate.0 >= best.fold(0.0, f64::max) * GROWTH;
+        let grew = rate.0 >= best.fold(0.0, f64::max) * MIN_GROWTH;
         flat = if grew { 0 } else { flat + 1 };
         rates.push((connections, rate));
-        if flat == FLAT {
+        if flat == MAX_FLAT_STEPS {
             break;
         }
     }
-    Ok(diagnosis::Origin {
+    Ok(diagnosis::MeasuredOrigin {
         name: name.to_owned(),
         first_byte: first_byte?,
         rates,
@@ -125,7 +125,7 @@ impl Object {
                     time,
                 });
             }
-            if version.size >= LARGE {
+            if version.size >= LARGE_OBJECT {
                 break;
             }
         }
@@ -160,10 +160,10 @@ impl Object {
     async fn first_byte(&self) -> Result<Duration, OriginError> {
         let deadline = Instant::now() + self.time;
         let mut times = Vec::new();
-        for nth in 0..=FIRST_BYTES {
-            let first = self.size / (FIRST_BYTES + 1) * nth;
+        for nth in 0..=FIRST_BYTE_SAMPLES {
+            let first = self.size / (FIRST_BYTE_SAMPLES + 1) * nth;
             let asked = Instant::now();
-            let mut body = self.get(first, PART.0).await?;
+            let mut body = self.get(first, PART_BOUNDS.0).await?;
             body.next().await.transpose()?;
             times.push(asked.elapsed());
             if Instant::now() >= deadline && times.len() > 1 {
@@ -177,7 +177,7 @@ impl Object {
 
     /// Returns the rate of so many connections together.
     async fn rate(self: &Arc<Self>, connections: u32) -> anyhow::Result<Rate> {
-        let part = (self.size / u64::from(connections)).clamp(PART.0, PART.1);
+        let part = (self.size / u64::from(connections)).clamp(PART_BOUNDS.0, PART_BOUNDS.1);
         let counts = Arc::new(Counts::default());
         let began = Instant::now();
         let mut fetching = JoinSet::new();
@@ -208,7 +208,7 @@ impl Object {
     /// Fetches one part after the other, from the start again after the last.
     async fn fetch(&self, part: u64, counts: &Counts) -> Result<(), OriginError> {
         let parts = self.size.div_ceil(part);
-        while counts.bytes.load(Ordering::Relaxed) < MOST {
+        while counts.bytes.load(Ordering::Relaxed) < MAX_STEP_BYTES {
             let nth = counts.parts.fetch_add(1, Ordering::Relaxed) % parts;
             let mut body = self.get(nth * part, part).await?;
             while let Some(piece) = body.next().await {

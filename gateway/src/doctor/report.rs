@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_plan::diagnosis::{Diagnosis, Disk, Measurements, Origin};
+use tidegate_plan::diagnosis::{Diagnosis, MeasuredDisk, MeasuredOrigin, Measurements};
 
 /// The measurements, and their meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ impl fmt::Display for Report {
         writeln!(f, "Measured")?;
         writeln!(f, "  memory: copies {memory}")?;
         for disk in disks {
-            let Disk {
+            let MeasuredDisk {
                 path,
                 write,
                 read,
@@ -43,7 +43,9 @@ impl fmt::Display for Report {
                 cache.chunk
             )?;
         }
-        origins.iter().try_for_each(|origin| of(f, origin))?;
+        origins
+            .iter()
+            .try_for_each(|origin| write_origin(f, origin))?;
         for missing in &self.missing {
             writeln!(f, "  not measured: {missing}")?;
         }
@@ -61,7 +63,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn of(f: &mut fmt::Formatter<'_>, origin: &Origin) -> fmt::Result {
+fn write_origin(f: &mut fmt::Formatter<'_>, origin: &MeasuredOrigin) -> fmt::Result {
     let millis = origin.first_byte.as_secs_f64() * 1e3;
     writeln!(
         f,

@@ -22,7 +22,7 @@ use tidegate_plan::diagnosis::Rate;
 const ALIGN: usize = direct::PAGE_SIZE as usize;
 
 /// The bytes after which a thread without direct I/O lets the disk catch up.
-const CATCH_UP: u64 = 8 << 20;
+const SYNC_EVERY: u64 = 8 << 20;
 
 /// The file. Gone when it is dropped or the process ends.
 #[derive(Debug)]
@@ -63,14 +63,14 @@ pub(super) enum Order {
 
 /// The result of a pass.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passed {
+pub(super) struct PassResult {
     /// The rate of all blocks together.
     pub(super) rate: Rate,
     /// The median time of a block.
     pub(super) block: Duration,
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for PassResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.block.as_secs_f64() * 1e3;
         write!(f, "{}, {millis:.2} ms a block", self.rate)
@@ -81,7 +81,7 @@ impl Scratch {
     /// Makes a file in `folder` for up to `size` bytes.
     pub(super) fn make(folder: &Path, size: u64) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
-        let direct = go_direct(&file);
+        let direct = set_direct(&file);
         Ok(Self {
             direct: direct?,
             file,
@@ -91,7 +91,7 @@ impl Scratch {
     }
 
     /// Goes through the file for `time`, or once; at least one block. Blocks the thread.
-    pub(super) fn pass(&self, pass: Pass, time: Duration) -> io::Result<Passed> {
+    pub(super) fn pass(&self, pass: Pass, time: Duration) -> io::Result<PassResult> {
         let fresh = (pass.access, pass.order) == (Access::Write, Order::Sequence);
         let extent = match fresh {
             true => self.size,
@@ -99,7 +99,7 @@ impl Scratch {
         };
         let length = usize::try_from(pass.block).unwrap_or(usize::MAX);
         let buffers: Vec<_> = (0..pass.depth).map(|_| Buffer::new(length)).collect();
-        let walk = Walk {
+        let run = PassRun {
             scratch: self,
             pass,
             count: extent / pass.block,
@@ -109,8 +109,8 @@ impl Scratch {
             time,
         };
         std::thread::scope(|scope| {
-            let go = |buffer| scope.spawn(|| walk.go(buffer));
-            let threads: Vec<_> = buffers.into_iter().map(go).collect();
+            let spawn = |buffer| scope.spawn(|| run.run_thread(buffer));
+            let threads: Vec<_> = buffers.into_iter().map(spawn).collect();
             let ended = threads.into_iter().map(|thread| {
                 let panicked = |_| Err(io::Error::other("a thread panicked"));
                 thread.join().unwrap_or_else(panicked)
@@ -120,22 +120,22 @@ impl Scratch {
         if pass.access == Access::Write {
             self.file.sync_data()?;
         }
-        let took = walk.began.elapsed();
-        let mut times = walk.times.into_inner().expect("no thread panicked");
+        let took = run.began.elapsed();
+        let mut times = run.times.into_inner().expect("no thread panicked");
         times.sort_unstable();
         let bytes = times.len() as u64 * pass.block;
         if fresh {
             self.written.store(bytes, Ordering::Relaxed);
-            self.forget(0, 0)?;
+            self.release_pages(0, 0)?;
         }
-        Ok(Passed {
+        Ok(PassResult {
             rate: Rate::new(bytes, took),
             block: times.get(times.len() / 2).copied().unwrap_or_default(),
         })
     }
 
     /// Releases the file cache's pages; a length of 0 means to the end.
-    fn forget(&self, offset: u64, length: u64) -> io::Result<()> {
+    fn release_pages(&self, offset: u64, length: u64) -> io::Result<()> {
         if self.direct {
             return Ok(());
         }
@@ -146,12 +146,12 @@ impl Scratch {
 
 /// Sets `O_DIRECT`, and returns whether it works. Some file systems take the flag and then refuse
 /// to write, so it is tried.
-fn go_direct(file: &File) -> io::Result<bool> {
+fn set_direct(file: &File) -> io::Result<bool> {
     let flags = fcntl_getfl(file)?;
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
         return Ok(false);
     }
-    if file.write_all_at(Buffer::new(ALIGN).bytes(), 0).is_ok() {
+    if file.write_all_at(Buffer::new(ALIGNMENT).bytes(), 0).is_ok() {
         return Ok(true);
     }
     fcntl_setfl(file, flags)?;
@@ -159,7 +159,7 @@ fn go_direct(file: &File) -> io::Result<bool> {
 }
 
 /// A pass in progress.
-struct Walk<'s> {
+struct PassRun<'s> {
     scratch: &'s Scratch,
     pass: Pass,
     count: u64,
@@ -169,15 +169,15 @@ struct Walk<'s> {
     time: Duration,
 }
 
-impl Walk<'_> {
+impl PassRun<'_> {
     /// Runs one thread's share.
-    fn go(&self, mut buffer: Buffer) -> io::Result<()> {
+    fn run_thread(&self, mut buffer: Buffer) -> io::Result<()> {
         let (mut times, mut behind) = (Vec::new(), 0);
         while let Some(offset) = self.offset() {
             let began = Instant::now();
             self.block(&mut buffer, offset)?;
             behind += self.pass.block;
-            if self.pass.access == Access::Write && !self.scratch.direct && behind >= CATCH_UP {
+            if self.pass.access == Access::Write && !self.scratch.direct && behind >= SYNC_EVERY {
                 self.scratch.file.sync_data()?;
                 behind = 0;
             }
@@ -208,7 +208,7 @@ impl Walk<'_> {
             Access::Write => file.write_all_at(buffer.bytes(), offset),
             Access::Read => {
                 file.read_exact_at(buffer.bytes_mut(), offset)?;
-                self.scratch.forget(offset, self.pass.block)
+                self.scratch.release_pages(offset, self.pass.block)
             }
         }
     }
@@ -302,7 +302,7 @@ mod tests {
     fn scattered_places_lie_within_what_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let scratch = Scratch::make(folder.path(), 7 * BLOCK).expect("a file");
-        let walk = Walk {
+        let run = PassRun {
             scratch: &scratch,
             pass: pass(Access::Read, Order::Scattered, 1),
             count: 7,
@@ -311,7 +311,7 @@ mod tests {
             began: Instant::now(),
             time: Duration::MAX,
         };
-        let places: Vec<u64> = std::iter::from_fn(|| walk.offset()).collect();
+        let places: Vec<u64> = std::iter::from_fn(|| run.offset()).collect();
         assert_eq!(places.len(), 7);
         assert!(
             places

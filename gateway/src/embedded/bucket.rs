@@ -31,7 +31,7 @@ use super::seal::Seals;
 use super::uploads::Uploads;
 
 /// The number of locks that the keys share: enough that they seldom collide.
-const LOCKS: usize = 64;
+const LOCK_COUNT: usize = 64;
 
 /// A folder of buckets.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Bucket {
     root: PathBuf,
     seals: Seals,
     pub(super) uploads: Uploads,
-    locks: [RwLock<()>; LOCKS],
+    locks: [RwLock<()>; LOCK_COUNT],
 }
 
 impl Bucket {
@@ -278,7 +278,7 @@ impl Bucket {
     fn stripe(&self, bucket: &str, key: &str) -> usize {
         let mut hasher = DefaultHasher::new();
         (bucket, key).hash(&mut hasher);
-        usize::try_from(hasher.finish() % LOCKS as u64).expect("less than the number of locks")
+        usize::try_from(hasher.finish() % LOCK_COUNT as u64).expect("less than the number of locks")
     }
 }
 

@@ -26,7 +26,7 @@ struct Waiting<'a>(&'a Guard);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.wrong().waited(Client::Local);
+        self.0.wrong().end_wait(Client::Local);
     }
 }
 
@@ -45,7 +45,7 @@ impl Guard {
 
     /// Logs a wrong token and waits as long as its answer has to; returns whether it had a slot to wait in.
     async fn slow_down(&self, path: &str) -> bool {
-        let verdict = self.wrong().wrong(Client::Local, self.since.elapsed());
+        let verdict = self.wrong().record(Client::Local, self.since.elapsed());
         if let Some(count) = verdict.log {
             tracing::warn!(path, count, "admin request without the right token");
         }

@@ -91,8 +91,8 @@ fn of_version(present: &Present) -> Value {
             "version_id": version.version_id,
         },
         "age": present.age.as_secs_f64(),
-        "state": present.standing.name(),
-        "freshness": present.standing.to_string(),
+        "state": present.freshness.name(),
+        "freshness": present.freshness.to_string(),
         "cached": cached,
         "bytes": {
             "memory": present.in_memory,

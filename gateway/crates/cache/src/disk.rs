@@ -56,7 +56,7 @@ use super::pins::{PinId, SharedPins};
 use super::tiering::{DiskContent, DiskState};
 use super::{ChunkKey, DiskSettings, PlannedRead, StoreError};
 use tidegate_plan::Geometry;
-use tidegate_plan::meter::Estimate;
+use tidegate_plan::meter::ReadEstimate;
 
 pub(super) use self::refusal::{Fault, Refusal};
 
@@ -222,9 +222,9 @@ impl Disk {
     }
 
     /// Estimates a read of `len` bytes that would begin now; `None`: the disk cannot be asked.
-    pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
+    pub(super) fn estimate(&self, key: &ChunkKey, len: usize) -> Option<ReadEstimate> {
         if self.log.queue.contains(key) {
-            return Some(Estimate::default());
+            return Some(ReadEstimate::default());
         }
         let len = u64::try_from(len).unwrap_or(u64::MAX);
         let reads = self.log.health.can_read();

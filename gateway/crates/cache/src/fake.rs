@@ -171,14 +171,14 @@ impl ChunkStore for FakeStore {
         self.lock().memory.get(key).cloned()
     }
 
-    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<Estimate> {
+    fn disk_estimate(&self, _: &ChunkKey, _: usize) -> Option<ReadEstimate> {
         let faults = self.lock().faults;
         let takes = faults
             .claims
             .map_or(Duration::from_millis(1), |(takes, _)| takes);
-        (!faults.demoted).then_some(Estimate {
+        (!faults.demoted).then_some(ReadEstimate {
             takes,
-            ..Estimate::default()
+            ..ReadEstimate::default()
         })
     }
 

@@ -36,7 +36,7 @@ pub use settings::{DiskSettings, Settings};
 pub use tiering::{Tiering, TieringError};
 pub use tiers::Tiers;
 
-use tidegate_plan::meter::Estimate;
+use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, Version, VersionId};
 
 /// Both stores.
@@ -197,7 +197,7 @@ pub trait ChunkStore: Send + Sync + fmt::Debug {
     /// Estimates a read of the chunk from its disk that would begin now, by recent measurements. It is zero
     /// if the chunk still waits in memory to be written, or if nothing was measured and no read is ahead.
     /// `None`: that disk cannot be asked now. Never blocks.
-    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate>;
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<ReadEstimate>;
 
     /// Counts a read of the chunk's disk that was decided on and has not begun, so that the next decision
     /// considers it. The caller drops the result when the read begins or is given up.

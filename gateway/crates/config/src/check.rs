@@ -16,7 +16,7 @@ mod routes;
 
 /// The findings.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     /// Problems that must be repaired.
     pub(super) errors: Vec<Problem>,
     /// Values that were corrected, or are odd.
@@ -26,7 +26,7 @@ pub(super) struct Found {
 /// Collects the findings, with their places.
 struct Check<'d, 't> {
     document: &'d Document<'t>,
-    found: Found,
+    found: Findings,
 }
 
 impl Check<'_, '_> {
@@ -43,7 +43,7 @@ impl Check<'_, '_> {
     /// Checks a token that is written down; one from elsewhere is checked when it is read.
     fn token(&mut self, path: &KeyPath, token: Option<&Secret>) {
         if let Some(Secret::Literal(text)) = token
-            && let Err(short) = Token::configured(text)
+            && let Err(short) = Token::from_setting(text)
         {
             self.error(path, short.to_string());
         }
@@ -69,13 +69,13 @@ impl Check<'_, '_> {
 }
 
 /// The smallest metadata database: some 100,000 keys.
-const LEAST_STATE: ByteSize = ByteSize(64 << 20);
+const MIN_STATE_SIZE: ByteSize = ByteSize(64 << 20);
 
 /// Looks for contradictions.
-pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
+pub(super) fn check(document: &Document<'_>, config: &Config) -> Findings {
     let mut check = Check {
         document,
-        found: Found::default(),
+        found: Findings::default(),
     };
     check.listeners(config);
     check.hosts(&config.admin.hosts);
@@ -84,7 +84,7 @@ pub(super) fn check(document: &Document<'_>, config: &Config) -> Found {
     check.level(&config.log.level);
     check.cache(&config.cache);
     let size = KeyPath::of("state", "size");
-    check.size_within(&size, config.state.size, LEAST_STATE, ByteSize(1 << 40));
+    check.size_within(&size, config.state.size, MIN_STATE_SIZE, ByteSize(1 << 40));
     check.origins(&config.origin);
     check.routes(config);
     check.mounts(config);

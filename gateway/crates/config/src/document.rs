@@ -4,16 +4,12 @@
 //! A value from the file spans its bytes there. A value from a variable spans one position behind
 //! the end of the file, one for each variable, so that one kind of place serves both.
 
-use std::ops::Range;
-
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::problem::{KeyPath, Place, Problem, Step};
+use super::problem::{KeyPath, Problem, Step, ValueLocation};
+use super::tree::{Node, Span};
 use super::{Environment, overlay};
-
-pub(super) type Node<'t> = Spanned<DeValue<'t>>;
-pub(super) type Span = Range<usize>;
 
 /// The tree, and the data that give the place of each value.
 #[derive(Debug)]
@@ -58,7 +54,7 @@ impl<'t> Document<'t> {
     /// Returns a problem with the value at `span`.
     pub(super) fn problem(&self, span: &Span, path: KeyPath, message: String) -> Problem {
         Problem {
-            place: self.place(span),
+            location: self.location(span),
             path,
             message,
         }
@@ -83,22 +79,24 @@ impl<'t> Document<'t> {
     /// Returns the path of the smallest key or value that covers `span`.
     pub(super) fn path_of(&self, span: &Span) -> KeyPath {
         let mut best = (usize::MAX, KeyPath::default());
-        find(self.root.get_ref(), span, &KeyPath::default(), &mut best);
+        find_in_table(self.root.get_ref(), span, &KeyPath::default(), &mut best);
         best.1
     }
 
     /// Returns the place of a span, in words for a person.
-    pub(super) fn place(&self, span: &Span) -> Place {
+    pub(super) fn location(&self, span: &Span) -> ValueLocation {
         if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
             let variable = self.variables.get(nth);
-            return variable.map_or(Place::Nowhere, |name| Place::Variable((*name).to_owned()));
+            return variable.map_or(ValueLocation::Nowhere, |name| {
+                ValueLocation::Variable((*name).to_owned())
+            });
         }
         if self.name.is_empty() {
-            return Place::Nowhere;
+            return ValueLocation::Nowhere;
         }
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Place::File {
+        ValueLocation::File {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
             name: self.name.to_owned(),
@@ -156,23 +154,23 @@ fn child<'a, 't>(parent: Parent<'a, 't>, step: &Step) -> Option<Parent<'a, 't>> 
 }
 
 /// Finds the smallest key or value around `span`; of two equal ones the inner.
-fn find(table: &DeTable<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
+fn find_in_table(table: &DeTable<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
     for (key, value) in table {
         let path = path.key(key.get_ref());
         consider(&key.span(), span, &path, best);
-        find_in(value, span, &path, best);
+        find_in_value(value, span, &path, best);
     }
 }
 
-fn find_in(node: &Node<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
+fn find_in_value(node: &Node<'_>, span: &Span, path: &KeyPath, best: &mut (usize, KeyPath)) {
     consider(&node.span(), span, path, best);
     match node.get_ref() {
-        DeValue::Table(table) => find(table, span, path, best),
+        DeValue::Table(table) => find_in_table(table, span, path, best),
         DeValue::Array(list) => {
             for (index, inner) in list.iter().enumerate() {
                 // All of a list in a variable has one place: then the list itself is meant.
                 if inner.span() != node.span() || inner.get_ref().is_table() {
-                    find_in(inner, span, &path.index(index), best);
+                    find_in_value(inner, span, &path.index(index), best);
                 }
             }
         }

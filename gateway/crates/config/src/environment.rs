@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::overlay;
+/// The prefix of the variables that override a key.
+pub(super) const VARIABLE_PREFIX: &str = "TIDEGATE_";
 
 /// The environment, as an argument.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Environment {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
         all.filter(|(name, _)| {
-            let rest = name.strip_prefix(overlay::PREFIX);
+            let rest = name.strip_prefix(VARIABLE_PREFIX);
             rest.is_some_and(|rest| rest.contains("__"))
         })
     }

@@ -18,44 +18,28 @@ use serde::Deserialize;
 
 use tidegate_plan::Profile;
 
-mod address;
-mod admin;
-mod cache;
 mod check;
 mod document;
 mod environment;
-mod http;
 mod live;
-mod log;
-mod mount;
-mod origin;
 mod overlay;
 mod problem;
-mod profile;
 mod read;
 pub mod reference;
-mod route;
 mod schema;
 mod secret;
+mod section;
 mod shape;
-mod spool;
-mod state;
+mod tree;
 
-pub use address::Listeners;
-pub use admin::Admin;
-pub use cache::{Cache, Disk};
 pub use environment::Environment;
-pub use http::Http;
-pub use log::{Log, LogFormat};
-pub use mount::{CommitName, Mount, Mtime, Umask};
-pub use origin::Origin;
-pub use problem::{KeyPath, Place, Problem, Problems};
-pub use profile::{DiskUseName, Overlay};
-pub use route::{Cors, GuessTypes, Precompressed, Route};
+pub use problem::{KeyPath, Problem, Problems, ValueLocation};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
-pub use spool::Spool;
-pub use state::State;
+pub use section::{
+    Admin, Cache, CommitName, Cors, Disk, Http, Listeners, Log, LogFormat, Mount, Mtime, Origin,
+    Overlay, Precompressed, Route, Spool, State, Umask,
+};
 
 /// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "tidegate.toml";
@@ -111,12 +95,12 @@ impl Config {
     /// configuration no route names such a profile.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Profile> {
-        let profile = profile::resolve(&self.profile, name).ok()?;
-        Some(self.cut(profile))
+        let profile = section::profile::resolve(&self.profile, name).ok()?;
+        Some(self.cut_read_ahead(profile))
     }
 
     /// Returns the profile with its read-ahead cut to the budget.
-    fn cut(&self, profile: Profile) -> Profile {
+    fn cut_read_ahead(&self, profile: Profile) -> Profile {
         Profile {
             read_ahead: profile.read_ahead.min(self.cache.budget.0),
             ..profile
@@ -159,7 +143,7 @@ impl Config {
             return Ok(());
         }
         Err(Problems(vec![Problem {
-            place: Place::Nowhere,
+            location: ValueLocation::Nowhere,
             path: KeyPath::default().key("origin"),
             message: "there is no origin, so there is nothing to serve; \
                       an [[origin]] needs a name and a bucket"

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::problem::{Step, suggestion};
-use super::profile::Overlay;
-use super::{Config, Environment, KeyPath, Place, Problem, Problems, check, read, sorted};
+use super::{
+    Config, Environment, KeyPath, Overlay, Problem, Problems, ValueLocation, check, read, sorted,
+};
 use tidegate_plan::Profile;
 
 /// The name of the profile while it is checked: empty, so that it differs from all others.
-const NAME: &str = "";
+const UNNAMED: &str = "";
 
 impl Config {
     /// Returns the profile of this name.
@@ -35,14 +36,14 @@ impl Config {
     pub fn read_profile(&self, keys: &Value, under: Option<&Profile>) -> Result<Profile, Problems> {
         let (overlay, config) = self.read_overlay(keys)?;
         let Some(under) = under else {
-            let profile = config.profile(NAME);
+            let profile = config.profile(UNNAMED);
             return Ok(profile.expect("whom it extends was checked"));
         };
         if overlay.extends.is_some() {
             let path = KeyPath::default().key("extends");
             return Err(problem(path, "this lies over what the route has now"));
         }
-        Ok(config.cut(overlay.over(under.clone())))
+        Ok(config.cut_read_ahead(overlay.over(under.clone())))
     }
 
     /// Returns the overlay, and this configuration with it.
@@ -53,31 +54,33 @@ impl Config {
             let path = KeyPath::default().key(key);
             return Err(problem(path, "null is no value; leave the key out"));
         }
-        let text = toml::to_string(&json!({ "profile": { NAME: keys } }));
+        let text = toml::to_string(&json!({ "profile": { UNNAMED: keys } }));
         let text = text.map_err(|error| problem(KeyPath::default(), &error.to_string()))?;
         let env = Environment::default();
         let (document, read, mut problems) = read::read("", &text, &env).map_err(sorted)?;
-        let overlay = read.profile.get(NAME).cloned().unwrap_or_default();
+        let overlay = read.profile.get(UNNAMED).cloned().unwrap_or_default();
         let mut config = self.clone();
-        config.profile.insert(NAME.to_owned(), overlay.clone());
+        config.profile.insert(UNNAMED.to_owned(), overlay.clone());
         problems.extend(check::check(&document, &config).errors);
         match problems.is_empty() {
             true => Ok((overlay, config)),
-            false => Err(sorted(problems.into_iter().map(shortened).collect())),
+            false => Err(sorted(
+                problems.into_iter().map(relative_to_profile).collect(),
+            )),
         }
     }
 }
 
 fn problem(path: KeyPath, message: &str) -> Problems {
     Problems(vec![Problem {
-        place: Place::Nowhere,
+        location: ValueLocation::Nowhere,
         path,
         message: message.to_owned(),
     }])
 }
 
 /// Returns the problem, with its path relative to the profile.
-fn shortened(problem: Problem) -> Problem {
+fn relative_to_profile(problem: Problem) -> Problem {
     let inner = problem.path.steps().iter().skip(2).cloned();
     let path = inner.fold(KeyPath::default(), |path, step: Step| path.then(step));
     Problem { path, ..problem }

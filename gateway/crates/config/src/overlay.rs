@@ -7,12 +7,10 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::document::{Node, Span};
+use super::environment::VARIABLE_PREFIX;
 use super::problem::{KeyPath, Step};
 use super::schema;
-
-/// The prefix of a variable's name.
-pub(super) const PREFIX: &str = "TIDEGATE_";
+use super::tree::{Node, Span};
 
 /// Puts a variable's value at the key that its name says.
 ///
@@ -24,20 +22,20 @@ pub(super) fn lay_over<'t>(
     text: &'t str,
     span: &Span,
 ) -> Result<(), (KeyPath, String)> {
-    let path = path_named(variable);
+    let path = path_of(variable);
     let value = match DeValue::parse(text) {
         Ok(value) if !accepts_text(schema::shared(), path.steps()) => {
-            moved(value.into_inner(), span)
+            with_span(value.into_inner(), span)
         }
         // A value that is not TOML either is refused by its own type.
         _ => DeValue::String(Cow::Borrowed(text)),
     };
-    put(root, path.steps(), value, span).map_err(|message| (path, message))
+    insert(root, path.steps(), value, span).map_err(|message| (path, message))
 }
 
 /// Parses a variable's name: `TIDEGATE_ORIGIN__0__ENDPOINT` is `origin[0].endpoint`.
-fn path_named(variable: &str) -> KeyPath {
-    let name = variable.strip_prefix(PREFIX).unwrap_or(variable);
+fn path_of(variable: &str) -> KeyPath {
+    let name = variable.strip_prefix(VARIABLE_PREFIX).unwrap_or(variable);
     name.split("__").fold(KeyPath::default(), |path, part| {
         path.then(match part.parse() {
             Ok(index) => Step::Index(index),
@@ -60,8 +58,8 @@ fn accepts_text(schema: &Value, steps: &[Step]) -> bool {
 }
 
 /// Returns the same value, with `span` as the place of it and of all values in it.
-fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
-    let node = |inner: Node<'t>| Spanned::new(span.clone(), moved(inner.into_inner(), span));
+fn with_span<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
+    let node = |inner: Node<'t>| Spanned::new(span.clone(), with_span(inner.into_inner(), span));
     match value {
         DeValue::Array(list) => DeValue::Array(list.into_iter().map(node).collect()),
         DeValue::Table(table) => DeValue::Table(
@@ -75,7 +73,7 @@ fn moved<'t>(value: DeValue<'t>, span: &Span) -> DeValue<'t> {
 }
 
 /// Puts a value into a table, and creates the missing tables and lists on the way.
-fn put<'t>(
+fn insert<'t>(
     table: &mut DeTable<'t>,
     steps: &[Step],
     value: DeValue<'t>,
@@ -87,32 +85,32 @@ fn put<'t>(
     if rest.is_empty() {
         // Removed first, because a key that stays keeps its place in the file.
         table.remove(key.as_str());
-        table.insert(named(key, span), Spanned::new(span.clone(), value));
+        table.insert(key_at(key, span), Spanned::new(span.clone(), value));
         return Ok(());
     }
-    let inner = table.entry(named(key, span)).or_insert_with(|| {
+    let inner = table.entry(key_at(key, span)).or_insert_with(|| {
         let inner = match rest {
             [Step::Index(_), ..] => DeValue::Array(DeArray::default()),
             _ => DeValue::Table(DeTable::new()),
         };
         Spanned::new(span.clone(), inner)
     });
-    put_into(inner, rest, value, span)
+    insert_below(inner, rest, value, span)
 }
 
-fn named<'t>(key: &str, span: &Span) -> Spanned<Cow<'t, str>> {
+fn key_at<'t>(key: &str, span: &Span) -> Spanned<Cow<'t, str>> {
     Spanned::new(span.clone(), Cow::Owned(key.to_owned()))
 }
 
-/// Does as [`put`], below an existing value.
-fn put_into<'t>(
+/// Does as [`insert`], below an existing value.
+fn insert_below<'t>(
     node: &mut Node<'t>,
     steps: &[Step],
     value: DeValue<'t>,
     span: &Span,
 ) -> Result<(), String> {
     match (node.get_mut(), steps) {
-        (DeValue::Table(table), _) => put(table, steps, value, span),
+        (DeValue::Table(table), _) => insert(table, steps, value, span),
         (DeValue::Array(list), [Step::Index(index), rest @ ..]) => {
             let count = list.len();
             if *index > count {
@@ -128,7 +126,7 @@ fn put_into<'t>(
                 *entry = Spanned::new(span.clone(), value);
                 return Ok(());
             }
-            put_into(entry, rest, value, span)
+            insert_below(entry, rest, value, span)
         }
         (DeValue::Array(_), _) => Err("a list: the entry's number is missing".to_owned()),
         _ => Err("there is nothing below this value".to_owned()),

@@ -59,9 +59,9 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// The place of a value. Ordered as a person reads: the file from top to bottom, then variables.
+/// The location of a value. Ordered as a person reads: the file from top to bottom, then variables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ValueLocation {
     /// In a file; line and column count from 1, the column in characters.
     File {
         /// The line.
@@ -80,8 +80,8 @@ pub enum Place {
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: ValueLocation,
     /// The key, if there is one.
     pub path: KeyPath,
     /// The problem, and what would be right.
@@ -90,10 +90,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
-            Place::Variable(name) => write!(f, "{name}: ")?,
-            Place::Nowhere => {}
+        match &self.location {
+            ValueLocation::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
+            ValueLocation::Variable(name) => write!(f, "{name}: ")?,
+            ValueLocation::Nowhere => {}
         }
         if !self.path.steps().is_empty() {
             write!(f, "`{}`: ", self.path)?;

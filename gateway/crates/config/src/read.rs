@@ -6,8 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::document::{Document, Node, Span};
+use super::document::Document;
 use super::problem::{KeyPath, Problem};
+use super::tree::{Node, Span};
 use super::{Config, Environment, shape};
 
 /// Returns the document, the readable configuration, and a problem for each value that cannot be
@@ -34,7 +35,7 @@ fn values<'t>(
     tree: &mut Spanned<DeTable<'t>>,
     problems: &mut Vec<Problem>,
 ) -> Config {
-    let mut told: Vec<KeyPath> = Vec::new();
+    let mut reported: Vec<KeyPath> = Vec::new();
     loop {
         let error = match Config::deserialize(Deserializer::from(tree.clone())) {
             Ok(config) => return config,
@@ -43,21 +44,21 @@ fn values<'t>(
         let span = error.span().unwrap_or_default();
         let path = document.path_of(&span);
         // If a part of a value was wrong, the rest of it is not reported a second time.
-        if !told
+        if !reported
             .iter()
             .any(|inner| inner.steps().starts_with(path.steps()))
         {
-            problems.push(document.problem(&span, path.clone(), plain(error.message())));
-            told.push(path);
+            problems.push(document.problem(&span, path.clone(), plain_message(error.message())));
+            reported.push(path);
         }
-        if !take_out(tree.get_mut(), &span) {
+        if !remove_at(tree.get_mut(), &span) {
             return Config::default();
         }
     }
 }
 
 /// Translates serde's words into those of the file.
-fn plain(message: &str) -> String {
+fn plain_message(message: &str) -> String {
     let found = message
         .replacen("invalid type: map", "invalid type: table", 1)
         .replacen("invalid type: sequence", "invalid type: list", 1);
@@ -68,8 +69,8 @@ fn plain(message: &str) -> String {
 }
 
 /// Removes the innermost entry whose key or value is at `span`.
-fn take_out(table: &mut DeTable<'_>, span: &Span) -> bool {
-    if table.iter_mut().any(|(_, node)| take_out_of(node, span)) {
+fn remove_at(table: &mut DeTable<'_>, span: &Span) -> bool {
+    if table.iter_mut().any(|(_, node)| remove_below(node, span)) {
         return true;
     }
     let stands_there = |(key, value): &(&Spanned<_>, &Node<'_>)| {
@@ -80,11 +81,11 @@ fn take_out(table: &mut DeTable<'_>, span: &Span) -> bool {
     found.is_some_and(|key| table.remove(&key).is_some())
 }
 
-fn take_out_of(node: &mut Node<'_>, span: &Span) -> bool {
+fn remove_below(node: &mut Node<'_>, span: &Span) -> bool {
     match node.get_mut() {
-        DeValue::Table(table) => take_out(table, span),
+        DeValue::Table(table) => remove_at(table, span),
         DeValue::Array(list) => {
-            if list.iter_mut().any(|inner| take_out_of(inner, span)) {
+            if list.iter_mut().any(|inner| remove_below(inner, span)) {
                 return true;
             }
             let before = list.len();

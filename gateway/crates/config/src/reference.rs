@@ -64,19 +64,19 @@ pub fn toml() -> String {
     let mut text = TOML_HEAD.to_owned();
     for section in sections(schema::shared()) {
         let mark = if section.always { "" } else { "#" };
-        put(
+        append(
             &mut text,
             format_args!("\n# {}\n", first_paragraph(&section.about)),
         );
-        put(&mut text, format_args!("{mark}{}\n", section.header));
+        append(&mut text, format_args!("{mark}{}\n", section.header));
         for (key, schema) in keys(section.schema) {
-            let Some((mark, value)) = shown(schema, section.always) else {
+            let Some((mark, value)) = shown_value(schema, section.always) else {
                 continue;
             };
             let about = one_line(schema);
-            put(
+            append(
                 &mut text,
-                format_args!("# {about}\n{mark}{key} = {}\n", written(value)),
+                format_args!("# {about}\n{mark}{key} = {}\n", toml_text(value)),
             );
         }
     }
@@ -86,10 +86,10 @@ pub fn toml() -> String {
 /// Returns the value to show for a key, and the mark that comments it out: its default, or an
 /// example if it has none. If the whole section is an example anyway, an example replaces an empty
 /// list or table, which shows nothing.
-fn shown(schema: &Value, in_force: bool) -> Option<(&'static str, &Value)> {
+fn shown_value(schema: &Value, in_force: bool) -> Option<(&'static str, &Value)> {
     match (schema.get("default"), example(schema)) {
         (Some(default), _) if in_force => Some(("", default)),
-        (Some(default), Some(example)) if is_nothing(default) => Some(("#", example)),
+        (Some(default), Some(example)) if is_empty_value(default) => Some(("#", example)),
         (Some(default), _) => Some(("#", default)),
         (None, Some(example)) => Some(("#", example)),
         (None, None) => None,
@@ -108,7 +108,7 @@ pub fn schema() -> String {
 pub fn page() -> String {
     let mut text = PAGE_HEAD.to_owned();
     for section in sections(schema::shared()) {
-        put(
+        append(
             &mut text,
             format_args!("\n## `{}`\n\n{}\n\n", section.header, section.about),
         );
@@ -121,20 +121,20 @@ pub fn page() -> String {
             .collect();
         for (key, schema) in keys(section.schema) {
             let default = match schema.get("default") {
-                Some(default) => format!("`{}`", written(default)),
+                Some(default) => format!("`{}`", toml_text(default)),
                 None if required.contains(&key) => "has to be given".to_owned(),
                 None => String::new(),
             };
-            let mut about = described(schema).replace("\n\n", " ");
+            let mut about = description(schema).replace("\n\n", " ");
             if let Some(example) = example(schema).filter(|example| example.is_object())
                 && kind(schema) == "table"
             {
-                put(
+                append(
                     &mut about,
-                    format_args!(" For example `{}`.", written(example)),
+                    format_args!(" For example `{}`.", toml_text(example)),
                 );
             }
-            put(
+            append(
                 &mut text,
                 format_args!("| `{key}` | {} | {default} | {about} |\n", kind(schema)),
             );
@@ -156,7 +156,7 @@ fn built_in(text: &mut String, name: &str) {
         DiskUse::First => "first",
         DiskUse::Second => "second",
     };
-    put(
+    append(
         text,
         format_args!(
             "| {name} | {} | {} | {} | {} | {} | {} | {} | {disk} | {} |\n",
@@ -172,7 +172,7 @@ fn built_in(text: &mut String, name: &str) {
     );
 }
 
-fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
+fn append(text: &mut String, what: std::fmt::Arguments<'_>) {
     text.write_fmt(what).expect("a string takes everything");
 }
 
@@ -186,7 +186,7 @@ fn sections(root: &Value) -> Vec<Section<'_>> {
 }
 
 fn section<'s>(name: &str, schema: &'s Value, all: &mut Vec<Section<'s>>) {
-    let about = described(schema);
+    let about = description(schema);
     if let Some(items) = tables(schema) {
         all.push(Section {
             header: format!("[[{name}]]"),
@@ -240,13 +240,13 @@ fn example(schema: &Value) -> Option<&Value> {
     schema.get("examples")?.get(0)
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
         || value.as_object().is_some_and(|map| map.is_empty())
 }
 
 /// Returns the whole description, each paragraph on one line.
-fn described(schema: &Value) -> String {
+fn description(schema: &Value) -> String {
     let text = schema
         .get("description")
         .and_then(Value::as_str)
@@ -264,7 +264,7 @@ fn first_paragraph(text: &str) -> &str {
 
 /// Returns one line on a key, with the allowed words if there are only some.
 fn one_line(schema: &Value) -> String {
-    let about = described(schema);
+    let about = description(schema);
     let choices = schema::choices(schema);
     match &choices[..] {
         [] => first_paragraph(&about).to_owned(),
@@ -273,7 +273,7 @@ fn one_line(schema: &Value) -> String {
 }
 
 /// Returns a value as TOML writes it.
-fn written(value: &Value) -> String {
+fn toml_text(value: &Value) -> String {
     let value = toml::Value::try_from(value).expect("the schema holds no null here");
     value.to_string()
 }

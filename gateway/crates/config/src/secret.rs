@@ -49,7 +49,7 @@ impl Secret {
     #[must_use]
     pub fn readable_by_others(&self, env: &Environment) -> Option<PathBuf> {
         let Self::File(path) = self else { return None };
-        let path = place(path, env).ok()?;
+        let path = file_path(path, env).ok()?;
         let mode = std::fs::metadata(&path).ok()?.permissions().mode();
         (mode & 0o004 != 0).then_some(path)
     }
@@ -66,7 +66,7 @@ impl Secret {
                 _ => Err(SecretError::Variable(name.clone())),
             },
             Self::File(path) => {
-                let path = &place(path, env)?;
+                let path = &file_path(path, env)?;
                 let read = std::fs::read_to_string(path);
                 let mut text = read.map_err(|error| SecretError::File {
                     path: path.clone(),
@@ -86,16 +86,16 @@ impl Secret {
 }
 
 /// The variable in which systemd gives the folder of a unit's credentials.
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 
 /// Returns the path of a secret's file, with the variable for the folder of credentials replaced by its value.
-fn place(path: &Path, env: &Environment) -> Result<PathBuf, SecretError> {
-    let Ok(name) = path.strip_prefix(format!("${CREDENTIALS}")) else {
+fn file_path(path: &Path, env: &Environment) -> Result<PathBuf, SecretError> {
+    let Ok(name) = path.strip_prefix(format!("${CREDENTIALS_VARIABLE}")) else {
         return Ok(path.to_owned());
     };
-    match env.get(CREDENTIALS) {
+    match env.get(CREDENTIALS_VARIABLE) {
         Some(folder) if !folder.is_empty() => Ok(Path::new(folder).join(name)),
-        _ => Err(SecretError::Variable(CREDENTIALS.to_owned())),
+        _ => Err(SecretError::Variable(CREDENTIALS_VARIABLE.to_owned())),
     }
 }
 
@@ -105,13 +105,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-const EXPECTED: &str = "text, { env = \"NAME\" } or { file = \"PATH\" }";
+const EXPECTED_SECRET: &str = "text, { env = \"NAME\" } or { file = \"PATH\" }";
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Where;
+        struct SecretVisitor;
 
-        impl<'de> Visitor<'de> for Where {
+        impl<'de> Visitor<'de> for SecretVisitor {
             type Value = Secret;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,19 +121,19 @@ impl<'de> Deserialize<'de> for Secret {
             // A value of the wrong type may still be the secret (digits without quotes), and serde's own messages would
             // repeat it.
             fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
-                Err(wrong())
+                Err(wrong_secret())
             }
 
             fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
-                Err(wrong())
+                Err(wrong_secret())
             }
 
             fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
-                Err(wrong())
+                Err(wrong_secret())
             }
 
             fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
-                Err(wrong())
+                Err(wrong_secret())
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
@@ -147,20 +147,20 @@ impl<'de> Deserialize<'de> for Secret {
                 let secret = match map.next_key::<String>()?.as_deref() {
                     Some("env") => Secret::Env(map.next_value()?),
                     Some("file") => Secret::File(map.next_value()?),
-                    _ => return Err(wrong()),
+                    _ => return Err(wrong_secret()),
                 };
                 match map.next_key::<String>()? {
                     None => Ok(secret),
-                    Some(_) => Err(wrong()),
+                    Some(_) => Err(wrong_secret()),
                 }
             }
         }
 
-        fn wrong<E: Error>() -> E {
-            E::custom(format!("expected {EXPECTED}"))
+        fn wrong_secret<E: Error>() -> E {
+            E::custom(format!("expected {EXPECTED_SECRET}"))
         }
 
-        input.deserialize_any(Where)
+        input.deserialize_any(SecretVisitor)
     }
 }
 
@@ -174,7 +174,7 @@ impl JsonSchema for Secret {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let place = |key: &str| {
+        let reference = |key: &str| {
             json_schema!({
                 "type": "object",
                 "properties": { key: { "type": "string" } },
@@ -183,7 +183,7 @@ impl JsonSchema for Secret {
             })
         };
         json_schema!({
-            "anyOf": [{ "type": "string", "minLength": 1 }, place("env"), place("file")],
+            "anyOf": [{ "type": "string", "minLength": 1 }, reference("env"), reference("file")],
             "x-kind": "secret",
         })
     }

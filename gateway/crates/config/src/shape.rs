@@ -10,13 +10,14 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Document, Node, Span};
+use super::document::Document;
 use super::problem::{KeyPath, Problem, nearest, suggestion};
 use super::schema;
+use super::tree::{Node, Span};
 
 /// Checks and repairs `tree`, and returns its problems.
 pub(super) fn check<'t>(document: &Document<'t>, tree: &mut Spanned<DeTable<'t>>) -> Vec<Problem> {
-    let mut shape = Shape {
+    let mut shape = ShapeCheck {
         document,
         problems: Vec::new(),
     };
@@ -25,12 +26,12 @@ pub(super) fn check<'t>(document: &Document<'t>, tree: &mut Spanned<DeTable<'t>>
     shape.problems
 }
 
-struct Shape<'d, 't> {
+struct ShapeCheck<'d, 't> {
     document: &'d Document<'t>,
     problems: Vec<Problem>,
 }
 
-impl<'t> Shape<'_, 't> {
+impl<'t> ShapeCheck<'_, 't> {
     fn report(&mut self, span: &Span, path: KeyPath, message: String) {
         let problem = self.document.problem(span, path, message);
         self.problems.push(problem);
@@ -87,7 +88,7 @@ impl<'t> Shape<'_, 't> {
                 self.report(
                     &span,
                     path.clone(),
-                    format!("expected a table, found {}", a(kind)),
+                    format!("expected a table, found {}", with_article(kind)),
                 );
                 return false;
             };
@@ -108,7 +109,7 @@ impl<'t> Shape<'_, 't> {
             let message = format!("expected a list of tables, each headed [[{path}]]");
             let message = match kind {
                 "table" => message,
-                _ => format!("{message}, found {}", a(kind)),
+                _ => format!("{message}, found {}", with_article(kind)),
             };
             self.report(&span, path.clone(), message);
             return false;
@@ -128,11 +129,11 @@ impl<'t> Shape<'_, 't> {
             Some(word) if choices.contains(&word) => return true,
             Some(word) => {
                 let hint = suggestion(word, choices.iter().copied());
-                format!("`{word}` is none of {}{hint}", listed(&choices))
+                format!("`{word}` is none of {}{hint}", quoted_list(&choices))
             }
             None => {
-                let kind = a(node.get_ref().type_str());
-                format!("expected one of {}, found {kind}", listed(&choices))
+                let kind = with_article(node.get_ref().type_str());
+                format!("expected one of {}, found {kind}", quoted_list(&choices))
             }
         };
         self.report(&node.span(), path.clone(), message);
@@ -152,18 +153,18 @@ fn hint(meant: Option<&str>, schema: &Value) -> String {
         Some(meant) => format!("; did you mean `{meant}`?"),
         None => format!(
             "; there are {}",
-            listed(&schema::keys(schema).collect::<Vec<_>>())
+            quoted_list(&schema::keys(schema).collect::<Vec<_>>())
         ),
     }
 }
 
-fn listed(names: &[&str]) -> String {
+fn quoted_list(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }
 
 /// Returns a kind with its article: `a string`, `an integer`.
-fn a(kind: &str) -> String {
+fn with_article(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'i']) {
         "an"
     } else {

@@ -13,9 +13,9 @@ use super::fill::{Fill, Flights, Terms};
 use super::flight::{Bringer, Flight, Lease, Part};
 use tidegate_cache::Tier;
 use tidegate_origin::Priority;
-use tidegate_plan::meter::Estimate;
+use tidegate_plan::meter::ReadEstimate;
 use tidegate_plan::readahead::ReadAhead;
-use tidegate_plan::tiering::{self, Choice, Disk, Outlook};
+use tidegate_plan::tiering::{self, ChunkOutlook, ChunkSource, DiskEstimate};
 
 /// The largest part that demand asks for in one request. Measured against MinIO, the SDK is as fast as a bare client
 /// with 8 MiB, and 1 MiB cost a quarter of the rate.
@@ -94,7 +94,7 @@ impl Fill {
         if let Some(bytes) = self.core.chunks.get_memory(&self.key(index)) {
             return Boarded::Whole(bytes);
         }
-        let disk = self.disk_read(index).map(|read| Disk {
+        let disk = self.disk_read(index).map(|read| DiskEstimate {
             read,
             rate: disk_rate(self.core.chunks.disk_rate()),
         });
@@ -112,7 +112,7 @@ impl Fill {
     }
 
     /// Returns the estimate of a read from the disk that has the chunk; `None` if no disk has it or may be asked.
-    fn disk_read(&self, index: u32) -> Option<Estimate> {
+    fn disk_read(&self, index: u32) -> Option<ReadEstimate> {
         let (chunks, key) = (&self.core.chunks, self.key(index));
         if chunks.locate(&key) != Some(Tier::Disk) {
             return None;
@@ -120,11 +120,11 @@ impl Fill {
         chunks.disk_estimate(&key, self.chunk_len(index))
     }
 
-    fn is_sooner(&self, disk: Disk, index: u32, until: u32) -> bool {
+    fn is_sooner(&self, disk: DiskEstimate, index: u32, until: u32) -> bool {
         let len = self.chunk_len(index) as u64;
         let span = index..until.min(index.saturating_add(self.in_part(PART)));
         let span = self.span_len(&span);
-        tiering::awaited(disk, self.pace.connection(), len, span) == Choice::Disk
+        tiering::choose_awaited(disk, self.pace.connection(), len, span) == ChunkSource::Disk
     }
 
     /// Starts reading `index` and the next few chunks that lie on disk, each a flight of its own.
@@ -240,10 +240,10 @@ impl Fill {
             return Ahead::Passed(first + 1);
         };
         let start = self.core.geometry.start(first);
-        let outlook = Outlook {
+        let outlook = ChunkOutlook {
             distance: start.saturating_sub(wish.position),
             speed: wish.speed,
-            disk: Some(Disk {
+            disk: Some(DiskEstimate {
                 read,
                 rate: disk_rate(wish.disk_rate),
             }),
@@ -251,7 +251,7 @@ impl Fill {
         };
         let len = self.chunk_len(first) as u64;
         match outlook.choose(len) {
-            Choice::Disk => {
+            ChunkSource::Disk => {
                 let Some(charge) = self.core.budget.ahead(len) else {
                     return Ahead::NoRoom;
                 };
@@ -259,13 +259,13 @@ impl Fill {
                 let lease = self.start_disk(&mut flights, first, Some(charge), terms, cursor);
                 Ahead::OnItsWay(lease)
             }
-            Choice::Origin { most } => {
+            ChunkSource::Origin { most } => {
                 let part = self.part(wish).min(self.in_part(most));
                 let end = wish.chunks.end.min(first.saturating_add(part));
                 let run = self.run(&flights, first..end, true);
                 self.start_ahead(&mut flights, run, terms, cursor)
             }
-            Choice::Later => Ahead::Later,
+            ChunkSource::Later => Ahead::Later,
         }
     }
 

@@ -14,7 +14,7 @@ use super::board::{Ahead, Wish};
 use super::fill::{Fill, Terms};
 use super::flight::{Bringer, Lease, Part};
 use tidegate_plan::ByteRange;
-use tidegate_plan::readahead::{LATE, Limits, ReadAhead};
+use tidegate_plan::readahead::{Limits, MAX_STEP_BACK, ReadAhead};
 use tidegate_plan::tiering;
 
 /// The time that a cursor outlives its last reader: the pause of players between two requests.
@@ -98,7 +98,7 @@ impl Cursor {
     fn new(range: ByteRange, at: u64, limits: Limits) -> Self {
         let mut plan = ReadAhead::new(limits, range.start, Duration::ZERO);
         if at > range.start {
-            plan.took(
+            plan.record_read(
                 ByteRange {
                     start: range.start,
                     end: at,
@@ -153,7 +153,7 @@ impl Cursor {
         let mut state = self.state();
         state.waited |= waited;
         if !range.is_empty() {
-            state.plan.took(range, now);
+            state.plan.record_read(range, now);
         }
     }
 
@@ -168,7 +168,7 @@ impl Cursor {
         // A late reader may still want a chunk that is under way.
         let passed = |lease: &Lease| {
             let end = geometry.start(lease.part().chunks.end).min(size);
-            end <= position && (lease.part().has_landed() || end + LATE <= position)
+            end <= position && (lease.part().has_landed() || end + MAX_STEP_BACK <= position)
         };
         state.ahead.retain(|lease| !passed(lease));
         if state.readers == 0 {
@@ -316,7 +316,7 @@ impl State {
         };
         (
             self.plan.streams(each, waited),
-            tiering::speed(self.plan.rate(), takes_at_once, disk, Some(all)),
+            tiering::approach_rate(self.plan.rate(), takes_at_once, disk, Some(all)),
         )
     }
 

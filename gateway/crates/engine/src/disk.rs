@@ -31,7 +31,7 @@ impl Fetch {
             let core = &fill.core;
             let len = self.fill.chunk_len(self.next);
             drop(planned);
-            let late = tiering::late(
+            let late = tiering::hedge_delay(
                 core.chunks
                     .disk_estimate(&key, len)
                     .unwrap_or_default()

@@ -211,7 +211,7 @@ pub(super) fn admission(
         DiskUse::Second => {
             let hash = (version.0 as u64).wrapping_add(u64::from(index).wrapping_mul(PRIME));
             let mut seen = core.second_use.lock().expect("never poisoned");
-            seen.seen(hash)
+            seen.record_use(hash)
         }
     };
     match (terms.storable, terms.bulk, to_disk) {

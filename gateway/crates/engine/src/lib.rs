@@ -365,7 +365,7 @@ impl Core {
 
 fn buckets(origins: &[(String, Arc<dyn Origin>)]) -> HashMap<OriginId, OriginId> {
     let origins = origins.iter().map(|(_, origin)| origin);
-    let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().seen_by(None));
+    let bucket = |origin: &Arc<dyn Origin>| (origin.id(), origin.bucket().identity_for(None));
     origins.map(bucket).collect()
 }
 

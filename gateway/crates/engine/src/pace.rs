@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate_plan::tiering::Connection;
+use tidegate_plan::tiering::ConnectionEstimate;
 
 /// The weight of the newest measurement in an average.
 const WEIGHT: f64 = 0.2;
@@ -58,8 +58,8 @@ impl Pace {
     }
 
     /// Returns the expected speed of one more connection.
-    pub(super) fn connection(&self) -> Connection {
-        Connection::new(self.first_byte(), self.rate())
+    pub(super) fn connection(&self) -> ConnectionEstimate {
+        ConnectionEstimate::new(self.first_byte(), self.rate())
     }
 
     /// Returns the bytes before a body's end at which the next request must start, so that its first

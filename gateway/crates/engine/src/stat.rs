@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{Engine, ReadContext};
 use tidegate_cache::{ChunkKey, Entry, ChunkTiers, Record};
 use tidegate_plan::freshness::Policy;
-use tidegate_plan::standing::Standing;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 
 /// The maximum number of listed runs: an object of which every other chunk is cached has as many runs as chunks.
@@ -40,7 +39,7 @@ pub struct Present {
     /// The time since the origin last confirmed it.
     pub age: Duration,
     /// The version's freshness.
-    pub standing: Standing,
+    pub freshness: Freshness,
     /// The whole object in runs of bytes in the same tiers, in order; only the first ones if there are very many.
     pub runs: Vec<Run>,
     /// The number of runs left out.
@@ -82,20 +81,20 @@ impl Engine {
             Entry::Present(record) => {
                 let policy = Policy::new(&record.version, &source.profile.load(), record.confirmed);
                 let age = now.since(record.confirmed);
-                let standing = Standing::new(&policy, age, record.must_confirm);
+                let freshness = Freshness::new(&policy, age, record.must_confirm);
                 Some(Stat::Present(Box::new(
-                    self.located(&record, age, standing).await,
+                    self.located(&record, age, freshness).await,
                 )))
             }
         }
     }
 
-    async fn located(&self, record: &Record, age: Duration, standing: Standing) -> Present {
+    async fn located(&self, record: &Record, age: Duration, freshness: Freshness) -> Present {
         let size = record.version.size;
         let mut present = Present {
             version: record.version.clone(),
             age,
-            standing,
+            freshness,
             runs: Vec::new(),
             left_off: 0,
             in_memory: 0,

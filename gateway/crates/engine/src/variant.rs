@@ -143,7 +143,7 @@ impl Head {
     /// Returns the address of the pieces of the variant `id`. An encoder of another release or processor may produce
     /// other bytes; their address differs, so pieces of two runs are never mixed.
     fn pieces(self, id: VersionId) -> VersionId {
-        id.encoded(self.size, self.hash)
+        id.with_encoding(self.size, self.hash)
     }
 
     fn bytes(self) -> Bytes {

@@ -119,7 +119,7 @@ fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
 /// guess from the key's ending.
 fn content_type(version: &Version, key: &ObjectKey, rule: GuessTypes) -> Option<HeaderValue> {
     let own = version.header(&CONTENT_TYPE).map_or("", essence);
-    if !media_type::says_nothing(own) {
+    if !media_type::is_uninformative(own) {
         return None;
     }
     let guess = mime_guess::from_path(key.as_str()).first_raw();

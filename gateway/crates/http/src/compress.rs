@@ -18,7 +18,7 @@ use super::reply::Reply;
 use super::status::Held;
 use tidegate_engine::{Known, Open, Variant};
 use tidegate_plan::precondition;
-use tidegate_plan::{Accepted, ByteRange, Coding, ETag};
+use tidegate_plan::{AcceptedCodings, ByteRange, Coding, ETag};
 
 /// The codings of the engine, best first.
 pub(super) const OWN: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
@@ -31,7 +31,7 @@ impl Asked<'_> {
     fn codings(&self, opened: &Opened) -> impl Iterator<Item = Coding> + use<> {
         let encodes = opened.block.compressible && opened.object.may_be_encoded();
         let offered = if encodes { &OWN[..] } else { &[] };
-        Accepted::of(&self.parts.headers).best(offered)
+        AcceptedCodings::from_headers(&self.parts.headers).preferred(offered)
     }
 
     /// Returns the coding in which the engine is to send it.
@@ -55,7 +55,7 @@ impl Asked<'_> {
         let own = &opened.version.etag;
         let best = self.coding(opened)?;
         let named = self.named(opened);
-        let named = named.or_else(|| precondition::named(&self.parts.headers, own));
+        let named = named.or_else(|| precondition::matching_tag(&self.parts.headers, own));
         if named.is_some() {
             return named;
         }
@@ -68,7 +68,7 @@ impl Asked<'_> {
     fn named(&self, opened: &Opened) -> Option<ETag> {
         let (headers, own) = (&self.parts.headers, &opened.version.etag);
         let mut codings = self.codings(opened);
-        codings.find_map(|coding| precondition::named(headers, &own.variant(coding)))
+        codings.find_map(|coding| precondition::matching_tag(headers, &own.variant(coding)))
     }
 }
 
@@ -132,7 +132,8 @@ impl Frontend {
         if asked.ranges.is_some() || !opened.block.encodable {
             return None;
         }
-        let codings = Accepted::of(&asked.parts.headers).best(&route.precompressed);
+        let codings =
+            AcceptedCodings::from_headers(&asked.parts.headers).preferred(&route.precompressed);
         let found = async {
             for coding in codings {
                 if let Some(sibling) = self.sibling_in(asked, opened, coding).await {
@@ -150,7 +151,7 @@ impl Frontend {
         opened: &Opened,
         coding: Coding,
     ) -> Option<Opened> {
-        let key = coding.sibling(&asked.key)?;
+        let key = coding.encoded_key(&asked.key)?;
         let how = Open {
             certain: false,
             ..asked.how()

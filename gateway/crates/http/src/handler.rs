@@ -24,8 +24,8 @@ use super::rescue::Cause;
 use super::status::{CACHE_STATUS, CacheResult, Held, cache_status};
 use super::{Frontend, RouteState};
 use tidegate_engine::{Error, Object, Open, Reader};
+use tidegate_plan::Ranges;
 use tidegate_plan::precondition::{self, Decision, Validators};
-use tidegate_plan::range::Ranges;
 use tidegate_plan::{ByteRange, Client, ObjectKey, RangeSpec, Version};
 
 /// The attempts to answer while the object changes just as its answer is about to begin.
@@ -111,7 +111,7 @@ impl Frontend {
             key: route.settings.key(below)?,
             // RFC 9110, 14.2: Range is defined for GET alone.
             ranges: (parts.method == Method::GET)
-                .then(|| precondition::ranges(&parts.headers))
+                .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
             client,

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use tidegate_engine::{Engine, Error, ReadContext};
-use tidegate_plan::route::{RouteTable, Rule};
+use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_socket::Listener;
 use tidegate_write::WritePath;
 
@@ -109,7 +109,7 @@ impl Frontend {
         metrics: Arc<Metrics>,
         allowance: Arc<dyn Allowance>,
     ) -> Self {
-        let table = RouteTable::new(routes.iter().map(|route| Rule {
+        let table = RouteTable::new(routes.iter().map(|route| RouteRule {
             host: route.settings.host.clone(),
             path: route.settings.path.clone(),
         }));

@@ -31,7 +31,7 @@ use super::{Frontend, RouteState};
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
-use tidegate_plan::precondition::{self, ForWrite, Validators, Verdict};
+use tidegate_plan::precondition::{self, ConditionVerdict, Validators, WriteCondition};
 use tidegate_write::WriteError;
 use tidegate_write::receive::{Incoming, Wanted};
 
@@ -95,7 +95,7 @@ impl Frontend {
         parts: &Parts,
         body: Sent,
     ) -> Result<Reply, Cause> {
-        let digests = Digests::announced(&parts.headers).map_err(|_| Cause::Digest)?;
+        let digests = Digests::from_headers(&parts.headers).map_err(|_| Cause::Digest)?;
         let incoming = Incoming {
             headers: kept(&parts.headers)?,
             wanted: self.wanted(route, key, &parts.headers).await?,
@@ -162,11 +162,11 @@ impl Frontend {
         key: &ObjectKey,
         headers: &HeaderMap,
     ) -> Result<Wanted, Cause> {
-        match precondition::for_write(headers) {
-            ForWrite::Nothing => return Ok(Wanted::Anything),
-            ForWrite::Absent => return Ok(Wanted::Absent),
-            ForWrite::Version(etag) => return Ok(Wanted::Version(etag)),
-            ForWrite::Judge => {}
+        match precondition::write_condition(headers) {
+            WriteCondition::Nothing => return Ok(Wanted::Anything),
+            WriteCondition::Absent => return Ok(Wanted::Absent),
+            WriteCondition::Version(etag) => return Ok(Wanted::Version(etag)),
+            WriteCondition::Judge => {}
         }
         let current = Open {
             revalidate: true,
@@ -190,7 +190,7 @@ impl Frontend {
         let mut headers = headers.clone();
         headers.remove(http::header::IF_MODIFIED_SINCE);
         match precondition::evaluate(&headers, validators) {
-            Verdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
+            ConditionVerdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
             _ => Err(Cause::Precondition),
         }
     }

@@ -21,7 +21,7 @@ struct Waiting<'a>(&'a TokenGuard, Client);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.lock().waited(self.1);
+        self.0.lock().end_wait(self.1);
     }
 }
 
@@ -36,7 +36,7 @@ impl TokenGuard {
     /// Logs a wrong token, and waits as long as its answer has to. Never receives the token.
     pub(super) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> Cause {
         let client = Client::from(address);
-        let verdict = self.lock().wrong(client, self.since.elapsed());
+        let verdict = self.lock().record(client, self.since.elapsed());
         if let Some(count) = verdict.log {
             let client = address.map(tracing::field::display);
             tracing::warn!(client, path, count, "a write without the right token");

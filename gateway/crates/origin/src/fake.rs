@@ -306,7 +306,7 @@ impl From<OriginError> for Refusal {
 
 impl Origin for FakeOrigin {
     fn id(&self) -> OriginId {
-        self.bucket().seen_by(self.1)
+        self.bucket().identity_for(self.1)
     }
 
     fn bucket(&self) -> tidegate_plan::Bucket {

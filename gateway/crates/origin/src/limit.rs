@@ -184,7 +184,7 @@ enum Entrance {
 fn class(priority: Priority) -> usize {
     match priority {
         Priority::Demand => DEMAND,
-        Priority::Ahead | Priority::Spare => AHEAD,
+        Priority::Ahead | Priority::Spare => READ_AHEAD,
     }
 }
 
@@ -229,7 +229,7 @@ impl Places {
 
     fn has_room(&self, state: &State, class: usize) -> bool {
         let room = state.running.iter().sum::<usize>() < self.max;
-        room && (class == DEMAND || state.running[AHEAD] < self.max_ahead)
+        room && (class == DEMAND || state.running[READ_AHEAD] < self.max_ahead)
     }
 
     /// Releases a place and gives free places to waiting requests.
@@ -239,7 +239,7 @@ impl Places {
         state.running[class] -= 1;
         state.lanes.end(client);
         loop {
-            let open = [DEMAND, AHEAD].map(|class| self.has_room(&state, class));
+            let open = [DEMAND, READ_AHEAD].map(|class| self.has_room(&state, class));
             let Some((client, class, waiter)) = state.lanes.pop(open) else {
                 break;
             };

@@ -70,7 +70,7 @@ impl Settings {
     /// Returns the identity under which the bucket's objects are cached.
     #[must_use]
     pub fn id(&self) -> OriginId {
-        self.place().seen_by(self.identity.as_deref())
+        self.place().identity_for(self.identity.as_deref())
     }
 }
 

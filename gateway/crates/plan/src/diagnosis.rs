@@ -6,10 +6,10 @@
 //! - A reader never waits for a write to the disk tier. So a disk makes cold reads neither slower
 //!   nor faster: they run at the rate of the origin.
 //! - A warm read that memory does not hold runs at the rate of the disk. If that is faster than
-//!   another fetch, the disk [helps](Help). If it is a little slower, the disk spares the origin.
+//!   another fetch, the disk [helps](DiskHelp). If it is a little slower, the disk spares the origin.
 //!   If it is much slower, the disk serves small objects only, if any.
 //! - A disk that is busy writing streamed bytes has no time for reads. So it takes every chunk only
-//!   if it writes [`ROOM`] times as fast as the origin delivers; otherwise it takes chunks at their
+//!   if it writes [`MIN_WRITE_FACTOR`] times as fast as the origin delivers; otherwise it takes chunks at their
 //!   second use.
 
 use std::fmt;
@@ -18,33 +18,33 @@ use std::time::Duration;
 use super::ByteSize;
 use super::profile::DiskUse;
 
-mod paste;
 #[cfg(test)]
 mod tests;
-mod words;
+mod text;
+mod toml;
 
 /// The share by which two measurements of one thing may differ. A smaller gain does not count as
 /// faster.
-const CLEAR: f64 = 0.2;
+const MEASUREMENT_ERROR: f64 = 0.2;
 
 /// The multiple of the origin's rate at which a disk must write to have time left for reading.
-const ROOM: f64 = 2.0;
+const MIN_WRITE_FACTOR: f64 = 2.0;
 
 /// The share of the best rate that the recommended number of connections must reach.
-const NEARLY_ALL: f64 = 0.9;
+const NEARLY_BEST_SHARE: f64 = 0.9;
 
 /// The multiple of the first byte's time that a request should take, so that the first byte is a
 /// small part of it.
-const WORTH_A_REQUEST: f64 = 20.0;
+const MIN_REQUEST_FACTOR: f64 = 20.0;
 
-/// The bounds, in bytes, of the size of a stream's request (see `plan/readahead`).
-const PART: (u64, u64) = (1 << 20, 8 << 20);
+/// The bounds, in bytes, of the size of a stream's request (see `readahead`).
+const PART_BOUNDS: (u64, u64) = (1 << 20, 8 << 20);
 
 /// The widest window that is recommended, in bytes: that of the built-in profile `stream`.
-const WIDEST: u64 = 128 << 20;
+const MAX_WINDOW: u64 = 128 << 20;
 
 /// The chunk size in bytes for disks that seek slowly.
-const LARGE_CHUNK: u64 = 1 << 20;
+const SEEKING_DISK_CHUNK: u64 = 1 << 20;
 
 /// A rate in bytes a second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
@@ -75,16 +75,16 @@ pub struct Measurements {
     /// The rate of copying in memory.
     pub memory: Rate,
     /// Each disk that could be measured.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<MeasuredDisk>,
     /// Each origin that could be measured.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<MeasuredOrigin>,
     /// The present `[cache]` section.
-    pub cache: Cache,
+    pub cache: CacheSizes,
 }
 
 /// The part of `[cache]` that the judgement uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cache {
+pub struct CacheSizes {
     /// Chunks kept in memory.
     pub memory: ByteSize,
     /// The budget of bytes under way.
@@ -95,7 +95,7 @@ pub struct Cache {
 
 /// One disk, with the file cache out of the way.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Disk {
+pub struct MeasuredDisk {
     /// The folder.
     pub path: String,
     /// The largest size of the cache there.
@@ -116,7 +116,7 @@ pub struct Disk {
 
 /// One origin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Origin {
+pub struct MeasuredOrigin {
     /// Its name.
     pub name: String,
     /// The median time from a request to the first byte of its answer on an open connection.
@@ -125,7 +125,7 @@ pub struct Origin {
     pub rates: Vec<(u32, Rate)>,
 }
 
-impl Origin {
+impl MeasuredOrigin {
     fn single(&self) -> Rate {
         self.rates.first().map_or(Rate(0.0), |(_, rate)| *rate)
     }
@@ -141,7 +141,7 @@ impl Origin {
     /// Returns the fewest connections that bring nearly the best rate. At least two, so that bytes
     /// of one arrive while the other waits for its first byte.
     fn streams(&self) -> u32 {
-        let enough = |(_, rate): &&(u32, Rate)| rate.over(self.best()) >= NEARLY_ALL;
+        let enough = |(_, rate): &&(u32, Rate)| rate.over(self.best()) >= NEARLY_BEST_SHARE;
         let fewest = self.rates.iter().find(enough);
         fewest.map_or(2, |(connections, _)| *connections).max(2)
     }
@@ -149,10 +149,12 @@ impl Origin {
     /// Returns the window in bytes: one part for each stream, large enough to be worth its first
     /// byte. It has at least the bytes of one second, so that a reader does not notice a shorter pause.
     fn window(&self) -> u64 {
-        let worth = self.single().0 * self.first_byte.as_secs_f64() * WORTH_A_REQUEST;
-        let part = (worth as u64).clamp(PART.0, PART.1).next_power_of_two();
+        let worth = self.single().0 * self.first_byte.as_secs_f64() * MIN_REQUEST_FACTOR;
+        let part = (worth as u64)
+            .clamp(PART_BOUNDS.0, PART_BOUNDS.1)
+            .next_power_of_two();
         let window = (part * u64::from(self.streams())).max(self.best().0 as u64);
-        window.min(WIDEST).next_power_of_two()
+        window.min(MAX_WINDOW).next_power_of_two()
     }
 }
 
@@ -160,16 +162,16 @@ impl Origin {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// The slowest part of all, and its rate.
-    pub bottleneck: (Part, Rate),
+    pub bottleneck: (Stage, Rate),
     /// Each origin, without and with each disk.
-    pub origins: Vec<Verdict>,
+    pub origins: Vec<OriginVerdict>,
     /// The recommended settings; `None` if no origin was measured.
-    pub settings: Option<Settings>,
+    pub settings: Option<RecommendedSettings>,
 }
 
 /// A part of the way from the bucket to a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum Stage {
     /// The machine's memory.
     Memory,
     /// The disk in this folder.
@@ -180,18 +182,18 @@ pub enum Part {
 
 /// The judgement of one origin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct OriginVerdict {
     /// The measurement.
-    pub origin: Origin,
+    pub origin: MeasuredOrigin,
     /// The number of connections that bring nearly its best rate.
     pub streams: u32,
     /// Each disk in front of it.
-    pub disks: Vec<(Disk, Help)>,
+    pub disks: Vec<(MeasuredDisk, DiskHelp)>,
 }
 
 /// Whether a disk helps warm reads, which are reads of chunks that are on it and not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Help {
+pub enum DiskHelp {
     /// It is slower than the origin in every respect.
     Slower,
     /// Long reads are slower than from the origin; a single chunk is there sooner.
@@ -204,18 +206,18 @@ pub enum Help {
 
 /// The recommended settings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct RecommendedSettings {
     /// `[cache]`.
-    pub cache: Cache,
+    pub cache: CacheSizes,
     /// `[[cache.disk]]`: the disks that are worth having, or none.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<MeasuredDisk>,
     /// A `[profile.…]` for long reads from each origin.
-    pub profiles: Vec<ProfileSettings>,
+    pub profiles: Vec<RecommendedProfile>,
 }
 
 /// The recommended settings for one origin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ProfileSettings {
+pub struct RecommendedProfile {
     /// The profile's name.
     pub name: String,
     /// The origin that it is for.
@@ -231,7 +233,7 @@ pub struct ProfileSettings {
 /// Judges the measurements.
 #[must_use]
 pub fn judge(measured: &Measurements) -> Diagnosis {
-    let verdict = |origin: &Origin| Verdict {
+    let verdict = |origin: &MeasuredOrigin| OriginVerdict {
         streams: origin.streams(),
         disks: helps(measured, origin),
         origin: origin.clone(),
@@ -246,63 +248,63 @@ pub fn judge(measured: &Measurements) -> Diagnosis {
 
 /// Returns the slowest part. Of a disk only the read rate counts, because no reader waits for its
 /// writes.
-fn bottleneck(measured: &Measurements) -> (Part, Rate) {
+fn bottleneck(measured: &Measurements) -> (Stage, Rate) {
     let disks = measured.disks.iter();
-    let disks = disks.map(|disk| (Part::Disk(disk.path.clone()), disk.read));
+    let disks = disks.map(|disk| (Stage::Disk(disk.path.clone()), disk.read));
     let origins = measured.origins.iter();
-    let origins = origins.map(|origin| (Part::Origin(origin.name.clone()), origin.best()));
-    let slower = |slowest: (Part, Rate), part: (Part, Rate)| match part.1 < slowest.1 {
+    let origins = origins.map(|origin| (Stage::Origin(origin.name.clone()), origin.best()));
+    let slower = |slowest: (Stage, Rate), part: (Stage, Rate)| match part.1 < slowest.1 {
         true => part,
         false => slowest,
     };
     disks
         .chain(origins)
-        .fold((Part::Memory, measured.memory), slower)
+        .fold((Stage::Memory, measured.memory), slower)
 }
 
-fn helps(measured: &Measurements, origin: &Origin) -> Vec<(Disk, Help)> {
+fn helps(measured: &Measurements, origin: &MeasuredOrigin) -> Vec<(MeasuredDisk, DiskHelp)> {
     let disks = measured.disks.iter();
     disks
         .map(|disk| (disk.clone(), help(disk, origin, measured.cache.chunk)))
         .collect()
 }
 
-fn help(disk: &Disk, origin: &Origin, chunk: ByteSize) -> Help {
+fn help(disk: &MeasuredDisk, origin: &MeasuredOrigin, chunk: ByteSize) -> DiskHelp {
     let faster = disk.read.over(origin.best());
     let fetched = origin.first_byte.as_secs_f64() + origin.single().time(chunk.0);
-    if faster >= 1.0 + CLEAR {
-        Help::Faster
-    } else if faster >= 1.0 - CLEAR {
-        Help::Spares
+    if faster >= 1.0 + MEASUREMENT_ERROR {
+        DiskHelp::Faster
+    } else if faster >= 1.0 - MEASUREMENT_ERROR {
+        DiskHelp::Spares
     } else if disk.chunk_time.as_secs_f64() * 2.0 < fetched {
-        Help::SmallOnly
+        DiskHelp::SmallOnly
     } else {
-        Help::Slower
+        DiskHelp::Slower
     }
 }
 
 /// Returns when a long read's chunks are offered to this disk.
-fn disk_use(disk: &Disk, help: Help, origin: &Origin) -> DiskUse {
+fn disk_use(disk: &MeasuredDisk, help: DiskHelp, origin: &MeasuredOrigin) -> DiskUse {
     match help {
-        Help::Slower | Help::SmallOnly => DiskUse::Off,
-        _ if disk.write.over(origin.best()) >= ROOM => DiskUse::First,
+        DiskHelp::Slower | DiskHelp::SmallOnly => DiskUse::Off,
+        _ if disk.write.over(origin.best()) >= MIN_WRITE_FACTOR => DiskUse::First,
         _ => DiskUse::Second,
     }
 }
 
-fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
-    let helps = |disk: &Disk| {
-        let of = |verdict: &Verdict| help(disk, &verdict.origin, measured.cache.chunk);
-        origins.iter().any(|verdict| of(verdict) > Help::Slower)
+fn settings(measured: &Measurements, origins: &[OriginVerdict]) -> RecommendedSettings {
+    let helps = |disk: &MeasuredDisk| {
+        let of = |verdict: &OriginVerdict| help(disk, &verdict.origin, measured.cache.chunk);
+        origins.iter().any(|verdict| of(verdict) > DiskHelp::Slower)
     };
-    let disks: Vec<Disk> = measured
+    let disks: Vec<MeasuredDisk> = measured
         .disks
         .iter()
         .filter(|d| helps(d))
         .cloned()
         .collect();
     let several = origins.len() > 1;
-    let profile = |verdict: &Verdict| ProfileSettings {
+    let profile = |verdict: &OriginVerdict| RecommendedProfile {
         name: match several {
             true => format!("measured-{}", verdict.origin.name),
             false => "measured".to_owned(),
@@ -319,17 +321,17 @@ fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
         .max()
         .unwrap_or(0);
     // A disk seeks if chunks at random places take it far longer than the same bytes in sequence.
-    let seeks = |disk: &Disk| disk.chunk_read.over(disk.read) < 0.5;
-    let cache = Cache {
+    let seeks = |disk: &MeasuredDisk| disk.chunk_read.over(disk.read) < 0.5;
+    let cache = CacheSizes {
         // Two readers at full width fit before one has to give way.
         budget: measured.cache.budget.max(ByteSize(widest * 2)),
         chunk: match disks.iter().any(seeks) {
-            true => measured.cache.chunk.max(ByteSize(LARGE_CHUNK)),
+            true => measured.cache.chunk.max(ByteSize(SEEKING_DISK_CHUNK)),
             false => measured.cache.chunk,
         },
         ..measured.cache
     };
-    Settings {
+    RecommendedSettings {
         cache,
         disks,
         profiles,
@@ -338,7 +340,7 @@ fn settings(measured: &Measurements, origins: &[Verdict]) -> Settings {
 
 /// Returns the use of the disk tier. Each disk gets a share of every object's chunks, so the
 /// weakest disk decides.
-fn tier_use(kept: &[Disk], verdict: &Verdict) -> DiskUse {
+fn tier_use(kept: &[MeasuredDisk], verdict: &OriginVerdict) -> DiskUse {
     let kept = verdict.disks.iter().filter(|(disk, _)| kept.contains(disk));
     let uses: Vec<_> = kept
         .map(|(disk, help)| disk_use(disk, *help, &verdict.origin))

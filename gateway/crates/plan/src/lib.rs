@@ -3,16 +3,8 @@
 //! Nothing here knows tokio, I/O or a clock, so every rule can be tested by listing cases or by
 //! drawing them at random.
 
-pub mod admission;
-pub mod bucket;
-pub mod client;
-pub mod coding;
 pub mod diagnosis;
-pub mod digest;
-pub mod duration;
-pub mod etag;
-pub mod extents;
-pub mod folder;
+mod disk;
 pub mod freshness;
 pub mod geometry;
 pub mod key;
@@ -27,36 +19,25 @@ pub mod parts;
 pub mod placement;
 pub mod precondition;
 pub mod profile;
-pub mod range;
 pub mod readahead;
-pub mod retry;
-pub mod route;
-#[cfg(feature = "serde")]
-pub mod serial;
+mod request;
 pub mod siblings;
-pub mod size;
-pub mod standing;
-pub mod tiering;
-pub mod time;
-pub mod token;
+mod text;
+mod time;
+mod traffic;
 pub mod upload;
-pub mod version;
-pub mod wrong_tokens;
 
-pub use bucket::Bucket;
-pub use client::Client;
-pub use coding::{Accepted, Coding};
-pub use duration::Period;
-pub use etag::ETag;
-pub use extents::Extents;
-pub use geometry::Geometry;
-pub use key::{KeyError, ObjectKey};
-pub use listen::Listen;
-pub use network::Network;
-pub use parts::PartSizes;
+pub use disk::{admission, meter, placement, tiering};
+pub use layout::{ByteRange, Extents, Geometry, PartSizes, RangeSpec, parts};
+pub use object::{Bucket, ETag, KeyError, ObjectId, ObjectKey, OriginId, Version, VersionId};
+pub use object::{folder, key, media_type, version};
 pub use profile::Profile;
-pub use range::{ByteRange, RangeSpec};
-pub use size::ByteSize;
+pub use request::{
+    AcceptedCodings, Coding, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,
+};
+pub use request::{digest, precondition, route, wrong_tokens};
+#[cfg(feature = "serde")]
+pub use text::serial;
+pub use text::{ByteSize, Listen, Network, Period, RoundedDuration};
 pub use time::Timestamp;
-pub use token::Token;
-pub use version::{ObjectId, OriginId, Version, VersionId};
+pub use traffic::{Client, lanes, pacer, retry};

@@ -27,14 +27,20 @@ pub struct Profile {
     pub bulk: bool,
 }
 
-/// The use at which a chunk is offered to the disk tier.
+/// The use at which a chunk is offered to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum DiskUse {
+    // The docs are descriptions in the JSON schema of a configuration.
     /// Never.
     Off,
-    /// At the first fetch.
+    /// When it is fetched.
     First,
-    /// At the second request.
+    /// When it is asked for again.
     Second,
 }
 

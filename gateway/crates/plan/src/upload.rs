@@ -17,38 +17,36 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::extents::Extents;
-use super::parts::PartSizes;
-use super::{ByteRange, ETag};
+use crate::{ByteRange, ETag, Extents, PartSizes};
 
 mod judge;
 mod pieces;
 mod recall;
 
-pub use pieces::{From, Piece, Pieces};
+pub use pieces::{ByteSource, Piece, Pieces};
 
 /// The number of first and of last bytes that never leave the spool while a draft is open, because writers of some
 /// formats go back to a head or index.
-pub const KEPT: u64 = 64 << 20;
+pub const MAX_KEPT_END: u64 = 64 << 20;
 
 /// Returns the same for a spool of `size` bytes. In a small spool it is less, so that there is room for the rest of a
 /// larger object.
 #[must_use]
-pub fn kept_in(size: u64) -> u64 {
-    KEPT.min(size / 8)
+pub fn kept_end(size: u64) -> u64 {
+    MAX_KEPT_END.min(size / 8)
 }
 
 /// The number of part lengths by which writing must be past a part with holes before the part is sent.
-const LEFT_BEHIND: u32 = 4;
+const LEFT_BEHIND_PARTS: u32 = 4;
 
 /// The error of an operation that needs bytes of this part, counted from 0, that are gone or not sent yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of part {} have left the spool", .0 + 1)]
-pub struct Gone(pub u32);
+pub struct GonePart(pub u32);
 
 /// The occasion of a search for parts to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum SendOccasion {
     /// The object is being written: parts that look finished are sent.
     Writing,
     /// The spool is short of space: parts that were sent before and changed since are sent too.
@@ -59,7 +57,7 @@ pub enum When {
 
 /// A part to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct PartJob {
     /// The part, counted from 0.
     pub index: u32,
     /// Its bytes.
@@ -72,7 +70,7 @@ pub struct Job {
 
 /// A part as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentPart {
     /// The tag in the store's answer.
     pub etag: ETag,
     /// The number of its bytes.
@@ -83,14 +81,14 @@ pub struct Sent {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Part {
+struct PartState {
     revision: u64,
     /// The number of writes into it whose bytes are on their way into the spool.
     busy: u32,
     /// Whether it differs from the base.
     changed: bool,
     sending: bool,
-    sent: Option<Sent>,
+    sent: Option<SentPart>,
     evicted: bool,
     /// Whether all of it was written anew after its bytes had gone.
     replaces_gone: bool,
@@ -104,7 +102,7 @@ pub struct Draft {
     size: u64,
     base: u64,
     local: Extents,
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, PartState>,
     /// Parts that changed and were not sent in their present state.
     unsent: BTreeSet<u32>,
     counter: u64,
@@ -116,7 +114,7 @@ pub struct Draft {
     last: u64,
     /// The parts within which the writer turned back to earlier bytes, in that order. Together they are at most `kept`
     /// bytes long, because they are sent at the close.
-    turned: VecDeque<u32>,
+    turned_back: VecDeque<u32>,
 }
 
 impl Draft {
@@ -125,7 +123,7 @@ impl Draft {
     pub fn new(sizes: PartSizes, base: u64) -> Self {
         Self {
             sizes,
-            kept: KEPT,
+            kept: MAX_KEPT_END,
             size: base,
             base,
             local: Extents::default(),
@@ -136,24 +134,24 @@ impl Draft {
             frontier: 0,
             in_order: true,
             last: 0,
-            turned: VecDeque::new(),
+            turned_back: VecDeque::new(),
         }
     }
 
-    /// Returns the same that keeps `kept` bytes at both ends instead of [`KEPT`].
+    /// Returns the same that keeps `kept` bytes at both ends instead of [`MAX_KEPT_END`].
     #[must_use]
-    pub fn keeping(self, kept: u64) -> Self {
+    pub fn with_kept_ends(self, kept: u64) -> Self {
         Self { kept, ..self }
     }
 
     /// Returns the next draft of the object, which begins as the first `base` bytes of another version. Jobs begun for
     /// this draft do not count for the next.
     #[must_use]
-    pub fn next_from(&self, base: u64) -> Self {
+    pub fn successor(&self, base: u64) -> Self {
         Self {
             counter: self.counter + 1,
             floor: self.counter + 1,
-            ..Self::new(self.sizes, base).keeping(self.kept)
+            ..Self::new(self.sizes, base).with_kept_ends(self.kept)
         }
     }
 
@@ -211,13 +209,13 @@ impl Draft {
     ///
     /// # Errors
     /// The write changes some bytes of a part whose others are gone.
-    pub fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
+    pub fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
         let span = self.sizes.span(range);
         for index in span.clone() {
             let whole = self.sizes.range(index, self.size.max(range.end));
             let covers = range.intersect(whole) == Some(whole);
             if self.is_evicted(index) && !covers {
-                return Err(Gone(index));
+                return Err(GonePart(index));
             }
         }
         for index in span {
@@ -233,7 +231,7 @@ impl Draft {
             let part = self.change(index);
             part.busy = part.busy.saturating_sub(1);
         }
-        self.note_turn(range);
+        self.note_turn_back(range);
         self.size = self.size.max(range.end);
         self.frontier = self.frontier.max(range.end);
         self.local.insert(range)
@@ -249,7 +247,7 @@ impl Draft {
 
     /// Records that bytes of the base were read into the spool, which does not change the object. Returns how many are
     /// new there.
-    pub fn filled(&mut self, range: ByteRange) -> u64 {
+    pub fn record_fill(&mut self, range: ByteRange) -> u64 {
         self.local.insert(range)
     }
 
@@ -258,12 +256,12 @@ impl Draft {
     ///
     /// # Errors
     /// The new end cuts through a part whose bytes are gone.
-    pub fn truncate(&mut self, size: u64) -> Result<u64, Gone> {
+    pub fn truncate(&mut self, size: u64) -> Result<u64, GonePart> {
         if size < self.size {
             let cut = self.sizes.index(size);
             let within = size > self.sizes.start(cut);
             if within && self.is_evicted(cut) {
-                return Err(Gone(cut));
+                return Err(GonePart(cut));
             }
             let first = if within { cut + 1 } else { cut };
             self.forget_from(first);
@@ -271,10 +269,10 @@ impl Draft {
                 self.change(cut);
             }
         } else if size > self.size && self.is_evicted(self.sizes.index(self.size)) {
-            return Err(Gone(self.sizes.index(self.size)));
+            return Err(GonePart(self.sizes.index(self.size)));
         }
         // Jobs of forgotten parts must not count for later parts.
-        self.floor = self.tick();
+        self.floor = self.next_counter();
         self.base = self.base.min(size);
         self.size = size;
         self.frontier = self.frontier.min(size);
@@ -285,13 +283,13 @@ impl Draft {
     /// be sent again before.
     fn forget_from(&mut self, first: u32) {
         self.unsent.split_off(&first);
-        self.turned.retain(|index| *index < first);
+        self.turned_back.retain(|index| *index < first);
         for (index, part) in self.parts.split_off(&first) {
             if part.sending {
-                let sending = Part {
+                let sending = PartState {
                     sending: true,
-                    revision: self.tick(),
-                    ..Part::default()
+                    revision: self.next_counter(),
+                    ..PartState::default()
                 };
                 self.parts.insert(index, sending);
             }
@@ -300,13 +298,15 @@ impl Draft {
 
     /// Returns a part to send now, if there is one.
     #[must_use]
-    pub fn next(&self, when: When) -> Option<Job> {
+    pub fn next_job(&self, when: SendOccasion) -> Option<PartJob> {
         let index = match when {
-            When::Closing => (0..self.sizes.count(self.size)).find(|i| self.must_be_sent(*i)),
+            SendOccasion::Closing => {
+                (0..self.sizes.count(self.size)).find(|i| self.must_be_sent(*i))
+            }
             _ => self.unsent.iter().copied().find(|i| self.is_ripe(*i, when)),
         }?;
         let range = self.range(index);
-        Some(Job {
+        Some(PartJob {
             index,
             range,
             fill: self.fill_of(range),
@@ -316,7 +316,7 @@ impl Draft {
 
     /// Returns whether a job's part is unchanged since the job was made.
     #[must_use]
-    pub fn is_current(&self, job: &Job) -> bool {
+    pub fn is_current(&self, job: &PartJob) -> bool {
         let revision = self
             .part(job.index)
             .map_or(self.floor, |part| part.revision);
@@ -324,18 +324,18 @@ impl Draft {
     }
 
     /// Records that a job is under way.
-    pub fn begin_send(&mut self, job: &Job) {
-        let untouched = Part {
+    pub fn begin_send(&mut self, job: &PartJob) {
+        let untouched = PartState {
             revision: self.floor,
-            ..Part::default()
+            ..PartState::default()
         };
         self.parts.entry(job.index).or_insert(untouched).sending = true;
     }
 
     /// Records that a job has ended, with its tag if it was sent. Returns whether that counts: it does not if the part
     /// was written to meanwhile.
-    pub fn end_send(&mut self, job: &Job, etag: Option<ETag>) -> bool {
-        let order = self.tick();
+    pub fn end_send(&mut self, job: &PartJob, etag: Option<ETag>) -> bool {
+        let order = self.next_counter();
         let range = self.range(job.index);
         let Some(part) = self.parts.get_mut(&job.index) else {
             return false;
@@ -345,7 +345,7 @@ impl Draft {
         let Some(etag) = etag.filter(|_| counts) else {
             return false;
         };
-        part.sent = Some(Sent {
+        part.sent = Some(SentPart {
             etag,
             length: job.range.len(),
             revision: job.revision,
@@ -359,7 +359,7 @@ impl Draft {
     /// number of bytes that left the spool.
     pub fn evict(&mut self) -> Option<(u32, ByteRange, u64)> {
         let end = self.size.saturating_sub(self.kept);
-        let may_go = |(index, part): (&u32, &Part)| {
+        let may_go = |(index, part): (&u32, &PartState)| {
             let range = self.range(*index);
             let inside = range.start >= self.kept && range.end <= end;
             let idle = part.busy == 0 && !part.evicted && !part.sending;
@@ -384,13 +384,13 @@ impl Draft {
 
     /// Returns whether bytes of it are gone.
     #[must_use]
-    pub fn has_gone(&self) -> bool {
+    pub fn has_gone_bytes(&self) -> bool {
         self.parts.values().any(|part| part.evicted)
     }
 
     /// Forgets all sent parts, because the upload is another one. No bytes may be gone.
     pub fn forget_sent(&mut self) {
-        debug_assert!(!self.has_gone(), "what is gone cannot be sent anew");
+        debug_assert!(!self.has_gone_bytes(), "what is gone cannot be sent anew");
         for (index, part) in &mut self.parts {
             part.sent = None;
             if part.changed {
@@ -403,5 +403,4 @@ impl Draft {
 }
 
 #[cfg(test)]
-#[path = "upload/tests.rs"]
 mod tests;

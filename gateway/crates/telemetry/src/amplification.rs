@@ -11,6 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use super::metric::Metric;
 use super::names;
 
 /// Registers the gauge over two counts of bytes, which are read at each scrape.
@@ -48,7 +49,7 @@ where
             return Ok(());
         };
         let gauge = ConstGauge::new(ratio);
-        let names::Metric { name, help } = names::AMPLIFICATION;
+        let Metric { name, help, .. } = names::AMPLIFICATION;
         gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
     }
 }

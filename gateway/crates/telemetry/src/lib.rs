@@ -8,8 +8,10 @@ pub mod amplification;
 pub mod exposition;
 pub mod list;
 pub mod logging;
+pub mod metric;
 pub mod names;
 pub mod process;
 
 pub use exposition::Exposition;
 pub use logging::Logging;
+pub use metric::{Metric, MetricKind};

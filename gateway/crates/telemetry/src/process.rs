@@ -9,7 +9,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::names::{self, Metric};
+use super::metric::Metric;
+use super::names;
 
 /// Registers the process's own metrics, and the version of the program.
 pub fn register(registry: &mut Registry) {
@@ -61,7 +62,7 @@ trait Value {
 impl<M: EncodeMetric> Value for Option<M> {
     fn put(&self, encoder: &mut DescriptorEncoder, metric: Metric) -> std::fmt::Result {
         let Some(value) = self else { return Ok(()) };
-        let Metric { name, help } = metric;
+        let Metric { name, help, .. } = metric;
         let kind = value.metric_type();
         value.encode(encoder.encode_descriptor(name, help, None, kind)?)
     }

@@ -8,7 +8,7 @@ use super::writing::{Pinned, Writing};
 use super::{STREAMS, WriteError};
 use crate::spool::journal::Record;
 use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
-use tidegate_plan::upload::{Piece, Pieces, When};
+use tidegate_plan::upload::{Piece, Pieces, SendOccasion};
 use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
@@ -42,7 +42,7 @@ impl Writing {
             state.before = before;
             state.completing = Some(parts.clone());
             let told = !state.promised || !state.unsynced;
-            (state.promised, told && !state.draft.has_gone())
+            (state.promised, told && !state.draft.has_gone_bytes())
         };
         // After a crash, the journal must show these parts, not those that were promised before.
         let noted = match promised {
@@ -68,7 +68,7 @@ impl Writing {
             let found = file.blocking(move |file| file.sums(range)).await?;
             let mut state = self.state();
             if found.crc64 != sums.crc64 {
-                state.draft.unsend(index);
+                state.draft.mark_unsent(index);
             }
             state.unverified.remove(&index);
         }
@@ -80,7 +80,7 @@ impl Writing {
         loop {
             let (index, sums) = state.unverified.first_key_value()?;
             let (index, sums) = (*index, *sums);
-            match state.draft.sent_from(index) {
+            match state.draft.sent_range(index) {
                 Some(range) => return Some((index, range, sums)),
                 None => drop(state.unverified.remove(&index)),
             }
@@ -94,7 +94,7 @@ impl Writing {
             progress.mark_unchanged();
             let failed = self.state().failure.is_some();
             if !failed {
-                self.kick(When::Closing);
+                self.kick(SendOccasion::Closing);
             }
             if self.state().sending == 0 {
                 break;

@@ -210,7 +210,7 @@ impl Drafts {
         if !state.dirty {
             // A failed write created the file. The old name is in it.
             remove(writing.drop_file(&mut state));
-            state.draft = state.draft.next_from(version.size);
+            state.draft = state.draft.successor(version.size);
         }
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
         if listed {

@@ -63,7 +63,7 @@ impl WritePath {
             Some(before) => (before.revision, &before.draft, &before.headers),
             None => return None,
         };
-        if draft.has_gone() {
+        if draft.has_gone_bytes() {
             return None;
         }
         let (size, headers) = (draft.size(), headers.clone());

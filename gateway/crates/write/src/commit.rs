@@ -17,7 +17,7 @@ use tidegate_engine::names::Facts;
 use tidegate_engine::{Error, resolve};
 use tidegate_origin::Guard;
 use tidegate_plan::ObjectId;
-use tidegate_plan::upload::When;
+use tidegate_plan::upload::SendOccasion;
 
 /// Tries to publish within one commit, if the upload is lost.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -110,14 +110,14 @@ impl Writing {
     /// Returns whether the lost bytes are still here, or other bytes replace them.
     fn can_send_anew(&self) -> bool {
         let state = self.state();
-        !state.draft.has_gone() || state.draft.next(When::Closing).is_some()
+        !state.draft.has_gone_bytes() || state.draft.next_job(SendOccasion::Closing).is_some()
     }
 
     /// Returns whether the staging key has bytes that cannot be sent from here.
     fn needs_hidden(&self) -> bool {
         let state = self.state();
         let is_large = !state.draft.is_one_part();
-        state.upload.is_some() && (is_large || state.draft.has_gone())
+        state.upload.is_some() && (is_large || state.draft.has_gone_bytes())
     }
 
     async fn publish(self: &Arc<Self>) -> Result<Published, WriteError> {
@@ -219,7 +219,7 @@ impl Writing {
         let (before, file) = {
             let mut state = self.state();
             let file = self.drop_file(&mut state);
-            state.draft = state.draft.next_from(version.size);
+            state.draft = state.draft.successor(version.size);
             state.guard = Guard::Same(version.etag.clone());
             state.upload = None;
             state.completing = None;

@@ -12,7 +12,7 @@ use tidegate_engine::written::{Answered, Known};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::{Headers, MAX_COPY};
 use tidegate_origin::{CompletedPart, CopySource, Guard, OriginError, Upload, Written};
-use tidegate_plan::upload::From;
+use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Timestamp, Version};
 
 impl Writing {
@@ -144,7 +144,7 @@ impl Writing {
         let (version, headers) = {
             let state = self.state();
             let all = state.draft.sources(ByteRange::new(0, size));
-            let untouched = matches!(all[..], [(range, From::Base)] if range.len() == size);
+            let untouched = matches!(all[..], [(range, ByteSource::Base)] if range.len() == size);
             let base = state.base.as_ref().filter(|it| it.key == state.id.key);
             let base = base.filter(|it| it.version.size == size && size <= MAX_COPY);
             match (base, guard) {

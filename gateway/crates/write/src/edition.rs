@@ -74,7 +74,7 @@ impl State {
     /// Returns this edition for readers if it is unchanged since its close and all of it is in the
     /// spool.
     fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
-        let is_whole = self.is_closed_and_promised() && !self.draft.has_gone();
+        let is_whole = self.is_closed_and_promised() && !self.draft.has_gone_bytes();
         is_whole.then(|| {
             Arc::new(ClosedEdition {
                 revision: self.revision,

@@ -4,7 +4,7 @@ use std::io;
 
 use tidegate_engine::Error;
 use tidegate_origin::OriginError;
-use tidegate_plan::upload::Gone;
+use tidegate_plan::upload::GonePart;
 
 /// A write that did not take place. `Clone`, for it reaches every caller that waits for the same
 /// commit.
@@ -19,7 +19,7 @@ pub enum WriteError {
     /// Needed bytes have left the spool: the spool is too small to change earlier bytes of this
     /// object.
     #[error("{0}")]
-    Gone(#[from] Gone),
+    Gone(#[from] GonePart),
     /// Nothing left the spool in bounded time.
     #[error("the spool is full")]
     Full,

@@ -10,7 +10,7 @@ use super::edition::ClosedEdition;
 use super::writing::{Pinned, Writing};
 use tidegate_cache::Record;
 use tidegate_engine::{Error, Object};
-use tidegate_plan::upload::{From, Gone};
+use tidegate_plan::upload::{ByteSource, GonePart};
 use tidegate_plan::{ByteRange, VersionId};
 use tidegate_plan::{Client, freshness::Policy};
 
@@ -46,16 +46,16 @@ impl Writing {
             return Ok(None);
         };
         let bytes = match (from, file) {
-            (From::Spool, Some(file)) => file.blocking(move |file| file.read(piece)).await?,
-            (From::Spool, None) => return Err(WriteError::Lost),
-            (From::Base, _) => {
+            (ByteSource::Spool, Some(file)) => file.blocking(move |file| file.read(piece)).await?,
+            (ByteSource::Spool, None) => return Err(WriteError::Lost),
+            (ByteSource::Base, _) => {
                 drop(page);
                 self.base_bytes(piece).await?
             }
-            (From::Zero, _) => zeros(piece),
-            (From::Gone, _) => {
+            (ByteSource::Zero, _) => zeros(piece),
+            (ByteSource::Gone, _) => {
                 let index = self.state().draft.sizes().index(piece.start);
-                return Err(Gone(index).into());
+                return Err(GonePart(index).into());
             }
         };
         Ok(Some((piece, bytes)))
@@ -90,10 +90,10 @@ impl Writing {
         let mut bytes = BytesMut::new();
         for (piece, from) in edition.draft.sources(range) {
             let found = match from {
-                From::Spool => edition.file.blocking(move |file| file.read(piece)).await?,
-                From::Base => self.bytes_of(edition.base.as_ref(), piece).await?,
-                From::Zero => zeros(piece),
-                From::Gone => return Err(WriteError::Lost),
+                ByteSource::Spool => edition.file.blocking(move |file| file.read(piece)).await?,
+                ByteSource::Base => self.bytes_of(edition.base.as_ref(), piece).await?,
+                ByteSource::Zero => zeros(piece),
+                ByteSource::Gone => return Err(WriteError::Lost),
             };
             bytes.extend_from_slice(&found);
         }

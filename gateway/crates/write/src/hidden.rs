@@ -41,7 +41,7 @@ impl Writing {
         let (before, freed) = {
             let mut state = self.state();
             let freed = state.take_room();
-            state.draft = state.draft.next_from(base.version.size);
+            state.draft = state.draft.successor(base.version.size);
             state.upload = None;
             state.unnoted = Extents::default();
             state.unverified.clear();
@@ -63,7 +63,7 @@ impl Writing {
 
     async fn read_back_now(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
-        if !self.state().draft.has_gone() {
+        if !self.state().draft.has_gone_bytes() {
             return Ok(());
         }
         self.state().closing = true;
@@ -79,7 +79,7 @@ impl Writing {
         // An unanswered completion may have succeeded.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {
-            None if self.state().draft.has_gone() => self.publish_hidden().await,
+            None if self.state().draft.has_gone_bytes() => self.publish_hidden().await,
             None => Ok(()),
             Some(published) => self.settle(published).await,
         }

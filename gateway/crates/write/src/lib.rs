@@ -46,7 +46,7 @@ use spool::blocks::Memory;
 use tidegate_engine::Core;
 use tidegate_engine::{Engine, ReadContext};
 use tidegate_origin::write::Headers;
-use tidegate_plan::upload::KEPT;
+use tidegate_plan::upload::MAX_KEPT_END;
 use tidegate_plan::{ObjectId, ObjectKey, PartSizes};
 
 mod assemble;
@@ -124,7 +124,7 @@ impl Settings {
             size: 16 << 30,
             read_back: false,
             parts: PartSizes::default(),
-            kept: KEPT,
+            kept: MAX_KEPT_END,
             patience: Duration::from_secs(60),
             journal: 4 << 20,
         }

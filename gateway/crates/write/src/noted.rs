@@ -81,7 +81,7 @@ impl State {
         let upload = self.upload.as_ref();
         records.extend(upload.map(|upload| Record::upload(upload, &self.begun_with)));
         records.extend(self.sent());
-        let gone = self.draft.gone();
+        let gone = self.draft.gone_parts();
         records.extend(gone.map(|(index, _)| Record::Evicted { index }));
         records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
         records.extend(self.tried.noted());
@@ -95,14 +95,14 @@ impl State {
     /// Returns the ranges that are in the spool, and those that were before they left.
     fn wrote(&self) -> Vec<Record> {
         let mut extents = self.draft.local().clone();
-        for (_, range) in self.draft.gone() {
+        for (_, range) in self.draft.gone_parts() {
             extents.insert(range);
         }
         Record::wrote(self.draft.size(), &extents)
     }
 
     fn sent(&self) -> impl Iterator<Item = Record> {
-        let sent = self.draft.sent();
+        let sent = self.draft.sent_parts();
         sent.filter_map(|(index, sent)| {
             let sums = *self.sums.get(&index)?;
             Some(Record::part(index, sent.length, &sent.etag, sums))

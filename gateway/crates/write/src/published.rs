@@ -76,7 +76,7 @@ impl Writing {
             let state = self.state();
             let ranges = match bytes {
                 Sent::Copied => vec![ByteRange::new(0, state.draft.size())],
-                Sent::Parts(_) => state.draft.copied(),
+                Sent::Parts(_) => state.draft.copied_ranges(),
                 Sent::Whole(_) | Sent::InDoubt => Vec::new(),
             };
             (state.base.clone()?, ranges)

@@ -15,7 +15,7 @@ use crate::spool::FILES;
 use crate::spool::journal::Record;
 use crate::spool::space::Space;
 use tidegate_plan::ByteRange;
-use tidegate_plan::upload::When;
+use tidegate_plan::upload::SendOccasion;
 
 /// Room reserved for a write. Released if the write does not begin.
 pub(super) struct Room<'a> {
@@ -99,7 +99,7 @@ impl Writing {
             written.await.map_err(|_| WriteError::Closing)??;
         }
         self.inner.metrics.written.inc_by(length);
-        self.kick(When::Writing);
+        self.kick(SendOccasion::Writing);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl Writing {
         }
         let ended = self.put_in_ended(range, room.keep(), Ok(()));
         self.inner.metrics.written.inc_by(range.len());
-        self.kick(When::Writing);
+        self.kick(SendOccasion::Writing);
         ended.is_ok()
     }
 
@@ -186,7 +186,7 @@ impl Writing {
             state.records.push(Record::Cut { size });
             state.touched(self.inner.core.now());
             state.replaced |= size == 0;
-            if state.lost && !state.draft.has_gone() {
+            if state.lost && !state.draft.has_gone_bytes() {
                 // The lost bytes are truncated; the rest is here, and is sent anew.
                 state.lost = false;
                 state.trouble = None;

@@ -318,7 +318,7 @@ impl Writing {
             }
             state.dirty = false;
             let file = self.drop_file(&mut state);
-            state.draft = state.draft.next_from(0);
+            state.draft = state.draft.successor(0);
             let completed = state.completing.take().is_some();
             (state.upload.take(), completed, state.base.take(), file)
         };

@@ -104,7 +104,7 @@ impl Writers {
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
         let mut state = State::new(&self.0, id, base, headers, guard);
         state.times = times;
-        state.draft = replayed.draft.clone().keeping(self.0.settings.kept);
+        state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
         state.unverified.clone_from(&replayed.sums);
         state.sums.clone_from(&replayed.sums);
         // An upload under another key is a staged one: the draft goes to its own key in the end.
@@ -128,7 +128,7 @@ impl Writers {
 /// source of its bucket.
 fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<ReadContext>> {
     let same = sources.iter().find(|source| source.origin.id() == origin);
-    let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().seen_by(None) == origin;
+    let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().identity_for(None) == origin;
     same.or_else(|| sources.iter().find(unnamed))
 }
 

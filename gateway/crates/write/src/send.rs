@@ -18,7 +18,7 @@ use tidegate_origin::payload::Frames;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
 use tidegate_plan::retry::Backoff;
-use tidegate_plan::upload::{Job, When};
+use tidegate_plan::upload::{PartJob, SendOccasion};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
 
 /// A part that was sent to the store.
@@ -37,16 +37,16 @@ const PAUSE: Backoff = Backoff {
 
 impl Writing {
     /// Starts all parts that are due.
-    pub(super) fn kick(self: &Arc<Self>, when: When) {
+    pub(super) fn kick(self: &Arc<Self>, when: SendOccasion) {
         loop {
             let job = {
                 let mut state = self.state();
                 let paused = state.not_before.is_some_and(|until| Instant::now() < until);
-                let held_up = when != When::Closing && (paused || state.closing);
+                let held_up = when != SendOccasion::Closing && (paused || state.closing);
                 if state.sending >= STREAMS || state.removed || held_up {
                     return;
                 }
-                let Some(job) = state.draft.next(when) else {
+                let Some(job) = state.draft.next_job(when) else {
                     return;
                 };
                 state.draft.begin_send(&job);
@@ -66,7 +66,7 @@ impl Writing {
     }
 
     /// Sends one part, after it has read the missing bytes from the base.
-    async fn send(self: &Arc<Self>, job: &Job) -> Result<SentPart, WriteError> {
+    async fn send(self: &Arc<Self>, job: &PartJob) -> Result<SentPart, WriteError> {
         let _stream = self.inner.streams.acquire().await;
         let _memory = self.inner.core.budget.demand(2 * FRAME).await?;
         for gap in &job.fill {
@@ -132,7 +132,7 @@ impl Writing {
         })
     }
 
-    async fn sent(self: &Arc<Self>, job: &Job, sent: Result<SentPart, WriteError>) {
+    async fn sent(self: &Arc<Self>, job: &PartJob, sent: Result<SentPart, WriteError>) {
         if let Ok(SentPart {
             etag,
             sums,
@@ -179,7 +179,7 @@ impl Writing {
         if let Err(error) = self.flush().await {
             let mut state = self.state();
             // Otherwise the part is at worst sent again after a crash, and its publish frees room.
-            if state.draft.has_gone() {
+            if state.draft.has_gone_bytes() {
                 state.failure = Some(error);
             }
         }
@@ -188,7 +188,7 @@ impl Writing {
         self.evict_ahead();
         self.progress.send_replace(());
         match failed {
-            None => self.kick(When::Writing),
+            None => self.kick(SendOccasion::Writing),
             Some(error) => self.kick_later(&error),
         }
     }
@@ -214,14 +214,14 @@ impl Writing {
         let (writing, stop) = (self.clone(), self.inner.core.stop.clone());
         self.inner.core.spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep_until(until) => writing.kick(When::Writing),
+                () = tokio::time::sleep_until(until) => writing.kick(SendOccasion::Writing),
                 () = stop.cancelled() => {}
             }
         });
     }
 
     /// Copies bytes of the base into the spool, beside the written ones.
-    async fn fill(self: &Arc<Self>, job: &Job, gap: ByteRange) -> Result<(), WriteError> {
+    async fn fill(self: &Arc<Self>, job: &PartJob, gap: ByteRange) -> Result<(), WriteError> {
         let mut at = gap.start;
         while at < gap.end {
             let piece = ByteRange::new(at, gap.end.min(at + FRAME));
@@ -233,7 +233,7 @@ impl Writing {
             }
             file.blocking(move |file| file.write(piece.start, bytes))
                 .await?;
-            let new = self.state().draft.filled(piece);
+            let new = self.state().draft.record_fill(piece);
             self.inner.spool.space.take(new);
             at = piece.end;
         }
@@ -290,7 +290,7 @@ impl Writing {
         }
         let key = upload.key.as_str();
         state.completing = None;
-        if state.draft.has_gone() {
+        if state.draft.has_gone_bytes() {
             tracing::error!(
                 key,
                 "an upload is gone, and with it what had left the spool"
@@ -314,9 +314,9 @@ impl Writing {
     pub(super) fn unsend(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
         state.apart = true;
-        if state.draft.has_gone() {
+        if state.draft.has_gone_bytes() {
             state.completing = None;
-            state.draft.unsend_local();
+            state.draft.mark_local_unsent();
         } else {
             drop(state);
             self.lost(upload);

@@ -14,7 +14,7 @@ use crate::spool::journal::Record;
 use tidegate_engine::Error;
 use tidegate_origin::{OriginError, Upload};
 use tidegate_plan::ByteRange;
-use tidegate_plan::upload::When;
+use tidegate_plan::upload::SendOccasion;
 
 /// The interval at which a waiting writer checks again whether a part can be evicted.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -69,7 +69,7 @@ impl Drafts {
             }
         }
         for writing in &writings {
-            writing.kick(When::Pressed);
+            writing.kick(SendOccasion::Pressed);
         }
         false
     }
@@ -119,7 +119,7 @@ impl Writing {
                 return Ok(false);
             };
             let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
-            if !state.hidden && !needs_none && !state.draft.has_gone() {
+            if !state.hidden && !needs_none && !state.draft.has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
                     self.hide(&mut state);
@@ -193,7 +193,7 @@ impl Writing {
         }
         {
             let mut state = self.state();
-            if state.evicting || !state.draft.has_gone() {
+            if state.evicting || !state.draft.has_gone_bytes() {
                 return;
             }
             state.evicting = true;

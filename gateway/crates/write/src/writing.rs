@@ -27,7 +27,7 @@ use tidegate_engine::times::{Times, following};
 use tidegate_engine::written::PartChunks;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, CopySource, Guard, Sums, Upload};
-use tidegate_plan::upload::{Draft, Gone};
+use tidegate_plan::upload::{Draft, GonePart};
 use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, ObjectKey, Timestamp, Version};
 
 /// See the module documentation.
@@ -162,7 +162,7 @@ impl State {
         guard: Guard,
     ) -> Self {
         let length = base.as_ref().map_or(0, |base| base.version.size);
-        let draft = Draft::new(inner.settings.parts, length).keeping(inner.settings.kept);
+        let draft = Draft::new(inner.settings.parts, length).with_kept_ends(inner.settings.kept);
         let begins_as = base.as_ref().map(|base| &*base.version);
         let times = inner.core.times_of_draft(&id, begins_as);
         Self {
@@ -209,7 +209,7 @@ impl State {
     }
 
     /// Announces a write: readers of the closed draft notice it before a byte changes.
-    pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), Gone> {
+    pub(super) fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
         self.draft.begin_write(range)?;
         self.revision += 1;
         self.unclosed = true;

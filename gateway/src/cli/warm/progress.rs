@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::{SHOWN, complaint};
-use tidegate_plan::standing::Words;
+use super::{MAX_SHOWN_FAILURES, complaint};
+use tidegate_plan::RoundedDuration;
 
 /// The interval between updates, on a terminal and in a file.
-const OFTEN: Duration = Duration::from_millis(200);
-const SELDOM: Duration = Duration::from_secs(30);
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+const FILE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Characters of the bar.
-const WIDTH: u64 = 24;
+const BAR_WIDTH: u64 = 24;
 
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct WarmProgress {
     /// The number of objects, if it is known beforehand.
     known: Option<u64>,
     objects: u64,
@@ -29,7 +29,7 @@ pub(super) struct Progress {
     in_place: bool,
 }
 
-impl Progress {
+impl WarmProgress {
     pub(super) fn new(known: Option<u64>) -> Self {
         let now = Instant::now();
         Self {
@@ -65,7 +65,7 @@ impl Progress {
     pub(super) fn failed(&mut self, path: &str, error: &str) {
         self.objects += 1;
         self.failed += 1;
-        if self.failed <= SHOWN {
+        if self.failed <= MAX_SHOWN_FAILURES {
             self.wipe();
             say(&format!("{}\n", complaint(path, error)));
         }
@@ -73,7 +73,11 @@ impl Progress {
 
     /// Shows it, if it is due.
     pub(super) fn show(&mut self) {
-        let pause = if self.in_place { OFTEN } else { SELDOM };
+        let pause = if self.in_place {
+            TERMINAL_INTERVAL
+        } else {
+            FILE_INTERVAL
+        };
         if self.said.elapsed() < pause {
             return;
         }
@@ -129,7 +133,7 @@ impl Progress {
             size(self.fetched),
             size(self.cached),
             size(rate),
-            Words(self.began.elapsed()),
+            RoundedDuration(self.began.elapsed()),
         )
     }
 
@@ -141,9 +145,11 @@ impl Progress {
 }
 
 fn bar(done: u64, all: u64) -> String {
-    let full = (WIDTH * done.min(all)).checked_div(all).unwrap_or(WIDTH);
+    let full = (BAR_WIDTH * done.min(all))
+        .checked_div(all)
+        .unwrap_or(BAR_WIDTH);
     let repeat = |what: &str, times: u64| what.repeat(usize::try_from(times).unwrap_or(0));
-    format!("[{}{}]", repeat("=", full), repeat(" ", WIDTH - full))
+    format!("[{}{}]", repeat("=", full), repeat(" ", BAR_WIDTH - full))
 }
 
 /// Returns a size for people, to a tenth of its unit.
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn it_sums_up_what_came_of_it() {
-        let mut progress = Progress::new(Some(4));
+        let mut progress = WarmProgress::new(Some(4));
         progress.fetch(3 << 20);
         progress.done(1536, 0);
         let said = progress.line();
@@ -184,7 +190,7 @@ mod tests {
         let said = said.expect("nothing failed");
         assert!(said.contains("\n5 B were not kept"), "{said}");
         assert!(said.ends_with("\n2 lines could not be read\n"), "{said}");
-        let mut progress = Progress::new(None);
+        let mut progress = WarmProgress::new(None);
         progress.failed("/a", "no such object");
         let why = progress.end(&[]).expect_err("one failed").to_string();
         assert!(

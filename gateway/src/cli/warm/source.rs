@@ -11,13 +11,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::super::WarmArgs;
-use super::super::client::{Ask, Client, check_path, in_query};
+use super::super::client::{AdminRequest, Client, check_path, escape_query};
 
 /// Paths in a batch: as many as a bucket lists at once.
-const BATCH: usize = 1000;
+const BATCH_PATHS: usize = 1000;
 
 /// The longest line that is read; a longer one is not a path.
-const LONGEST_LINE: u64 = 64 << 10;
+const MAX_LINE: u64 = 64 << 10;
 
 /// The paths that are still to be warmed.
 pub(super) enum Paths {
@@ -39,7 +39,7 @@ impl Paths {
     ///
     /// # Errors
     /// If they cannot be read, or are not paths.
-    pub(super) fn of(args: &WarmArgs) -> anyhow::Result<Self> {
+    pub(super) fn from_args(args: &WarmArgs) -> anyhow::Result<Self> {
         match (&args.path, &args.from_list) {
             (Some(path), None) => {
                 check_path(path)?;
@@ -89,7 +89,7 @@ impl Paths {
             }
             Self::Listed { paths, next, .. } => {
                 let begin = *next;
-                *next = paths.len().min(begin + BATCH);
+                *next = paths.len().min(begin + BATCH_PATHS);
                 Ok((begin < *next).then(|| paths[begin..*next].to_vec()))
             }
         }
@@ -113,9 +113,9 @@ async fn page(
     host: Option<&str>,
     after: Option<&str>,
 ) -> anyhow::Result<Value> {
-    let mut target = format!("/list?path={}&limit={BATCH}", in_query(path));
+    let mut target = format!("/list?path={}&limit={BATCH_PATHS}", escape_query(path));
     if let Some(host) = host {
-        write!(target, "&host={}", in_query(host))?;
+        write!(target, "&host={}", escape_query(host))?;
     }
     if let Some(after) = after {
         write!(
@@ -124,12 +124,12 @@ async fn page(
             utf8_percent_encode(after, NON_ALPHANUMERIC)
         )?;
     }
-    let ask = Ask {
+    let ask = AdminRequest {
         method: Method::GET,
         target,
         body: None,
     };
-    let body = client.ask(ask).await?;
+    let body = client.send(ask).await?;
     serde_json::from_str(&body).context("the gateway answers no JSON")
 }
 
@@ -147,12 +147,7 @@ fn lines(mut from: Box<dyn BufRead>, mut each: impl FnMut(&str)) -> anyhow::Resu
     let mut line = Vec::new();
     loop {
         line.clear();
-        if from
-            .by_ref()
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)?
-            == 0
-        {
+        if from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
         if line.last() != Some(&b'\n') {
@@ -177,10 +172,10 @@ fn list(from: Box<dyn BufRead>) -> anyhow::Result<Paths> {
     let note = (unread > 0).then(|| {
         format!("{unread} lines were passed over: they are no paths as they stand in a URL")
     });
-    Ok(listed(paths, note))
+    Ok(from_list(paths, note))
 }
 
-fn listed(paths: Vec<String>, note: Option<String>) -> Paths {
+fn from_list(paths: Vec<String>, note: Option<String>) -> Paths {
     Paths::Listed {
         paths,
         next: 0,

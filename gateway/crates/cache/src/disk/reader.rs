@@ -76,7 +76,7 @@ impl DiskReader {
     pub(super) fn new(
         log: &Arc<Log>,
         settings: &DiskSettings,
-        measured: Option<Meter>,
+        measured: Option<DiskMeter>,
     ) -> Result<Self, StoreError> {
         let reads = settings.reads.max(1);
         let threads = BlockingThreads::new("tidegate-disk", reads)
@@ -151,7 +151,7 @@ impl DiskReader {
 
     /// Estimates a read of `len` bytes that would begin now. While nothing was measured, the first read
     /// counts as no time, so that one is tried; few follow behind it, because the disk may be slow.
-    pub(super) fn estimate(&self, len: u64) -> Estimate {
+    pub(super) fn estimate(&self, len: u64) -> ReadEstimate {
         let ahead = self.shared.ahead();
         let meter = self.shared.current_meter();
         Estimate {
@@ -231,14 +231,14 @@ impl ReadState {
     fn current_meter(&self) -> Meter {
         let measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
-        measured.meter.after(idle.unwrap_or_default())
+        measured.meter.after_idle(idle.unwrap_or_default())
     }
 
     fn measure(&self, len: u64, under_way: u64, took: Duration) {
         let mut measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
-        measured.meter = measured.meter.after(idle.unwrap_or_default());
-        measured.meter.read(len, under_way, took);
+        measured.meter = measured.meter.after_idle(idle.unwrap_or_default());
+        measured.meter.record_read(len, under_way, took);
         measured.last = Some(Instant::now());
     }
 }

@@ -6,7 +6,7 @@ use super::Check;
 use tidegate_plan::{ByteSize, Geometry};
 
 /// The fewest chunks: with fewer, readers would wait for each other's memory.
-const LEAST_CHUNKS: u64 = 16;
+const MIN_CHUNKS: u64 = 16;
 
 impl Check<'_, '_> {
     pub(super) fn cache(&mut self, cache: &Cache) {
@@ -15,10 +15,10 @@ impl Check<'_, '_> {
             self.error(&KeyPath::of("cache", "chunk"), message);
         } else {
             for (key, size) in [("memory", cache.memory), ("budget", cache.budget)] {
-                let least = ByteSize(cache.chunk.0 * LEAST_CHUNKS);
+                let least = ByteSize(cache.chunk.0 * MIN_CHUNKS);
                 if size < least && (key, size.0) != ("memory", 0) {
                     let message = format!(
-                        "`{size}` is too little; {LEAST_CHUNKS} chunks of {} need {least}",
+                        "`{size}` is too little; {MIN_CHUNKS} chunks of {} need {least}",
                         cache.chunk
                     );
                     self.error(&KeyPath::of("cache", key), message);

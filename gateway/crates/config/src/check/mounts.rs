@@ -9,10 +9,10 @@ use tidegate_plan::ByteSize;
 
 /// The largest `rename_limit`: the gateway holds the names of a renamed folder in memory, and blocks its writers
 /// meanwhile.
-const MOST_RENAMED: u32 = 100_000;
+const MAX_RENAME_LIMIT: u32 = 100_000;
 
 /// The most threads: more would wait for each other.
-const MOST_THREADS: u32 = 64;
+const MAX_MOUNT_THREADS: u32 = 64;
 
 impl Check<'_, '_> {
     pub(super) fn mounts(&mut self, config: &Config) {
@@ -35,12 +35,12 @@ impl Check<'_, '_> {
             if self.document.has(&commit) && !mount.writable {
                 self.warn(&commit, "without `writable = true` nothing is committed");
             }
-            if mount.rename_limit > MOST_RENAMED {
-                let message = format!("must be at most {MOST_RENAMED}");
+            if mount.rename_limit > MAX_RENAME_LIMIT {
+                let message = format!("must be at most {MAX_RENAME_LIMIT}");
                 self.error(&path.key("rename_limit"), message);
             }
-            if mount.threads == 0 || mount.threads > MOST_THREADS {
-                let message = format!("must be from 1 to {MOST_THREADS}");
+            if mount.threads == 0 || mount.threads > MAX_MOUNT_THREADS {
+                let message = format!("must be from 1 to {MAX_MOUNT_THREADS}");
                 self.error(&path.key("threads"), message);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
-use super::super::profile::{Unresolved, resolve};
+use super::super::section::profile::{Unresolved, resolve};
 use super::Check;
 use tidegate_plan::{ByteSize, Profile};
 

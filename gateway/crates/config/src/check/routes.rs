@@ -10,7 +10,7 @@ use super::{Check, profiles};
 use tidegate_plan::{Listen, ObjectKey};
 
 /// Headers that describe an answer; one that is added by a route would make it wrong.
-const OF_THE_ANSWER: [&str; 17] = [
+const ANSWER_HEADERS: [&str; 17] = [
     "accept-ranges",
     "age",
     "cache-control",
@@ -195,7 +195,7 @@ impl Check<'_, '_> {
                 self.error(&path, "use the route's `cache_control` instead");
             } else if lower.starts_with("access-control-") {
                 self.error(&path, "use the route's `cors` instead");
-            } else if OF_THE_ANSWER.contains(&lower.as_str()) {
+            } else if ANSWER_HEADERS.contains(&lower.as_str()) {
                 self.error(
                     &path,
                     "says what the answer is, and is set by the gateway alone",

@@ -15,7 +15,7 @@ use crate::Core;
 use crate::{Error, ReadContext, resolve};
 use tidegate_origin::list::PAGE;
 use tidegate_origin::{After, List, Listed, Listing};
-use tidegate_plan::folder::{self, Child, is_name, is_told};
+use tidegate_plan::folder::{self, FolderEntry, is_listed, is_name};
 use tidegate_plan::{ObjectId, ObjectKey, OriginId};
 
 /// The number of pages for which a reader waits for names in order before it reads past the table.
@@ -80,7 +80,7 @@ impl Had {
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        *name <= *self.up_to || is_told(&self.told, name)
+        *name <= *self.up_to || is_listed(&self.told, name)
     }
 }
 
@@ -202,7 +202,7 @@ impl Engine {
                 }
             };
             cursor = page.next.clone();
-            if cursor.is_none() || is_told(&page.reached, name) {
+            if cursor.is_none() || is_listed(&page.reached, name) {
                 return Ok(true);
             }
         }
@@ -306,7 +306,7 @@ fn behind(prefix: &str, had: &Had) -> Option<Cursor> {
         number: 0,
         after: After::Key(format!("{prefix}{}", had.up_to)),
         reached: had.up_to.to_string(),
-        held: folder::Names::default(),
+        held: folder::FolderNames::default(),
     })
 }
 
@@ -317,7 +317,12 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     }
     let (epoch, number, before, mut held) = match from {
         Some(from) => (from.epoch, from.number, from.reached, from.held),
-        None => (asked.epoch, 0, String::new(), folder::Names::default()),
+        None => (
+            asked.epoch,
+            0,
+            String::new(),
+            folder::FolderNames::default(),
+        ),
     };
     let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
     let object = page.objects.last().map(|it| below(&it.key));
@@ -347,8 +352,8 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
         }
     }
     let names = found.iter().map(|(name, child)| match child {
-        Child::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
-        Child::Folder => (name.clone(), Meaning::Folder, None),
+        FolderEntry::File(told) => (name.clone(), Meaning::File(told.facts.clone()), told.stored),
+        FolderEntry::Folder => (name.clone(), Meaning::Folder, None),
     });
     let landing = Landing {
         folder: path,
@@ -360,8 +365,8 @@ fn land(core: &Core, asked: &Asked, prefix: &str, from: Option<Cursor>, page: Li
     };
     core.names.land(asked, landing);
     let names = found.into_iter().map(|(name, child)| match child {
-        Child::File(told) => (name, Entry::File(told.facts)),
-        Child::Folder => (name, Entry::Folder),
+        FolderEntry::File(told) => (name, Entry::File(told.facts)),
+        FolderEntry::Folder => (name, Entry::Folder),
     });
     Landed {
         names: names.collect(),

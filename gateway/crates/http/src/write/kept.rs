@@ -6,7 +6,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, EXPIRES};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::rescue::Cause;
-use tidegate_plan::version::is_kept;
+use tidegate_plan::version::is_stored_header;
 
 /// Headers that are no lists: several lines must all be the same.
 const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
@@ -16,7 +16,7 @@ const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
 /// # Errors
 /// If a header cannot be stored as it was sent.
 pub(super) fn kept(headers: &HeaderMap) -> Result<Vec<(HeaderName, HeaderValue)>, Cause> {
-    let names = headers.keys().filter(|name| is_kept(name));
+    let names = headers.keys().filter(|name| is_stored_header(name));
     names
         .map(|name| Ok((name.clone(), value(name, headers)?)))
         .collect()

@@ -15,7 +15,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::OriginError;
-use tidegate_plan::version::is_kept;
+use tidegate_plan::version::is_stored_header;
 use tidegate_plan::{ByteRange, ETag, Timestamp, Version};
 
 /// A copy of the raw head of one request's answer.
@@ -173,7 +173,7 @@ impl Head {
             .iter()
             .filter(|(name, value)| {
                 // Some stores keep the framing of an upload as if it were a coding.
-                is_kept(name) && !(*name == CONTENT_ENCODING && *value == "aws-chunked")
+                is_stored_header(name) && !(*name == CONTENT_ENCODING && *value == "aws-chunked")
             })
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()

@@ -1,17 +1,17 @@
 //! The state of a part, and the operations that it permits.
 
-use super::{Draft, LEFT_BEHIND, Part, Sent, When};
+use super::{Draft, LEFT_BEHIND_PARTS, PartState, SendOccasion, SentPart};
 use crate::ByteRange;
 
 impl Draft {
-    pub(super) fn tick(&mut self) -> u64 {
+    pub(super) fn next_counter(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
     /// Gives a part a new revision.
-    pub(super) fn change(&mut self, index: u32) -> &mut Part {
-        let revision = self.tick();
+    pub(super) fn change(&mut self, index: u32) -> &mut PartState {
+        let revision = self.next_counter();
         self.unsent.insert(index);
         let part = self.parts.entry(index).or_default();
         part.revision = revision;
@@ -33,26 +33,26 @@ impl Draft {
     /// Notes that the writer turned back from the object's end. It has put a table there, as disk images have them
     /// every half a gigabyte: the writer notes the table's place in the head and fills the table in later. So the part
     /// waits until it is written again.
-    pub(super) fn note_turn(&mut self, range: ByteRange) {
+    pub(super) fn note_turn_back(&mut self, range: ByteRange) {
         let is_back = range.start < self.frontier;
         if is_back {
             let again = self.sizes.span(range);
-            self.turned.retain(|index| !again.contains(index));
+            self.turned_back.retain(|index| !again.contains(index));
         }
         let left = self.sizes.index(self.frontier);
         let is_within = self.frontier > self.sizes.start(left);
         if is_back && is_within && self.last == self.frontier {
-            self.turned.retain(|index| *index != left);
-            self.turned.push_back(left);
+            self.turned_back.retain(|index| *index != left);
+            self.turned_back.push_back(left);
             let length = |index: &u32| self.sizes.range(*index, u64::MAX).len();
-            while self.turned.iter().map(length).sum::<u64>() > self.kept {
-                self.turned.pop_front();
+            while self.turned_back.iter().map(length).sum::<u64>() > self.kept {
+                self.turned_back.pop_front();
             }
         }
         self.last = range.end;
     }
 
-    pub(super) fn part(&self, index: u32) -> Option<&Part> {
+    pub(super) fn part(&self, index: u32) -> Option<&PartState> {
         self.parts.get(&index)
     }
 
@@ -65,7 +65,11 @@ impl Draft {
     }
 
     /// Returns the sent part, if the part is unchanged since.
-    pub(super) fn sent_as_it_is<'a>(&self, index: u32, part: &'a Part) -> Option<&'a Sent> {
+    pub(super) fn sent_as_it_is<'a>(
+        &self,
+        index: u32,
+        part: &'a PartState,
+    ) -> Option<&'a SentPart> {
         let sent = part.sent.as_ref()?;
         let same = sent.revision == part.revision && sent.length == self.range(index).len();
         same.then_some(sent)
@@ -97,7 +101,7 @@ impl Draft {
     }
 
     /// Returns whether the part looks finished before the end, or must be sent for space.
-    pub(super) fn is_ripe(&self, index: u32, when: When) -> bool {
+    pub(super) fn is_ripe(&self, index: u32, when: SendOccasion) -> bool {
         let Some(part) = self.part(index) else {
             return false;
         };
@@ -105,7 +109,7 @@ impl Draft {
         if part.busy > 0 || part.sending || part.evicted || whole.end > self.size {
             return false;
         }
-        if when == When::Pressed {
+        if when == SendOccasion::Pressed {
             return self.sent_as_it_is(index, part).is_none();
         }
         // An object of one part is sent in one request at the end. A sent part that changed since will change again, so
@@ -113,10 +117,10 @@ impl Draft {
         if self.is_one_part() {
             return false;
         }
-        if self.turned.contains(&index) {
+        if self.turned_back.contains(&index) {
             return false;
         }
-        let behind = whole.end + LEFT_BEHIND as u64 * whole.len() <= self.frontier;
+        let behind = whole.end + LEFT_BEHIND_PARTS as u64 * whole.len() <= self.frontier;
         part.sent.is_none() && (behind || self.local.covers(whole))
     }
 }

@@ -1,11 +1,11 @@
 //! The sources of a draft's bytes, and the pieces of the final object.
 
-use super::{Draft, Gone};
+use super::{Draft, GonePart};
 use crate::{ByteRange, ETag};
 
 /// The source of a draft's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum ByteSource {
     /// The spool.
     Spool,
     /// The base, at the same offset.
@@ -31,7 +31,7 @@ pub type Pieces = Vec<Piece>;
 impl Draft {
     /// Returns the sources of a range's bytes, in order, up to the object's end.
     #[must_use]
-    pub fn sources(&self, range: ByteRange) -> Vec<(ByteRange, From)> {
+    pub fn sources(&self, range: ByteRange) -> Vec<(ByteRange, ByteSource)> {
         let Some(range) = range.intersect(ByteRange::new(0, self.size)) else {
             return Vec::new();
         };
@@ -40,25 +40,25 @@ impl Draft {
             let here = self.range(index).intersect(range);
             let here = here.expect("a part of the span");
             if self.is_evicted(index) {
-                found.push((here, From::Gone));
+                found.push((here, ByteSource::Gone));
                 continue;
             }
             let mut at = here.start;
             for held in self.local.within(here) {
                 self.beside_the_spool(ByteRange::new(at, held.start), &mut found);
-                found.push((held, From::Spool));
+                found.push((held, ByteSource::Spool));
                 at = held.end;
             }
             self.beside_the_spool(ByteRange::new(at, here.end), &mut found);
         }
-        join(found)
+        merge_neighbours(found)
     }
 
-    fn beside_the_spool(&self, range: ByteRange, found: &mut Vec<(ByteRange, From)>) {
+    fn beside_the_spool(&self, range: ByteRange, found: &mut Vec<(ByteRange, ByteSource)>) {
         let border = self.base.clamp(range.start, range.end);
         let pieces = [
-            (ByteRange::new(range.start, border), From::Base),
-            (ByteRange::new(border, range.end), From::Zero),
+            (ByteRange::new(range.start, border), ByteSource::Base),
+            (ByteRange::new(border, range.end), ByteSource::Zero),
         ];
         found.extend(pieces.into_iter().filter(|(range, _)| !range.is_empty()));
     }
@@ -72,7 +72,7 @@ impl Draft {
 
     /// Returns the runs of parts that are the base's, once all other parts are sent.
     #[must_use]
-    pub fn copied(&self) -> Vec<ByteRange> {
+    pub fn copied_ranges(&self) -> Vec<ByteRange> {
         let copied = |piece| match piece {
             Piece::Copy(_, range) => Some(range),
             Piece::Sent(..) => None,
@@ -86,7 +86,7 @@ impl Draft {
     ///
     /// # Errors
     /// A part still has to be sent.
-    pub fn pieces(&self, most: u64) -> Result<Pieces, Gone> {
+    pub fn pieces(&self, most: u64) -> Result<Pieces, GonePart> {
         let mut pieces: Pieces = Vec::new();
         for index in 0..self.sizes.count(self.size) {
             let range = self.range(index);
@@ -101,7 +101,7 @@ impl Draft {
             }
             let part = self.part(index);
             let sent = part.and_then(|part| self.sent_as_it_is(index, part));
-            let sent = sent.ok_or(Gone(index))?;
+            let sent = sent.ok_or(GonePart(index))?;
             pieces.push(Piece::Sent(index + 1, sent.etag.clone()));
         }
         Ok(pieces)
@@ -109,8 +109,8 @@ impl Draft {
 }
 
 /// Merges neighbours of one source.
-fn join(found: Vec<(ByteRange, From)>) -> Vec<(ByteRange, From)> {
-    let mut joined: Vec<(ByteRange, From)> = Vec::new();
+fn merge_neighbours(found: Vec<(ByteRange, ByteSource)>) -> Vec<(ByteRange, ByteSource)> {
+    let mut joined: Vec<(ByteRange, ByteSource)> = Vec::new();
     for (range, from) in found {
         match joined.last_mut() {
             Some((last, same)) if *same == from && last.end == range.start => last.end = range.end,

@@ -1,27 +1,27 @@
 //! The sent parts: their list, and their recovery from a journal.
 
-use super::{Draft, Sent};
+use super::{Draft, SentPart};
 use crate::{ByteRange, ETag};
 
 impl Draft {
     /// Returns the parts that were sent and still count, with their tags.
-    pub fn sent(&self) -> impl Iterator<Item = (u32, &Sent)> {
+    pub fn sent_parts(&self) -> impl Iterator<Item = (u32, &SentPart)> {
         let parts = self.parts.iter();
         parts.filter_map(|(index, part)| Some((*index, self.sent_as_it_is(*index, part)?)))
     }
 
     /// Returns the parts whose bytes are gone.
-    pub fn gone(&self) -> impl Iterator<Item = (u32, ByteRange)> {
+    pub fn gone_parts(&self) -> impl Iterator<Item = (u32, ByteRange)> {
         let gone = self.parts.iter().filter(|(_, part)| part.evicted);
         gone.map(|(index, _)| (*index, self.range(*index)))
     }
 
     /// Recovers from the journal that a part was sent in its state at that point.
     pub fn recall_sent(&mut self, index: u32, length: u64, etag: ETag) {
-        let order = self.tick();
+        let order = self.next_counter();
         let part = self.parts.entry(index).or_default();
         part.changed = true;
-        part.sent = Some(Sent {
+        part.sent = Some(SentPart {
             etag,
             length,
             revision: part.revision,
@@ -32,13 +32,13 @@ impl Draft {
 
     /// Returns the range of a part that was sent, still counts, and is in the spool.
     #[must_use]
-    pub fn sent_from(&self, index: u32) -> Option<ByteRange> {
+    pub fn sent_range(&self, index: u32) -> Option<ByteRange> {
         let part = self.part(index).filter(|part| !part.evicted)?;
         self.sent_as_it_is(index, part).map(|_| self.range(index))
     }
 
     /// Marks a part as unsent because its sent bytes are not the right ones.
-    pub fn unsend(&mut self, index: u32) {
+    pub fn mark_unsent(&mut self, index: u32) {
         if let Some(part) = self.parts.get_mut(&index) {
             part.sent = None;
             self.unsent.insert(index);
@@ -46,11 +46,11 @@ impl Draft {
     }
 
     /// Does the same for all sent parts that are in the spool.
-    pub fn unsend_local(&mut self) {
+    pub fn mark_local_unsent(&mut self) {
         let sent = Vec::from_iter(self.parts.keys().copied());
         for index in sent {
-            if self.sent_from(index).is_some() {
-                self.unsend(index);
+            if self.sent_range(index).is_some() {
+                self.mark_unsent(index);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Draft {
     }
 
     /// Ends the recovery. Sent parts whose bytes were not durable do not count.
-    pub fn recalled(&mut self) {
+    pub fn end_recall(&mut self) {
         let count = self.sizes.count(self.size);
         self.parts.split_off(&count);
         self.unsent.split_off(&count);
@@ -73,7 +73,7 @@ impl Draft {
         for (index, length) in lengths {
             let part = &self.parts[&index];
             if part.sent.as_ref().is_some_and(|sent| sent.length != length) {
-                self.unsend(index);
+                self.mark_unsent(index);
             }
         }
     }

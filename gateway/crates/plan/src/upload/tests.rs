@@ -16,7 +16,7 @@ enum Step {
     Write(u64, u64),
     Truncate(u64),
     /// Begins to send the next part.
-    Send(When),
+    Send(SendOccasion),
     /// Ends a send under way, with success or failure.
     Sent(bool),
     Evict,
@@ -26,9 +26,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let when = prop_oneof![
-        Just(When::Writing),
-        Just(When::Pressed),
-        Just(When::Closing)
+        Just(SendOccasion::Writing),
+        Just(SendOccasion::Pressed),
+        Just(SendOccasion::Closing)
     ];
     prop_oneof![
         6 => (0..150_u64, 1..40_u64).prop_map(|(at, length)| Step::Write(at, length)),
@@ -47,7 +47,7 @@ struct World {
     base: Vec<u8>,
     spool: Vec<u8>,
     sent: HashMap<ETag, Vec<u8>>,
-    under_way: Vec<(Job, Vec<u8>)>,
+    under_way: Vec<(PartJob, Vec<u8>)>,
     count: u8,
 }
 
@@ -55,7 +55,7 @@ impl World {
     fn new(base: u64) -> Self {
         let bytes: Vec<u8> = (0..base).map(|n| 100 + n as u8).collect();
         Self {
-            draft: Draft::new(PartSizes::new(FIRST).doubling_after(3), base).keeping(16),
+            draft: Draft::new(PartSizes::new(FIRST).doubling_after(3), base).with_kept_ends(16),
             truth: bytes.clone(),
             base: bytes,
             spool: vec![0; 400],
@@ -90,8 +90,8 @@ impl World {
         }
     }
 
-    fn send(&mut self, when: When) {
-        let Some(job) = self.draft.next(when) else {
+    fn send(&mut self, when: SendOccasion) {
+        let Some(job) = self.draft.next_job(when) else {
             return;
         };
         // Of two sends of a part, the store keeps the later.
@@ -101,7 +101,7 @@ impl World {
         for gap in &job.fill {
             let bytes = gap.start as usize..gap.end as usize;
             self.spool[bytes.clone()].copy_from_slice(&self.base[bytes]);
-            self.draft.filled(*gap);
+            self.draft.record_fill(*gap);
         }
         let bytes = self.spool[job.range.start as usize..job.range.end as usize].to_vec();
         self.under_way.push((job, bytes));
@@ -131,8 +131,8 @@ impl World {
         while !self.under_way.is_empty() {
             self.end_send(true);
         }
-        while self.draft.next(When::Closing).is_some() {
-            self.send(When::Closing);
+        while self.draft.next_job(SendOccasion::Closing).is_some() {
+            self.send(SendOccasion::Closing);
             self.end_send(true);
         }
         let (mut bytes, mut last) = (Vec::new(), 0);
@@ -165,7 +165,7 @@ impl World {
     fn publish(&mut self) {
         self.base = self.finish();
         let sizes = self.draft.sizes();
-        self.draft = Draft::new(sizes, self.base.len() as u64).keeping(16);
+        self.draft = Draft::new(sizes, self.base.len() as u64).with_kept_ends(16);
         self.spool.fill(0);
     }
 
@@ -177,10 +177,10 @@ impl World {
             at = range.end;
             let bytes = range.start as usize..range.end as usize;
             match from {
-                From::Spool => assert_eq!(self.spool[bytes.clone()], self.truth[bytes]),
-                From::Base => assert_eq!(self.base[bytes.clone()], self.truth[bytes]),
-                From::Zero => assert!(self.truth[bytes].iter().all(|byte| *byte == 0)),
-                From::Gone => assert!(self.draft.has_gone()),
+                ByteSource::Spool => assert_eq!(self.spool[bytes.clone()], self.truth[bytes]),
+                ByteSource::Base => assert_eq!(self.base[bytes.clone()], self.truth[bytes]),
+                ByteSource::Zero => assert!(self.truth[bytes].iter().all(|byte| *byte == 0)),
+                ByteSource::Gone => assert!(self.draft.has_gone_bytes()),
             }
         }
         assert_eq!(at, self.draft.size());
@@ -218,35 +218,43 @@ fn written(draft: &mut Draft, range: ByteRange) {
     draft.end_write(range);
 }
 
-fn sent(draft: &mut Draft, when: When) -> Option<u32> {
-    let job = draft.next(when)?;
+fn sent(draft: &mut Draft, when: SendOccasion) -> Option<u32> {
+    let job = draft.next_job(when)?;
     draft.begin_send(&job);
     draft.end_send(&job, tag());
     Some(job.index)
 }
 
 fn draft() -> Draft {
-    Draft::new(PartSizes::new(10), 0).keeping(20)
+    Draft::new(PartSizes::new(10), 0).with_kept_ends(20)
 }
 
 #[test]
 fn whole_parts_go_out_while_it_is_written_and_changed_ones_at_the_end() {
     let mut draft = draft();
     written(&mut draft, ByteRange::new(0, 25));
-    assert_eq!(sent(&mut draft, When::Writing), Some(0));
-    assert_eq!(sent(&mut draft, When::Writing), Some(1));
-    assert_eq!(draft.next(When::Writing), None, "the third is not whole");
-    written(&mut draft, ByteRange::new(3, 4));
-    assert_eq!(draft.next(When::Writing), None, "it may change again");
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(0));
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(1));
     assert_eq!(
-        sent(&mut draft, When::Pressed),
+        draft.next_job(SendOccasion::Writing),
+        None,
+        "the third is not whole"
+    );
+    written(&mut draft, ByteRange::new(3, 4));
+    assert_eq!(
+        draft.next_job(SendOccasion::Writing),
+        None,
+        "it may change again"
+    );
+    assert_eq!(
+        sent(&mut draft, SendOccasion::Pressed),
         Some(0),
         "unless space is short"
     );
     written(&mut draft, ByteRange::new(3, 4));
-    assert_eq!(sent(&mut draft, When::Closing), Some(0));
-    assert_eq!(sent(&mut draft, When::Closing), Some(2));
-    assert_eq!(draft.next(When::Closing), None);
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(0));
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(2));
+    assert_eq!(draft.next_job(SendOccasion::Closing), None);
     assert_eq!(draft.pieces(MOST).expect("all sent").len(), 3);
 }
 
@@ -254,15 +262,23 @@ fn whole_parts_go_out_while_it_is_written_and_changed_ones_at_the_end() {
 fn what_is_written_while_it_is_sent_does_not_count_as_sent() {
     let mut draft = draft();
     written(&mut draft, ByteRange::new(0, 20));
-    let job = draft.next(When::Writing).expect("whole");
+    let job = draft.next_job(SendOccasion::Writing).expect("whole");
     draft.begin_send(&job);
-    assert_eq!(sent(&mut draft, When::Closing), Some(1));
-    assert_eq!(draft.next(When::Closing), None, "it is under way");
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(1));
+    assert_eq!(
+        draft.next_job(SendOccasion::Closing),
+        None,
+        "it is under way"
+    );
     draft.begin_write(ByteRange::new(5, 6)).expect("there");
     assert!(!draft.end_send(&job, tag()));
-    assert_eq!(draft.next(When::Closing), None, "it is written to");
+    assert_eq!(
+        draft.next_job(SendOccasion::Closing),
+        None,
+        "it is written to"
+    );
     draft.end_write(ByteRange::new(5, 6));
-    assert_eq!(sent(&mut draft, When::Closing), Some(0));
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(0));
 }
 
 #[test]
@@ -270,10 +286,10 @@ fn a_part_with_holes_goes_out_once_it_is_left_behind() {
     let mut draft = draft();
     written(&mut draft, ByteRange::new(2, 5));
     written(&mut draft, ByteRange::new(30, 49));
-    assert_eq!(sent(&mut draft, When::Writing), Some(3));
-    assert_eq!(draft.next(When::Writing), None);
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(3));
+    assert_eq!(draft.next_job(SendOccasion::Writing), None);
     written(&mut draft, ByteRange::new(49, 51));
-    assert_eq!(sent(&mut draft, When::Writing), Some(0));
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(0));
 }
 
 /// Writes like the writer of a disk image: a table at the end, its place in the head, the table's data, and the table
@@ -282,23 +298,23 @@ fn a_part_with_holes_goes_out_once_it_is_left_behind() {
 fn where_a_writer_turned_back_a_part_waits_for_being_written_again() {
     let mut draft = draft();
     written(&mut draft, ByteRange::new(0, 33));
-    while sent(&mut draft, When::Writing).is_some() {}
+    while sent(&mut draft, SendOccasion::Writing).is_some() {}
     written(&mut draft, ByteRange::new(5, 6));
     written(&mut draft, ByteRange::new(33, 62));
-    assert_eq!(sent(&mut draft, When::Writing), Some(4));
-    assert_eq!(sent(&mut draft, When::Writing), Some(5));
-    assert_eq!(draft.next(When::Writing), None);
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(4));
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(5));
+    assert_eq!(draft.next_job(SendOccasion::Writing), None);
     written(&mut draft, ByteRange::new(30, 33));
-    assert_eq!(sent(&mut draft, When::Writing), Some(3));
+    assert_eq!(sent(&mut draft, SendOccasion::Writing), Some(3));
     written(&mut draft, ByteRange::new(62, 75));
     assert_eq!(
-        draft.next(When::Writing),
+        draft.next_job(SendOccasion::Writing),
         None,
         "it turned back from there too"
     );
-    assert_eq!(sent(&mut draft, When::Pressed), Some(0));
+    assert_eq!(sent(&mut draft, SendOccasion::Pressed), Some(0));
     assert_eq!(
-        sent(&mut draft, When::Pressed),
+        sent(&mut draft, SendOccasion::Pressed),
         Some(6),
         "unless space is short"
     );
@@ -313,7 +329,7 @@ fn no_more_waits_for_being_written_again_than_is_kept_of_an_end() {
         written(&mut draft, ByteRange::new(0, 1));
     }
     // The first part was written again all the time; the second is one too many.
-    let sent = std::iter::from_fn(|| sent(&mut draft, When::Writing));
+    let sent = std::iter::from_fn(|| sent(&mut draft, SendOccasion::Writing));
     assert_eq!(Vec::from_iter(sent), [0, 1]);
 }
 
@@ -322,19 +338,19 @@ fn what_goes_is_the_oldest_that_was_sent_and_never_an_end() {
     let mut draft = draft();
     written(&mut draft, ByteRange::new(0, 100));
     assert_eq!(draft.evict(), None, "nothing was sent");
-    while sent(&mut draft, When::Writing).is_some() {}
+    while sent(&mut draft, SendOccasion::Writing).is_some() {}
     let gone: Vec<_> = std::iter::from_fn(|| draft.evict())
         .map(|(index, ..)| index)
         .collect();
     assert_eq!(gone, [2, 3, 4, 5, 6, 7]);
     assert_eq!(draft.local().bytes(), 40);
     assert!(draft.is_in_order());
-    assert_eq!(draft.begin_write(ByteRange::new(45, 46)), Err(Gone(4)));
-    assert_eq!(draft.truncate(45), Err(Gone(4)));
+    assert_eq!(draft.begin_write(ByteRange::new(45, 46)), Err(GonePart(4)));
+    assert_eq!(draft.truncate(45), Err(GonePart(4)));
     let sources = draft.sources(ByteRange::new(15, 25));
     let found = [
-        (ByteRange::new(15, 20), From::Spool),
-        (ByteRange::new(20, 25), From::Gone),
+        (ByteRange::new(15, 20), ByteSource::Spool),
+        (ByteRange::new(20, 25), ByteSource::Gone),
     ];
     assert_eq!(sources, found);
     // A writer of the whole part needs no gone bytes.
@@ -344,20 +360,22 @@ fn what_goes_is_the_oldest_that_was_sent_and_never_an_end() {
             .intersect(ByteRange::new(40, 50))
             .expect("some"),
     );
-    assert_eq!(sent(&mut draft, When::Closing), Some(4));
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(4));
     assert!(!draft.is_in_order());
 }
 
 #[test]
 fn a_changed_object_copies_what_is_untouched_in_few_requests() {
-    let mut draft = Draft::new(PartSizes::new(10), 100).keeping(20);
+    let mut draft = Draft::new(PartSizes::new(10), 100).with_kept_ends(20);
     assert!(draft.is_unchanged(100));
     assert_eq!(draft.pieces(40).expect("clean").len(), 3);
     written(&mut draft, ByteRange::new(51, 53));
-    let job = draft.next(When::Closing).expect("the changed one");
+    let job = draft
+        .next_job(SendOccasion::Closing)
+        .expect("the changed one");
     let fill = vec![ByteRange::new(50, 51), ByteRange::new(53, 60)];
     assert_eq!((job.index, &job.fill), (5, &fill));
-    assert_eq!(sent(&mut draft, When::Closing), Some(5));
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(5));
     let pieces = draft.pieces(40).expect("all sent");
     let copy = |number, start, end| Piece::Copy(number, ByteRange::new(start, end));
     let sent = Piece::Sent(6, tag().expect("a tag"));
@@ -367,5 +385,43 @@ fn a_changed_object_copies_what_is_untouched_in_few_requests() {
     );
     // An appended byte changes the last part.
     written(&mut draft, ByteRange::new(100, 101));
-    assert_eq!(draft.next(When::Closing).map(|job| job.index), Some(10));
+    assert_eq!(
+        draft.next_job(SendOccasion::Closing).map(|job| job.index),
+        Some(10)
+    );
+}
+
+#[test]
+fn only_an_untouched_draft_of_the_whole_base_is_unchanged() {
+    let whole = || Draft::new(PartSizes::new(10), 100).with_kept_ends(20);
+    let mut draft = whole();
+    assert!(draft.is_unchanged(100));
+    assert!(!draft.is_unchanged(101), "the base has more");
+    draft.record_fill(ByteRange::new(0, 10));
+    assert!(draft.is_unchanged(100), "bytes of the base are no change");
+    written(&mut draft, ByteRange::new(51, 53));
+    assert!(!draft.is_unchanged(100));
+    let mut shorter = whole();
+    shorter.truncate(99).expect("nothing is gone");
+    assert!(!shorter.is_unchanged(100));
+}
+
+#[test]
+fn a_length_may_cut_any_part_that_is_in_the_spool() {
+    let mut draft = draft();
+    written(&mut draft, ByteRange::new(0, 25));
+    assert_eq!(draft.truncate(15), Ok(10));
+    assert_eq!(draft.truncate(33), Ok(0));
+    assert_eq!((draft.size(), draft.local().bytes()), (33, 15));
+}
+
+#[test]
+fn what_was_begun_for_another_upload_does_not_count() {
+    let mut draft = draft();
+    written(&mut draft, ByteRange::new(0, 10));
+    let job = draft.next_job(SendOccasion::Closing).expect("a part");
+    draft.begin_send(&job);
+    draft.forget_sent();
+    assert!(!draft.end_send(&job, tag()));
+    assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(0));
 }

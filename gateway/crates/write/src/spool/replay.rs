@@ -75,7 +75,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
     for (record, durable) in records.iter().zip(durable(records)).skip(1) {
         replayed.play(record, durable).ok_or(Contradiction)?;
     }
-    replayed.draft.recalled();
+    replayed.draft.end_recall();
     Ok(replayed)
 }
 
@@ -195,7 +195,7 @@ fn listed(parts: &[(u32, String)], crc32c: &[u32]) -> Option<Vec<CompletedPart>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_plan::upload::When;
+    use tidegate_plan::upload::SendOccasion;
 
     fn beginning() -> Box<Begin> {
         let first_part = 10;
@@ -260,9 +260,16 @@ mod tests {
         let replayed = played(&records);
         assert!(replayed.promised && !replayed.closed);
         assert_eq!(replayed.draft.size(), 25);
-        let sent: Vec<_> = replayed.draft.sent().map(|(index, _)| index).collect();
+        let sent: Vec<_> = replayed
+            .draft
+            .sent_parts()
+            .map(|(index, _)| index)
+            .collect();
         assert_eq!(sent, [0, 1]);
-        let rest = replayed.draft.next(When::Closing).map(|job| job.index);
+        let rest = replayed
+            .draft
+            .next_job(SendOccasion::Closing)
+            .map(|job| job.index);
         assert_eq!(rest, Some(2));
     }
 
@@ -275,13 +282,16 @@ mod tests {
         records.push(Record::Evicted { index: 2 });
         let replayed = played(&records);
         assert_eq!(replayed.draft.local().bytes(), 25);
-        assert!(!replayed.draft.has_gone());
-        let rest = replayed.draft.next(When::Closing).map(|job| job.index);
+        assert!(!replayed.draft.has_gone_bytes());
+        let rest = replayed
+            .draft
+            .next_job(SendOccasion::Closing)
+            .map(|job| job.index);
         assert_eq!(rest, Some(2), "it was sent with more than was promised");
         records.push(Record::Synced);
         let replayed = played(&records);
         assert_eq!(replayed.draft.local().bytes(), 90);
-        assert_eq!(replayed.draft.gone().count(), 1);
+        assert_eq!(replayed.draft.gone_parts().count(), 1);
     }
 
     #[test]
@@ -324,7 +334,10 @@ mod tests {
             Record::Synced,
         ];
         let replayed = played(&records);
-        let next = replayed.draft.next(When::Closing).map(|job| job.index);
+        let next = replayed
+            .draft
+            .next_job(SendOccasion::Closing)
+            .map(|job| job.index);
         assert_eq!(next, Some(0));
     }
 
@@ -348,7 +361,7 @@ mod tests {
             assert_eq!((replayed.promised, replayed.closed), (promised, false));
             assert_eq!(replayed.begin.base, begin_anew.base);
             assert_eq!(replayed.draft.size(), 30);
-            assert_eq!(replayed.draft.sent().count(), 0);
+            assert_eq!(replayed.draft.sent_parts().count(), 0);
             assert_eq!(replayed.draft.local().bytes(), 0);
             records.push(Record::Synced);
             assert_eq!(played(&records).draft.local().bytes(), 5);

@@ -67,7 +67,7 @@ pub(in crate::names) struct Cursor {
     /// The last key or folder so far, without the folder's own prefix.
     pub(in crate::names) reached: String,
     /// Files whose name a folder may still take.
-    pub(in crate::names) held: folder::Names<Told>,
+    pub(in crate::names) held: folder::FolderNames<Told>,
 }
 
 /// A listing's facts about an object.
@@ -120,7 +120,7 @@ impl Folder {
     fn tells(&self, name: &str) -> bool {
         match &self.extent {
             Extent::Nothing => false,
-            Extent::UpTo(cursor) => folder::is_told(&cursor.reached, name),
+            Extent::UpTo(cursor) => folder::is_listed(&cursor.reached, name),
             Extent::Whole | Extent::Made => true,
         }
     }
@@ -425,7 +425,7 @@ impl Table {
             return None;
         }
         let end = match &folder.extent {
-            Extent::UpTo(cursor) => Some(folder::told_before(&cursor.reached)),
+            Extent::UpTo(cursor) => Some(folder::first_unlisted(&cursor.reached)),
             _ => None,
         };
         let mut found = Vec::new();

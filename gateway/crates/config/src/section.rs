@@ -1,0 +1,25 @@
+//! The sections of the file: a struct each, with the defaults beside it and one line of documentation a key.
+
+mod admin;
+mod cache;
+mod http;
+mod listeners;
+mod log;
+mod mount;
+mod origin;
+pub(crate) mod profile;
+mod route;
+mod spool;
+mod state;
+
+pub use admin::Admin;
+pub use cache::{Cache, Disk};
+pub use http::Http;
+pub use listeners::Listeners;
+pub use log::{Log, LogFormat};
+pub use mount::{CommitName, Mount, Mtime, Umask};
+pub use origin::Origin;
+pub use profile::Overlay;
+pub use route::{Cors, Precompressed, Route};
+pub use spool::Spool;
+pub use state::State;

@@ -1,0 +1,6 @@
+//! The disks of the cache: the chunks that each takes, its speed, and the reads that it serves.
+
+pub mod admission;
+pub mod meter;
+pub mod placement;
+pub mod tiering;

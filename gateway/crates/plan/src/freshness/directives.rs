@@ -1,0 +1,71 @@
+//! The directives of `Cache-Control`.
+
+use std::time::Duration;
+
+/// The response directives of `Cache-Control` that concern a shared cache (RFC 9111, 5.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Directives {
+    /// The response must not be stored.
+    pub no_store: bool,
+    /// The response is for one user only, so not for a shared cache.
+    pub private: bool,
+    /// The response must not be served without confirmation. Set also for `no-cache="field"`, to be
+    /// safe.
+    pub no_cache: bool,
+    /// The response must not be served stale: `must-revalidate`, `proxy-revalidate`, or implied by
+    /// `s-maxage` (RFC 9111, 5.2.2.10).
+    pub must_revalidate: bool,
+    /// The response will not change while fresh (RFC 8246).
+    pub immutable: bool,
+    /// `s-maxage`, else `max-age`. An unreadable number counts as 0 (RFC 9111, 4.2.1).
+    pub max_age: Option<Duration>,
+}
+
+impl Directives {
+    /// Reads a `Cache-Control` value. Unknown directives are skipped and names are
+    /// case-insensitive. If a directive is given twice, the stricter one counts.
+    #[must_use]
+    pub fn parse(value: &str) -> Self {
+        let mut read = Self::default();
+        let (mut shared, mut any) = (None, None);
+        for directive in split_list(value) {
+            let (name, argument) = directive.split_once('=').unwrap_or((directive, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "no-store" => read.no_store = true,
+                "private" => read.private = true,
+                "no-cache" => read.no_cache = true,
+                "must-revalidate" | "proxy-revalidate" => read.must_revalidate = true,
+                "immutable" => read.immutable = true,
+                "s-maxage" => shared = shorter(shared, argument),
+                "max-age" => any = shorter(any, argument),
+                _ => {}
+            }
+        }
+        read.must_revalidate |= shared.is_some();
+        read.max_age = shared.or(any);
+        read
+    }
+}
+
+/// Splits at commas outside of quoted strings.
+fn split_list(value: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    value
+        .split(move |c: char| {
+            quoted ^= c == '"';
+            c == ',' && !quoted
+        })
+        .map(str::trim)
+}
+
+fn shorter(seen: Option<Duration>, argument: &str) -> Option<Duration> {
+    let text = argument.trim().trim_matches('"');
+    let secs = match text.parse::<u64>() {
+        Ok(secs) => secs.min(1 << 31),
+        // A number too large to represent is the largest (RFC 9111, 1.2.2); anything else is 0.
+        Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => 1 << 31,
+        Err(_) => 0,
+    };
+    let read = Duration::from_secs(secs);
+    Some(seen.map_or(read, |seen| seen.min(read)))
+}

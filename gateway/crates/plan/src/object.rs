@@ -1,0 +1,13 @@
+//! The identity of an object, of its versions and of its bucket, and the meaning of its name.
+
+mod bucket;
+mod etag;
+pub mod folder;
+pub mod key;
+pub mod media_type;
+pub mod version;
+
+pub use bucket::Bucket;
+pub use etag::ETag;
+pub use key::{KeyError, ObjectKey};
+pub use version::{ObjectId, OriginId, Version, VersionId};

@@ -1,0 +1,170 @@
+//! The mapping from a request's path to an object's key: the key *is* the path.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
+};
+
+/// The longest key that S3 takes, in bytes of UTF-8 (S3 user guide, "Object key naming").
+pub const MAX_KEY: usize = 1024;
+
+/// The characters that are not escaped in a path or query (RFC 3986, 3.3, less `&`, `+` and `=`).
+const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b',')
+    .remove(b':')
+    .remove(b'@');
+
+/// Returns a key, or the end of one, in its one percent-encoded spelling for a path.
+#[must_use]
+pub fn encode_path(key: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(key, UNESCAPED)
+}
+
+/// The name of an object in its bucket: 1 to 1,024 bytes of UTF-8 without NUL and without `.` or
+/// `..` segments, so that it means the same to every client and proxy in between.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey(Arc<str>);
+
+/// The error of a text that is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The key is empty.
+    #[error("the key is empty")]
+    Empty,
+    /// The key is longer than [`MAX_KEY`].
+    #[error("the key is longer than {MAX_KEY} bytes")]
+    TooLong,
+    /// The bytes are not UTF-8, or there is a NUL among them.
+    #[error("the key is not valid text")]
+    NotText,
+    /// There is a `.` or `..` segment, plain or percent-encoded.
+    #[error("the key has a dot segment")]
+    DotSegment,
+}
+
+impl ObjectKey {
+    /// Checks a key that is written out in full, not percent-encoded.
+    ///
+    /// # Errors
+    /// The first of the rules above that the key breaks.
+    pub fn new(key: &str) -> Result<Self, KeyError> {
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        if key.len() > MAX_KEY {
+            return Err(KeyError::TooLong);
+        }
+        if key.contains('\0') {
+            return Err(KeyError::NotText);
+        }
+        if key
+            .split('/')
+            .any(|segment| segment == "." || segment == "..")
+        {
+            return Err(KeyError::DotSegment);
+        }
+        Ok(Self(key.into()))
+    }
+
+    /// Returns the key that a request target's path names below a route: `prefix` and the path after the route's own,
+    /// percent-decoded exactly once (RFC 3986, 2.4). `+` stands for itself, and `//` is kept.
+    ///
+    /// # Errors
+    /// As for [`ObjectKey::new`], on the decoded text.
+    pub fn from_path(prefix: &str, path: &str) -> Result<Self, KeyError> {
+        let decoded = percent_decode_str(path)
+            .decode_utf8()
+            .map_err(|_| KeyError::NotText)?;
+        if prefix.is_empty() {
+            return Self::new(&decoded);
+        }
+        Self::new(&format!("{prefix}{decoded}"))
+    }
+
+    /// Returns the key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Keys are hashed and ordered as their text.
+impl Borrow<str> for ObjectKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decodes_once_and_keeps_what_is_literal() {
+        let rows = [
+            ("a%20b", "a b"),
+            ("a+b", "a+b"),
+            ("a%2Bb", "a+b"),
+            ("100%25", "100%"),
+            ("a%252F", "a%2F"),
+            ("x//y/", "x//y/"),
+            ("%C3%BC", "ü"),
+            ("%E2%98%83/...", "☃/..."),
+            ("bad%zz", "bad%zz"),
+        ];
+        for (path, key) in rows {
+            assert_eq!(ObjectKey::from_path("", path).expect(path).as_str(), key);
+        }
+        assert_eq!(
+            ObjectKey::from_path("p/", "k").expect("valid").as_str(),
+            "p/k"
+        );
+    }
+
+    #[test]
+    fn refuses_traversal_nul_and_the_too_long() {
+        let rows = [
+            ("", KeyError::Empty),
+            ("a/../b", KeyError::DotSegment),
+            ("a/%2e%2E/b", KeyError::DotSegment),
+            (".", KeyError::DotSegment),
+            ("a/.", KeyError::DotSegment),
+            ("a%2F..%2Fb", KeyError::DotSegment),
+            ("a%00", KeyError::NotText),
+            ("a%ff", KeyError::NotText),
+        ];
+        for (path, error) in rows {
+            assert_eq!(ObjectKey::from_path("", path), Err(error), "{path}");
+        }
+        assert_eq!(ObjectKey::new(&"k".repeat(1025)), Err(KeyError::TooLong));
+        assert!(ObjectKey::new(&"k".repeat(1024)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_key_survives_encoding(key in "[^\0]{1,60}") {
+            prop_assume!(!key.split('/').any(|s| s == "." || s == ".."));
+            let encoded = percent_encoding::utf8_percent_encode(&key, percent_encoding::NON_ALPHANUMERIC);
+            let read = ObjectKey::from_path("", &encoded.to_string()).expect("a valid key");
+            prop_assert_eq!(read.as_str(), key);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The identity of bytes. The version is part of every chunk's address, so a stale chunk cannot be addressed.
+
+use std::fmt;
+
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES,
+};
+use http::{HeaderName, HeaderValue};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+
+use crate::{Coding, ETag, ObjectKey, Timestamp};
+
+/// The headers that an object is stored with and answered with, beside `x-amz-meta-*`.
+const STORED_HEADERS: [HeaderName; 6] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    CONTENT_DISPOSITION,
+    CONTENT_LANGUAGE,
+    CACHE_CONTROL,
+    EXPIRES,
+];
+
+/// Returns whether a header is the object's own: stored with it, and part of each of its answers.
+#[must_use]
+pub fn is_stored_header(name: &HeaderName) -> bool {
+    STORED_HEADERS.contains(name) || name.as_str().starts_with("x-amz-meta-")
+}
+
+/// The identity of a bucket at an endpoint as an access sees it ([`Bucket`](crate::Bucket)): a hash, stable across
+/// restarts and independent of the origin's configured name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OriginId(pub u64);
+
+impl OriginId {
+    /// Returns the identity of `bucket` at `endpoint` for an access without a name.
+    #[must_use]
+    pub fn new(endpoint: &str, bucket: &str) -> Self {
+        let mut text = endpoint.trim_end_matches('/').to_ascii_lowercase();
+        text.push('\0');
+        text.push_str(bucket);
+        Self(xxh3_64(text.as_bytes()))
+    }
+}
+
+/// One object in any of its versions.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The identity of its bucket.
+    pub origin: OriginId,
+    /// Its key there.
+    pub key: ObjectKey,
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}/{:?}", self.origin.0, self.key)
+    }
+}
+
+/// The address under which chunks of one version are cached: 128 bits over origin, key, ETag, size
+/// and purge generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VersionId(pub u128);
+
+impl VersionId {
+    /// Hashes everything that distinguishes one version's bytes from another's. `generation` is the number of the last
+    /// purge that covered the key: chunks cached before it become unreachable.
+    #[must_use]
+    pub fn new(id: &ObjectId, version: &Version, generation: u64) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&id.origin.0.to_le_bytes());
+        hash.update(&generation.to_le_bytes());
+        hash.update(&version.size.to_le_bytes());
+        hash.update(&xxh3_128(id.key.as_str().as_bytes()).to_le_bytes());
+        hash.update(version.etag.as_str().as_bytes());
+        Self(hash.digest128())
+    }
+
+    /// Returns the address of this version's bytes after `coding`. It becomes unreachable with the version after a
+    /// purge or a change.
+    #[must_use]
+    pub fn variant(self, coding: Coding) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&self.0.to_le_bytes());
+        hash.update(coding.name().as_bytes());
+        Self(hash.digest128())
+    }
+
+    /// Returns the address of this variant's bytes, which are `size` bytes with this hash.
+    #[must_use]
+    pub fn with_encoding(self, size: u64, hash_of_bytes: u128) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&self.0.to_le_bytes());
+        hash.update(&size.to_le_bytes());
+        hash.update(&hash_of_bytes.to_le_bytes());
+        Self(hash.digest128())
+    }
+}
+
+impl fmt::Debug for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// The origin's description of one version of an object: its validators, size and headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// The validator that every further request for this version carries as `If-Match`.
+    pub etag: ETag,
+    /// Length in bytes.
+    pub size: u64,
+    /// The time of its last write, to the second; only this changes if only metadata is corrected.
+    pub last_modified: Option<Timestamp>,
+    /// The bucket's own id of this version, if the bucket keeps versions.
+    pub version_id: Option<String>,
+    /// The object's own headers that are passed on (`content-type`, `content-encoding`,
+    /// `content-disposition`, `content-language`, `cache-control`, `expires`, `x-amz-meta-*`), as
+    /// the origin sent them, without `etag`, `last-modified` and `content-length`.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Version {
+    /// Returns the value of one of the object's own headers, if it is readable text.
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(n, _)| n == name)
+            .and_then(|(_, v)| v.to_str().ok())
+    }
+}

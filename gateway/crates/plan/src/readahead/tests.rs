@@ -1,0 +1,252 @@
+use super::*;
+use proptest::prelude::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const STREAM: Limits = Limits {
+    window: 128 * MIB,
+    streams: 16,
+};
+
+/// Reads `range` in steps of 64 KiB at `rate` bytes a second.
+fn play(cursor: &mut ReadAhead, range: ByteRange, rate: u64, clock: &mut Duration) {
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min(at + 64 * KIB);
+        *clock += Duration::from_secs_f64((end - at) as f64 / rate as f64);
+        cursor.record_read(ByteRange { start: at, end }, *clock);
+        at = end;
+    }
+}
+
+fn after(read: u64, rate: u64) -> ReadAhead {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    play(
+        &mut cursor,
+        ByteRange {
+            start: 0,
+            end: read,
+        },
+        rate,
+        &mut Duration::ZERO.clone(),
+    );
+    cursor
+}
+
+#[test]
+fn the_window_is_earned() {
+    let rate = 1 << 30;
+    for (read, window) in [
+        (64 * KIB, 0),
+        (256 * KIB, 512 * KIB),
+        (MIB, 2 * MIB),
+        (4 * MIB, 8 * MIB),
+        (6 * MIB, 12 * MIB),
+        (10 * MIB, 16 * MIB),
+        (20 * MIB, 20 * MIB),
+        (500 * MIB, 128 * MIB),
+    ] {
+        assert_eq!(after(read, rate).window(), window, "{read}");
+    }
+}
+
+#[test]
+fn a_slow_reader_holds_back_its_own_window() {
+    let rate = 125_000;
+    let window = after(20 * MIB, rate).window();
+    assert!((rate * 3..=rate * 5).contains(&window), "{window}");
+}
+
+#[test]
+fn a_seek_drops_it_and_a_small_step_does_not() {
+    let mut cursor = after(4 * MIB, 1 << 30);
+    let now = Duration::from_secs(1);
+    cursor.record_read(
+        ByteRange {
+            start: 4 * MIB - 200 * KIB,
+            end: 4 * MIB - 100 * KIB,
+        },
+        now,
+    );
+    cursor.record_read(
+        ByteRange {
+            start: 4 * MIB + 100 * KIB,
+            end: 4 * MIB + 164 * KIB,
+        },
+        now,
+    );
+    assert!(cursor.window() >= 4 * MIB);
+    cursor.record_read(
+        ByteRange {
+            start: 400 * MIB,
+            end: 400 * MIB + 64 * KIB,
+        },
+        now,
+    );
+    assert_eq!(
+        (cursor.window(), cursor.position()),
+        (0, 400 * MIB + 64 * KIB)
+    );
+}
+
+/// Keeps two reads of a mebibyte under way, of which the second always comes first.
+#[test]
+fn reads_that_arrive_out_of_order_are_one_sequence() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    let mut clock = Duration::ZERO;
+    for pair in 0..20 {
+        let (first, second) = (pair * 2 * MIB, (pair * 2 + 1) * MIB);
+        assert!(cursor.continues(first) && cursor.continues(second));
+        for start in [second, first] {
+            let range = ByteRange {
+                start,
+                end: start + MIB,
+            };
+            play(&mut cursor, range, 1 << 30, &mut clock);
+        }
+    }
+    assert_eq!(cursor.position(), 40 * MIB);
+    assert_eq!(cursor.window(), 40 * MIB);
+    let rate = cursor.rate().expect("it read");
+    assert!(rate > 0.9 * f64::from(1 << 30), "{rate}");
+}
+
+/// Reads as a kernel that reads eight mebibytes ahead.
+#[test]
+fn many_reads_that_arrive_out_of_order_are_one_sequence() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    let mut clock = Duration::ZERO;
+    let all = ByteRange::new(0, 8 * MIB);
+    play(&mut cursor, all, 1 << 30, &mut clock);
+    for eight in 1..10 {
+        for n in [7, 3, 0, 5, 1, 6, 4, 2] {
+            let start = (eight * 8 + n) * MIB;
+            assert!(cursor.continues(start));
+            let range = ByteRange::new(start, start + MIB);
+            play(&mut cursor, range, 1 << 30, &mut clock);
+        }
+    }
+    assert_eq!(cursor.position(), 80 * MIB);
+    assert_eq!(cursor.window(), 80 * MIB);
+}
+
+#[test]
+fn who_skips_more_than_he_reads_begins_anew() {
+    let mut cursor = after(2 * MIB, 1 << 30);
+    assert!(cursor.continues(6 * MIB) && !cursor.continues(7 * MIB));
+    let now = Duration::from_secs(1);
+    cursor.record_read(ByteRange::new(5 * MIB, 6 * MIB), now);
+    assert_eq!(cursor.window(), 3 * MIB, "twice three, without three");
+    assert!(cursor.continues(9 * MIB) && !cursor.continues(10 * MIB));
+    for n in 6..12 {
+        cursor.record_read(ByteRange::new(n * MIB + 1, n * MIB + 2), now);
+    }
+    assert_eq!(cursor.window(), 0, "a byte of each mebibyte");
+    assert!(after(1 << 30, 1 << 30).continues((1 << 30) + 8 * MIB));
+    assert!(!after(1 << 30, 1 << 30).continues((1 << 30) + 9 * MIB));
+}
+
+#[test]
+fn reading_the_same_again_earns_nothing() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    let range = ByteRange {
+        start: 0,
+        end: 64 * KIB,
+    };
+    for n in 1..20 {
+        cursor.record_read(range, Duration::from_millis(n));
+    }
+    assert_eq!(cursor.window(), 0);
+}
+
+#[test]
+fn zero_means_none() {
+    let mut cursor = ReadAhead::new(
+        Limits {
+            window: 0,
+            streams: 8,
+        },
+        0,
+        Duration::ZERO,
+    );
+    cursor.record_read(
+        ByteRange {
+            start: 0,
+            end: 100 * MIB,
+        },
+        Duration::from_secs(1),
+    );
+    assert_eq!(cursor.window(), 0);
+}
+
+#[test]
+fn a_fed_reader_needs_few_streams_and_a_waiting_one_gets_all() {
+    let cursor = after(200 * MIB, 90_000_000);
+    let each = Some(20_000_000.0);
+    assert!(
+        (6..=7).contains(&cursor.streams(each, false)),
+        "{}",
+        cursor.streams(each, false)
+    );
+    assert_eq!(cursor.streams(each, true), 16);
+    assert_eq!(cursor.streams(None, false), 16);
+    assert_eq!(cursor.streams(Some(1e9), false), 2);
+}
+
+#[test]
+fn parts_keep_all_streams_busy_and_grow() {
+    assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), 256 * KIB);
+    assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), 2 * MIB);
+    assert_eq!(ReadAhead::part(128 * MIB, u64::MAX, 16), 4 * MIB);
+    assert_eq!(ReadAhead::part(1 << 30, u64::MAX, 16), 8 * MIB);
+    // Towards the end.
+    assert_eq!(ReadAhead::part(128 * MIB, 32 * MIB, 16), 2 * MIB);
+    assert_eq!(ReadAhead::part(128 * MIB, 2 * MIB, 16), MIB);
+    assert_eq!(ReadAhead::part(2 * MIB, 2 * MIB, 16), 256 * KIB);
+    assert_eq!(ReadAhead::part(1 << 40, u64::MAX, 1), 8 * MIB);
+}
+
+proptest! {
+    /// Checks the module's bound for any reader. Every byte within a window counts as fetched once the window
+    /// reaches it.
+    #[test]
+    fn what_is_never_read_stays_below_twice_what_is(
+        steps in prop::collection::vec((0u64..64, 0u64..40, 1u64..40, 1u64..1000), 1..60),
+    ) {
+        const PIECE: u64 = 64 * KIB;
+        let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+        let (mut clock, mut read) = (Duration::ZERO, 0);
+        let (mut fetched, mut seen) = (Extents::default(), Extents::default());
+        for (place, skipped, length, millis) in steps {
+            let start = match place % 4 {
+                // Continues at the end of the last read.
+                0 | 1 => cursor.position(),
+                2 => cursor.position() + skipped * 4 * PIECE,
+                _ => place * 10 * MIB,
+            };
+            let range = ByteRange::new(start, start + length * PIECE);
+            clock += Duration::from_millis(millis);
+            cursor.record_read(range, clock);
+            let (next, window) = (cursor.position(), cursor.window());
+            fetched.insert(ByteRange::new(next, next + window));
+            seen.insert(range);
+            read += range.len();
+        }
+        for range in seen.iter() {
+            fetched.remove(range);
+        }
+        let wasted = fetched.bytes();
+        prop_assert!(wasted <= 2 * read, "{wasted} of {read}");
+    }
+}
+
+#[test]
+fn the_rate_is_an_average_over_half_a_second() {
+    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
+    cursor.record_read(ByteRange::new(0, 1000), Duration::from_secs(1));
+    assert_eq!(cursor.rate(), Some(1000.0));
+    cursor.record_read(ByteRange::new(1000, 2000), Duration::from_millis(1500));
+    let expected = 1000.0 + (1.0 - (-1f64).exp()) * 1000.0;
+    let rate = cursor.rate().expect("it read");
+    assert!((rate - expected).abs() < 0.01, "{rate}");
+}

@@ -1,0 +1,13 @@
+//! The meaning of an HTTP request: its route, conditions, ranges, codings, digests and token.
+
+mod coding;
+pub mod digest;
+pub mod precondition;
+mod ranges;
+pub mod route;
+mod token;
+pub mod wrong_tokens;
+
+pub use coding::{AcceptedCodings, Coding};
+pub use ranges::{MAX_RANGES, Ranges, Selection};
+pub use token::{MIN_TOKEN, ShortToken, Token};
