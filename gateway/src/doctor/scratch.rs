@@ -19,7 +19,7 @@ use tidegate_cache::direct;
 use tidegate_plan::diagnosis::Rate;
 
 /// The alignment of buffers, offsets and lengths of direct I/O: no disk has larger sectors.
-const ALIGN: usize = direct::PAGE_SIZE as usize;
+const ALIGNMENT: usize = direct::PAGE_SIZE as usize;
 
 /// The bytes after which a thread without direct I/O lets the disk catch up.
 const SYNC_EVERY: u64 = 8 << 20;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The unit of addresses, offsets and lengths of direct reads and writes: no disk has larger sectors.
 pub const PAGE_SIZE: u64 = 4096;

@@ -9,8 +9,8 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, Tier};
-use tidegate_plan::locks::Recover as _;
-use tidegate_plan::meter::Estimate;
+use tidegate_plan::meter::ReadEstimate;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

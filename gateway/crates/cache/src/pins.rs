@@ -17,8 +17,8 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use futures_core::future::BoxFuture;
 
-use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The most pins: each is compared with the keys of written objects.
 const MAX_PINS: usize = 256;

@@ -17,7 +17,7 @@ use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::tiering::{MemoryReport, Report, Tiering, TieringError};
 use super::{Admit, ChunkKey, ChunkStore, ChunkTiers, PlannedRead, Settings, StoreError, Tier};
-use tidegate_plan::meter::Estimate;
+use tidegate_plan::meter::ReadEstimate;
 
 /// The chunk store: a memory tier, and any number of disks that share the chunks among them.
 ///
@@ -202,7 +202,7 @@ impl ChunkStore for Tiers {
         }
     }
 
-    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<Estimate> {
+    fn disk_estimate(&self, key: &ChunkKey, len: usize) -> Option<ReadEstimate> {
         let disk = self.disks.of(key)?;
         disk.as_ref()?.estimate(key, len)
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, ReadContext};
-use tidegate_cache::{ChunkKey, Entry, ChunkTiers, Record};
+use tidegate_cache::{ChunkKey, ChunkTiers, Entry, Record};
+use tidegate_plan::freshness::Freshness;
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::{ByteRange, ObjectKey, Version};
 

@@ -15,8 +15,8 @@ use super::metrics::Meter;
 use super::random::draw;
 use super::settings::Trip;
 use super::{Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, Wrote};
-use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The answer while the breaker is open.
 pub const OPEN: OriginError = OriginError::Unavailable("known to be down");

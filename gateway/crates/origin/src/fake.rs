@@ -22,8 +22,8 @@ pub use self::fault::Fault;
 use super::{
     Answer, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write, Wrote,
 };
-use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, Timestamp, Version};
+use tidegate_telemetry::locks::Recover as _;
 
 /// A bucket in memory. Clones are the same bucket.
 #[derive(Debug, Clone, Default)]

@@ -23,9 +23,9 @@ use super::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, Wrote,
 };
-use tidegate_plan::lanes::{AHEAD, DEMAND, Lanes};
-use tidegate_plan::locks::Recover as _;
+use tidegate_plan::lanes::{DEMAND, Lanes, READ_AHEAD};
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
+use tidegate_telemetry::locks::Recover as _;
 
 /// An origin with a bounded number of concurrent requests.
 #[derive(Debug)]

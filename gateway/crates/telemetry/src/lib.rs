@@ -7,6 +7,7 @@
 pub mod amplification;
 pub mod exposition;
 pub mod list;
+pub mod locks;
 pub mod logging;
 pub mod metric;
 pub mod names;

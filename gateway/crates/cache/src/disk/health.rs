@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::refusal::Refusal;
 use crate::metrics::DiskMetrics;
 use crate::tiering::DiskState;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Consecutive failed reads after which no more are made: one bad place does not make a bad disk.
 const MAX_BAD_READS: u32 = 3;

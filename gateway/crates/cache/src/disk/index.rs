@@ -18,7 +18,7 @@ use crate::ChunkKey;
 use crate::hash::FoldHasher;
 use crate::pins::PinId;
 use tidegate_plan::VersionId;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Number of locks: enough that readers on all cores seldom meet at one, and that a growing table is
 /// a small part of the whole.

@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 use super::files::{Files, PAGE_SIZE, Space};
 use crate::{DiskSettings, StoreError, private_files};
 use tidegate_plan::Geometry;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Smallest good segment. A segment is a 1024th of the capacity, but not below this: each is an open
 /// file, and a new one costs a sync of the directory.

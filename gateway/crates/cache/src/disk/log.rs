@@ -20,7 +20,7 @@ use super::segment::Segments;
 use crate::metrics::DiskMetrics;
 use crate::pins::{PinId, SharedPins};
 use crate::{ChunkKey, DiskSettings};
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The most changes of pins that wait to be written down.
 const MAX_PIN_CHANGES: usize = 1 << 16;

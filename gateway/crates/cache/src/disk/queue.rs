@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use crate::ChunkKey;
 use crate::hash::FoldHasher;
 use crate::pins::PinId;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// A chunk to be written.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use super::log::Log;
 use super::refusal::Fault;
 use crate::blocking::{BlockingCall, BlockingThreads};
 use crate::{ChunkKey, DiskSettings, PlannedRead, StoreError};
-use tidegate_plan::locks::Recover as _;
-use tidegate_plan::meter::{Estimate, Meter};
+use tidegate_plan::meter::{DiskMeter, ReadEstimate};
+use tidegate_telemetry::locks::Recover as _;
 
 /// Bytes per second that an unmeasured disk is assumed to read: an old hard disk under load. The first
 /// reads after a start must not count as late on a slow disk.
@@ -52,7 +52,7 @@ pub(super) struct DiskReader {
 /// The measurements, and the time of the last read.
 #[derive(Debug, Default)]
 struct MeterState {
-    meter: Meter,
+    meter: DiskMeter,
     last: Option<Instant>,
 }
 
@@ -154,7 +154,7 @@ impl DiskReader {
     pub(super) fn estimate(&self, len: u64) -> ReadEstimate {
         let ahead = self.shared.ahead();
         let meter = self.shared.current_meter();
-        Estimate {
+        ReadEstimate {
             takes: meter
                 .estimate(ahead, len)
                 .unwrap_or_else(|| assumed_time(ahead)),
@@ -164,7 +164,7 @@ impl DiskReader {
     }
 
     /// Returns the measurements, for the next process to begin with.
-    pub(super) fn measured(&self) -> Meter {
+    pub(super) fn measured(&self) -> DiskMeter {
         self.shared.current_meter()
     }
 
@@ -228,7 +228,7 @@ impl ReadState {
     }
 
     /// Returns the meter, adjusted for the time since the last read.
-    fn current_meter(&self) -> Meter {
+    fn current_meter(&self) -> DiskMeter {
         let measured = self.meter();
         let idle = measured.last.map(|last| last.elapsed());
         measured.meter.after_idle(idle.unwrap_or_default())

@@ -8,7 +8,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use super::entry::ENTRY_SIZE;
 use super::files::{LogFile, PAGE_SIZE};
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Records of extents that fit one page. A file system spends such pages on a file beside its
 /// bytes, and a punched file has many extents.

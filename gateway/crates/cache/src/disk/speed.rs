@@ -9,18 +9,18 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::private_files;
-use tidegate_plan::meter::Meter;
+use tidegate_plan::meter::DiskMeter;
 
 /// The file's name, beside the lock.
 const FILE_NAME: &str = "speed";
 
 /// Reads the measurements of the last process.
-pub(super) fn read_meter(dir: &Path) -> Option<Meter> {
-    Meter::of_line(&fs::read_to_string(dir.join(FILE_NAME)).ok()?)
+pub(super) fn read_meter(dir: &Path) -> Option<DiskMeter> {
+    DiskMeter::parse_line(&fs::read_to_string(dir.join(FILE_NAME)).ok()?)
 }
 
 /// Writes the measurements for the next process. Blocks.
-pub(super) fn write_meter(dir: &Path, meter: &Meter) {
+pub(super) fn write_meter(dir: &Path, meter: &DiskMeter) {
     if let Some(line) = meter.to_line()
         && let Err(error) = write_line(&dir.join(FILE_NAME), &line)
     {

@@ -13,7 +13,7 @@ use super::log::Log;
 use super::monitor::{CHECK_INTERVAL, DiskMonitor};
 use super::writer::{NextStep, Writer};
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time that the end of a disk waits for its threads: enough to write a batch, unless the disk
 /// hangs.

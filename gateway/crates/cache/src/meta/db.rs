@@ -23,7 +23,7 @@ use super::sweep::Sweep;
 use super::tables::{PinRows, RECORDS_TABLE, StoredState, read_state, write};
 use crate::pins::PinRow;
 use crate::{StoreError, private_files};
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// Bytes of redb's own page cache: the cache already holds the hot entries.
 const PAGE_CACHE_SIZE: usize = 8 << 20;

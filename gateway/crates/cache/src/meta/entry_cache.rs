@@ -11,8 +11,8 @@ use foyer_memory::{Cache, CacheBuilder, S3FifoConfig};
 use super::purges::{PurgeEdit, Purges};
 use crate::hash::SeededHasher;
 use crate::{Entry, Record};
-use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ObjectId, OriginId, Timestamp, VersionId};
+use tidegate_telemetry::locks::Recover as _;
 
 /// Shards of the map: enough that cores rarely meet at one.
 const SHARD_COUNT: usize = 16;

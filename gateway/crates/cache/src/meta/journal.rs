@@ -29,7 +29,7 @@ use super::record::{encode, row_key, seal};
 use crate::MetaError;
 use crate::pins::SharedPins;
 use tidegate_plan::ObjectId;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time that news wait for others to be written with them: at most one durable commit a second.
 const NEWS_DELAY: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ use self::block::{MarkBlock, pack};
 pub(super) use self::file::MarkFile;
 use super::DURABLE_TIMEOUT;
 use crate::MetaError;
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time that the owner waits for the thread at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,7 +22,7 @@ use super::failure::DbFailure;
 use super::metrics::MetaMetrics;
 use crate::blocking::{BlockingCall, BlockingThreads};
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The longest that a request waits for a row, including the wait for a permit.
 pub(super) const ROW_TIMEOUT: Duration = Duration::from_millis(250);

@@ -17,8 +17,8 @@ use crate::pins::{PinId, SharedPins};
 use crate::tiering::{DiskReport, DiskState, TieringError};
 use crate::{ChunkKey, DiskSettings, Settings, StoreError};
 use tidegate_plan::Geometry;
-use tidegate_plan::locks::Recover as _;
-use tidegate_plan::placement::{Place, place};
+use tidegate_plan::placement::{DiskShare, choose_disk};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The time that a disk which is switched off gets for its last reads: a read that takes longer hangs.
 const LAST_READS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ impl DiskSlot {
 pub(super) struct DiskSet {
     slots: Vec<DiskSlot>,
     /// The placement of each disk, in the order of the slots. Changes at run time do not change it.
-    placements: Vec<Place>,
+    placements: Vec<DiskShare>,
     geometry: Geometry,
     pins: SharedPins,
 }
@@ -109,7 +109,7 @@ impl DiskSet {
         let slot = match self.slots.as_slice() {
             [] => None,
             [only] => Some(only),
-            slots => place(FoldHasher::default().hash_one(key), &self.placements)
+            slots => choose_disk(FoldHasher::default().hash_one(key), &self.placements)
                 .map(|index| &slots[index]),
         };
         slot.map(|slot| slot.disk.load())
@@ -258,8 +258,8 @@ fn refusal(why: impl ToString) -> TieringError {
 
 /// Returns the placement of a disk. Its identity is its path as written in the configuration, so
 /// that it stays the same after a restart and whatever other disks come and go.
-fn placement_of(disk: &DiskSettings) -> Place {
-    Place {
+fn placement_of(disk: &DiskSettings) -> DiskShare {
+    DiskShare {
         id: xxh3_64(disk.path.as_os_str().as_encoded_bytes()),
         weight: disk.capacity,
     }

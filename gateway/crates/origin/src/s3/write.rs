@@ -35,8 +35,8 @@ use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write, Written,
     Wrote,
 };
-use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
+use tidegate_telemetry::locks::Recover as _;
 
 /// The characters to escape in the header of a copy's source: all but those of a path.
 const IN_SOURCE: &AsciiSet = &NON_ALPHANUMERIC

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::{FileAccess, FileStat, Files, LogFile, RealFiles, Space};
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// The faults to produce. The default: none.
 #[derive(Debug, Clone, Copy, Default)]

@@ -10,7 +10,7 @@ use redb::{BackendError, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::Opener;
 
-use tidegate_plan::locks::Recover as _;
+use tidegate_telemetry::locks::Recover as _;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
