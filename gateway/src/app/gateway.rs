@@ -20,7 +20,7 @@ use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{Budget, Engine, Parts};
-use tidegate_http::{Ceiling, Frontend, Route};
+use tidegate_http::{ClientMemory, Frontend, Route};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
 use tidegate_socket::{Inherited, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
@@ -114,7 +114,7 @@ impl Gateway {
             routes,
             locator,
             mut registry,
-            allowance,
+            client_memory,
             background,
         } = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
@@ -125,9 +125,9 @@ impl Gateway {
         let (mounts, writers) = or_close(&engine, deadline, mounts).await?;
         let counted = Arc::new(tidegate_http::Metrics::default());
         counted.register(&mut registry);
-        allowance.register(&mut registry);
+        client_memory.register(&mut registry);
         let served = (engine.clone(), write_path);
-        let frontend = Frontend::new(served, routes.clone(), settings, counted, allowance);
+        let frontend = Frontend::new(served, routes.clone(), settings, counted, client_memory);
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
@@ -220,7 +220,7 @@ pub(super) struct Assembled {
     pub(super) routes: Vec<Route>,
     locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
-    allowance: Arc<Ceiling>,
+    client_memory: Arc<ClientMemory>,
     /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: Background,
 }
@@ -231,7 +231,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let origins = connect(config, env, &mut registry).await?;
     let routes = routes::routes(config, env, &origins)?;
     let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
-    let (budget, allowance) = share(config.cache.budget);
+    let (budget, client_memory) = share(config.cache.budget);
     let background = Background::start()?;
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
@@ -243,7 +243,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         routes,
         locator,
         registry,
-        allowance,
+        client_memory,
         background,
     })
 }
@@ -316,10 +316,10 @@ fn exposition(engine: &Engine, registry: Registry) -> Exposition {
 /// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
 /// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
 /// clients into slow ones.
-fn share(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
+fn share(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
     let pinned = budget.0 / 4;
-    let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));
-    (Budget::new(budget.0 - pinned), Arc::new(ceiling))
+    let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
+    (Budget::new(budget.0 - pinned), Arc::new(client_memory))
 }
 
 #[cfg(test)]
