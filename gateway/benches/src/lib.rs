@@ -12,7 +12,7 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{Budget, Engine, Error, Found, Object, Open, Parts, ReadContext};
-use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tidegate_write::WritePath;
@@ -119,7 +119,7 @@ impl Hot {
             vec![route],
             Settings::default(),
             Arc::new(Metrics::default()),
-            Arc::new(Ceiling::new(16 << 20)),
+            Arc::new(ClientMemory::new(16 << 20)),
         )
     }
 }

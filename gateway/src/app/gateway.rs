@@ -20,9 +20,9 @@ use tidegate_admin::{Admin, EngineControl};
 use tidegate_cache::Stores;
 use tidegate_config::{Config, Environment};
 use tidegate_engine::{Budget, Engine, Parts};
-use tidegate_http::{Ceiling, Frontend, Route};
+use tidegate_http::{ClientMemory, Frontend, Route};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
-use tidegate_socket::{Inherited, Listener};
+use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
 
@@ -47,7 +47,7 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be bound.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        Self::bind_beside(config, Inherited::default()).await
+        Self::bind_beside(config, InheritedSockets::default()).await
     }
 
     /// Takes the configured addresses from a supervisor's sockets, and binds the others.
@@ -55,7 +55,10 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be bound, or a supervisor's that the configuration does not name: its clients
     /// would wait for ever.
-    pub async fn bind_beside(config: &Config, mut inherited: Inherited) -> anyhow::Result<Self> {
+    pub async fn bind_beside(
+        config: &Config,
+        mut inherited: InheritedSockets,
+    ) -> anyhow::Result<Self> {
         let mut bind = async |address: &Listen, mode| {
             let listener = match inherited.take(address).transpose() {
                 Some(taken) => taken,
@@ -68,7 +71,7 @@ impl Sockets {
             http.push(bind(address, PUBLIC_SOCKET_MODE).await?);
         }
         let admin = bind(&config.admin.listen, ADMIN_SOCKET_MODE).await?;
-        if let Some(address) = inherited.left() {
+        if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
             );
@@ -114,7 +117,7 @@ impl Gateway {
             routes,
             locator,
             mut registry,
-            allowance,
+            client_memory,
             background,
         } = assemble(config, env).await?;
         let settings = settings::http(&config.http, config.cache.budget);
@@ -124,7 +127,13 @@ impl Gateway {
         let mounts = mounts::start(config, env, &config.mount, shared, &routes, &mut registry);
         let (mounts, writers) = close_on_error(&engine, deadline, mounts).await?;
         let served = (engine.clone(), write_path);
-        let frontend = frontend(served, routes.clone(), settings, allowance, &mut registry);
+        let frontend = frontend(
+            served,
+            routes.clone(),
+            settings,
+            client_memory,
+            &mut registry,
+        );
         let draining = CancellationToken::new();
         let stop = CancellationToken::new();
         let exposition = exposition(&engine, registry);
@@ -186,13 +195,13 @@ fn frontend(
     served: (Engine, Arc<WritePath>),
     routes: Vec<Route>,
     settings: tidegate_http::Settings,
-    allowance: Arc<Ceiling>,
+    client_memory: Arc<ClientMemory>,
     registry: &mut Registry,
 ) -> Frontend {
     let metrics = Arc::new(tidegate_http::Metrics::default());
     metrics.register(registry);
-    allowance.register(registry);
-    Frontend::new(served, routes, settings, metrics, allowance)
+    client_memory.register(registry);
+    Frontend::new(served, routes, settings, metrics, client_memory)
 }
 
 /// Returns the operator's view of the stores.
@@ -241,7 +250,7 @@ pub(super) struct GatewayParts {
     pub(super) routes: Vec<Route>,
     locator: Arc<locate::Locator>,
     pub(super) registry: Registry,
-    allowance: Arc<Ceiling>,
+    client_memory: Arc<ClientMemory>,
     /// Runs requests to origins and disks as long as it is kept.
     pub(super) background: FetchRuntime,
 }
@@ -252,7 +261,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
     let origins = connect(config, env, &mut registry).await?;
     let routes = routes::routes(config, env, &origins)?;
     let locator = Arc::new(locate::Locator::new(config, &routes, &origins));
-    let (budget, allowance) = split_budget(config.cache.budget);
+    let (budget, client_memory) = split_budget(config.cache.budget);
     let background = FetchRuntime::start()?;
     // The last step that can fail, for from here on there are open parts to close.
     let (engine, stores, registry) =
@@ -264,7 +273,7 @@ pub(super) async fn assemble(config: &Config, env: &Environment) -> anyhow::Resu
         routes,
         locator,
         registry,
-        allowance,
+        client_memory,
         background,
     })
 }
@@ -337,10 +346,10 @@ fn exposition(engine: &Engine, registry: Registry) -> Exposition {
 /// Shares the budget out: a quarter for the chunks that clients keep alive, the rest for fetches and read-ahead. Two
 /// budgets, so that a crowd of slow clients cannot keep the origin's bytes from arriving, nor a bulk transfer turn
 /// clients into slow ones.
-fn split_budget(budget: ByteSize) -> (Budget, Arc<Ceiling>) {
+fn split_budget(budget: ByteSize) -> (Budget, Arc<ClientMemory>) {
     let pinned = budget.0 / 4;
-    let ceiling = Ceiling::new(usize::try_from(pinned).unwrap_or(usize::MAX));
-    (Budget::new(budget.0 - pinned), Arc::new(ceiling))
+    let client_memory = ClientMemory::new(usize::try_from(pinned).unwrap_or(usize::MAX));
+    (Budget::new(budget.0 - pinned), Arc::new(client_memory))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::Stores;
 use tidegate_engine::{Budget, Engine, Parts, ReadContext};
-use tidegate_http::{Ceiling, Frontend, Metrics, Route, RouteSettings, Settings};
+use tidegate_http::{ClientMemory, Frontend, Metrics, Route, RouteSettings, Settings};
 use tidegate_origin::Origin;
 use tidegate_origin::fake::FakeOrigin;
 use tidegate_plan::{Geometry, Listen, Profile, Timestamp};
@@ -118,7 +118,7 @@ impl Gateway {
         };
         let metrics = Arc::new(Metrics::default());
         let routes = routes.into_iter().map(route).collect();
-        let pinned = Arc::new(Ceiling::new(16 << 20));
+        let pinned = Arc::new(ClientMemory::new(16 << 20));
         let write_path = WritePath::new(&engine);
         let frontend = Frontend::new(
             (engine, write_path.clone()),

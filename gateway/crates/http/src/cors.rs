@@ -7,28 +7,28 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
-use super::rescue::methods;
-use super::settings::Cors;
+use crate::request_error::methods;
+use crate::settings::Cors;
 
-const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, ETag, Accept-Ranges");
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("Content-Range, ETag, Accept-Ranges");
 
 /// The headers that a reader of ranges sends, except those that are always allowed.
-const ALLOWED: HeaderValue = HeaderValue::from_static(
+const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
     "Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
      Cache-Control",
 );
 
 /// Adds the headers that let a script read an answer. Credentials are never allowed: no answer
 /// depends on them.
-pub(super) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
+pub(crate) fn apply(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     if let Some(allowed) = allowed_origin(cors, request, answer) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
     }
 }
 
 /// Does the same for the answer to a preflight.
-pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
+pub(crate) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) {
     if !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return;
     }
@@ -36,7 +36,7 @@ pub(super) fn preflight(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
         // Writing is for programs that hold a token, not for pages.
         answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(false));
-        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED);
+        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
         answer.insert(ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
     }
 }
@@ -56,7 +56,7 @@ fn allowed_origin(cors: &Cors, request: &HeaderMap, answer: &mut HeaderMap) -> O
 mod tests {
     use super::*;
 
-    fn asked(origin: &'static str) -> HeaderMap {
+    fn request(origin: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(ORIGIN, HeaderValue::from_static(origin));
         headers.insert(
@@ -87,7 +87,7 @@ mod tests {
         for (cors, origin, allowed, vary) in rows {
             for act in [apply, preflight] {
                 let mut answer = HeaderMap::new();
-                act(cors, &asked(origin), &mut answer);
+                act(cors, &request(origin), &mut answer);
                 let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
                 let found = answer.get(ACCESS_CONTROL_ALLOW_ORIGIN).map(text);
                 assert_eq!(found.as_deref(), allowed, "{origin}");
@@ -95,9 +95,9 @@ mod tests {
             }
         }
         let mut answer = HeaderMap::new();
-        apply(&all, &asked("https://a.example"), &mut answer);
-        assert_eq!(answer[ACCESS_CONTROL_EXPOSE_HEADERS], EXPOSED);
-        preflight(&all, &asked("https://a.example"), &mut answer);
+        apply(&all, &request("https://a.example"), &mut answer);
+        assert_eq!(answer[ACCESS_CONTROL_EXPOSE_HEADERS], EXPOSED_HEADERS);
+        preflight(&all, &request("https://a.example"), &mut answer);
         assert_eq!(answer[ACCESS_CONTROL_MAX_AGE], "86400");
     }
 

@@ -1,19 +1,40 @@
 //! Serves objects over HTTP: a thin frontend over the engine.
 //!
-//! The life of a request. `serve` accepts a connection and `connection` runs hyper on it, with a watchdog (`pulse`)
-//! beside it. `handler` finds the route, opens the object through the engine, decides by the rules in [`tidegate_plan`]
-//! which bytes are sent, and waits for the first ones. Its headers are mostly ready-made (`block`). `delivery` carries
-//! the engine's bytes to the client without a copy, unless the client is so slow that they would pin memory (`pace`).
-//! An error before the first byte is looked up in one table (`rescue`); an error after it cuts the connection.
-//! `exchange` records each request up to its last byte.
-//!
 //! The answers are described in `docs/HTTP.md`.
+//!
+//! # The life of a request
+//!
+//! `server` accepts a connection, and `server/connection` runs hyper on it with a watchdog beside it
+//! (`server/timeouts`; over HTTP/2 also `server/streams`). `read` and `write` answer requests: they find the route, ask
+//! the engine or the write path, and decide by the rules in [`tidegate_plan`]. The headers of an object are mostly
+//! ready-made (`read/cached_headers`). `body/delivery` carries the engine's bytes to the client without a copy, unless
+//! the client is so slow that they would pin memory (`body/client_memory`). An error before the first byte is looked up in
+//! one table (`request_error`); an error after it cuts the connection. `record` records each request up to its last byte.
+//!
+//! # The plain path
+//!
+//! A GET that is answered from memory passes through these functions between hyper and hyper, in this order. Each calls
+//! or awaits the next one; all others on the way are leaves, which compute a value.
+//!
+//! 1. `Frontend::answer` begins the `RequestRecord`.
+//! 2. `Frontend::read` finds the route.
+//! 3. `Frontend::answer_object` makes the key, and sees that there is no draft; it calls
+//! 4. `Engine::open`, which returns the version.
+//! 5. `Frontend::answer_opened` decides on the range, and makes the headers and the `Delivery`; before, it calls
+//! 6. `Reader::prime`, which has the first bytes ready.
+//!
+//! Then hyper polls the body:
+//!
+//! 7. `Body::poll_frame` updates the `RequestRecord`.
+//! 8. `Delivery::poll_next` hands over the bytes that are ready. Only an object of several chunks makes it call
+//!    `Delivery::poll_bytes`, which polls the `Reader`.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::request::Parts;
 use ::http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,43 +45,34 @@ use tidegate_plan::route::{RouteRule, RouteTable};
 use tidegate_socket::Listener;
 use tidegate_write::WritePath;
 
-mod ask;
-mod block;
 mod body;
-pub mod client;
-mod compress;
-mod connection;
+mod cache_status;
+mod client_address;
 mod cors;
-mod delivery;
-mod draft;
-mod exchange;
-mod handler;
-pub mod metrics;
-mod multipart;
-pub mod pace;
-mod pulse;
+mod metrics;
+mod read;
+mod record;
 mod reply;
-mod rescue;
-mod serve;
-pub mod settings;
-mod status;
-mod streams;
+mod request;
+mod request_error;
+mod server;
+mod settings;
 mod write;
-mod wrong_tokens;
 
+pub use body::client_memory::ClientMemory;
 pub use metrics::Metrics;
-pub use pace::{Allowance, Ceiling};
 pub use settings::{Cors, RouteSettings, Settings};
 
-use block::Blocks;
 use body::Body;
-use connection::{Ending, Handler};
-use exchange::Exchange;
-use pulse::Pulse;
+use read::HeaderCache;
+use record::RequestRecord;
 use reply::Reply;
-use rescue::Cause;
-use serve::Server;
-use wrong_tokens::TokenGuard;
+use request::host;
+use request_error::RequestError;
+use server::Server;
+use server::connection::{self, ConnectionContext, Handler, Shutdown};
+use server::timeouts::ConnectionActivity;
+use write::wrong_tokens::TokenGuard;
 
 /// A route as the frontend needs it.
 #[derive(Debug, Clone)]
@@ -79,7 +91,7 @@ pub struct Frontend {
     routes: Vec<RouteState>,
     settings: Arc<Settings>,
     metrics: Arc<Metrics>,
-    allowance: Arc<dyn Allowance>,
+    client_memory: Arc<ClientMemory>,
     tokens: Arc<TokenGuard>,
 }
 
@@ -87,7 +99,7 @@ pub struct Frontend {
 struct RouteState {
     settings: RouteSettings,
     source: Arc<ReadContext>,
-    blocks: Blocks,
+    headers: HeaderCache,
 }
 
 impl fmt::Debug for Frontend {
@@ -100,14 +112,14 @@ impl fmt::Debug for Frontend {
 }
 
 impl Frontend {
-    /// Returns a frontend for `routes`. Engine memory that clients keep alive is charged to `allowance`.
+    /// Returns a frontend for `routes`. Engine memory that clients keep alive is charged to `client_memory`.
     #[must_use]
     pub fn new(
         (engine, write_path): (Engine, Arc<WritePath>),
         routes: Vec<Route>,
         settings: Settings,
         metrics: Arc<Metrics>,
-        allowance: Arc<dyn Allowance>,
+        client_memory: Arc<ClientMemory>,
     ) -> Self {
         let table = RouteTable::new(routes.iter().map(|route| RouteRule {
             host: route.settings.host.clone(),
@@ -116,7 +128,7 @@ impl Frontend {
         let state = |route: Route| RouteState {
             settings: route.settings,
             source: route.source,
-            blocks: Blocks::new(),
+            headers: HeaderCache::new(),
         };
         Self {
             engine,
@@ -125,7 +137,7 @@ impl Frontend {
             routes: routes.into_iter().map(state).collect(),
             settings: Arc::new(settings),
             metrics,
-            allowance,
+            client_memory,
             tokens: Arc::new(TokenGuard::new()),
         }
     }
@@ -133,7 +145,9 @@ impl Frontend {
     /// Serves `listeners` until `stop` is cancelled. Then it accepts no more connections, finishes the answers in
     /// flight, for [`Settings::drain`] at most, and returns.
     pub async fn serve(self, listeners: Vec<Listener>, stop: CancellationToken) {
-        self.server().run(listeners, stop).await;
+        Arc::new(Server::new(self.context()))
+            .run(listeners, stop)
+            .await;
     }
 
     /// Serves one connection that was accepted elsewhere, until its client ends it or a deadline passes.
@@ -141,20 +155,33 @@ impl Frontend {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::run(self.server(), stream, None, Ending::default()).await;
+        connection::run(Arc::new(self.context()), stream, None, Shutdown::default()).await;
     }
 
-    fn server(self) -> Arc<Server<Self>> {
+    fn context(self) -> ConnectionContext<Self> {
         let (settings, metrics) = (self.settings.clone(), self.metrics.clone());
-        Arc::new(Server::new(Arc::new(self), settings, metrics))
+        ConnectionContext::new(Arc::new(self), settings, metrics)
+    }
+
+    /// Returns the route of a request and the path below it, if a route has its host and path.
+    fn find_route<'a>(
+        &self,
+        parts: &'a Parts,
+    ) -> Result<Option<(&RouteState, &'a str)>, RequestError> {
+        let target = parts.uri.path_and_query();
+        if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
+            return Err(RequestError::Target);
+        }
+        let found = self.table.find(host(parts)?, parts.uri.path());
+        Ok(found.map(|(index, below)| (&self.routes[index], below)))
     }
 }
 
 /// Returns the answer to a stream beyond the limit. It has no body, which would wait for the client as well.
-fn refused() -> Reply {
+fn too_many_streams() -> Reply {
     let retry_after = Some(Duration::from_secs(1));
-    let cause = Cause::Engine(Error::Overloaded { retry_after });
-    Reply::error(&cause, Duration::ZERO, &Method::HEAD)
+    let error = RequestError::Engine(Error::Overloaded { retry_after });
+    Reply::error(&error, Duration::ZERO, &Method::HEAD)
 }
 
 impl Handler for Frontend {
@@ -163,30 +190,30 @@ impl Handler for Frontend {
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        pulse: Arc<Pulse>,
+        activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
     ) -> Response<Body> {
         // The body of a request that does not write means nothing; hyper discards it.
         let (parts, sent) = request.into_parts();
         let trusted = &self.settings.trusted_proxies;
-        let client = client::address(peer, &parts.headers, trusted);
-        let mut exchange = Exchange::begin(
+        let client = client_address::client_address(peer, &parts.headers, trusted);
+        let mut record = RequestRecord::begin(
             self.metrics.clone(),
-            pulse,
+            activity,
             client,
             parts.method.clone(),
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
         );
         let reply = match write::writes(&parts.method) {
-            _ if exchange.is_one_too_many(self.settings.streams) => {
+            _ if record.exceeds_stream_share(self.settings.streams) => {
                 self.metrics.streams_refused.inc();
-                refused()
+                too_many_streams()
             }
             true => Box::pin(self.write(&parts, sent, client)).await,
-            false => self.reply(&parts, exchange.started(), client.into()).await,
+            false => self.read(&parts, record.started(), client.into()).await,
         };
-        exchange.answers(reply.answer.status(), reply.cache);
-        reply.answer.map(|content| Body::new(content, exchange))
+        record.begin_answer(reply.answer.status(), reply.cache);
+        reply.answer.map(|content| Body::new(content, record))
     }
 }

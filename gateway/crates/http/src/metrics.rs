@@ -8,11 +8,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::status::CacheResult;
+use crate::cache_status::CacheResult;
 use tidegate_telemetry::names;
 
-const METHODS: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "other"];
-const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
+const METHOD_LABELS: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "other"];
+const STATUS_LABELS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -30,27 +30,27 @@ struct CacheLabels {
 pub struct Metrics {
     request_family: Family<RequestLabels, Counter>,
     cache_family: Family<CacheLabels, Counter>,
-    requests: [[Counter; CLASSES.len()]; METHODS.len()],
+    requests: [[Counter; STATUS_LABELS.len()]; METHOD_LABELS.len()],
     cache: [Counter; CacheResult::ALL.len()],
     sent: Counter,
     broken: Counter,
-    pub(super) in_flight: Gauge,
-    pub(super) first_byte: Histogram,
-    pub(super) connections: Gauge,
-    pub(super) accepted: Counter,
-    pub(super) expired: Counter,
+    pub(crate) in_flight: Gauge,
+    pub(crate) first_byte: Histogram,
+    pub(crate) connections: Gauge,
+    pub(crate) accepted: Counter,
+    pub(crate) expired: Counter,
     /// HTTP/2 streams that are open.
-    pub(super) streams: Gauge,
-    pub(super) streams_reset: Counter,
-    pub(super) streams_refused: Counter,
+    pub(crate) streams: Gauge,
+    pub(crate) streams_reset: Counter,
+    pub(crate) streams_refused: Counter,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let request_family = Family::<RequestLabels, Counter>::default();
         let cache_family = Family::<CacheLabels, Counter>::default();
-        let requests = METHODS.map(|method| {
-            CLASSES
+        let requests = METHOD_LABELS.map(|method| {
+            STATUS_LABELS
                 .map(|status| request_family.get_or_create_owned(&RequestLabels { method, status }))
         });
         let cache = CacheResult::ALL.map(|result| {
@@ -95,7 +95,7 @@ impl Metrics {
     }
 
     /// Counts a request that is over; without a status its client left before the answer.
-    pub(super) fn ended(
+    pub(crate) fn count_request(
         &self,
         method: &Method,
         status: Option<StatusCode>,
@@ -135,9 +135,9 @@ mod tests {
     fn counts_by_method_class_and_result() {
         let metrics = Metrics::default();
         let ok = Some(StatusCode::OK);
-        metrics.ended(&Method::GET, ok, CacheResult::Hit, 10, true);
-        metrics.ended(&Method::GET, ok, CacheResult::Miss, 5, false);
-        metrics.ended(&Method::PATCH, None, CacheResult::None, 0, false);
+        metrics.count_request(&Method::GET, ok, CacheResult::Hit, 10, true);
+        metrics.count_request(&Method::GET, ok, CacheResult::Miss, 5, false);
+        metrics.count_request(&Method::PATCH, None, CacheResult::None, 0, false);
         let mut registry = Registry::with_prefix("tidegate");
         metrics.register(&mut registry);
         let mut text = String::new();

@@ -5,20 +5,20 @@ use std::time::Duration;
 use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use super::body::Content;
-use super::cors;
-use super::rescue::{self, Cause};
-use super::settings::RouteSettings;
-use super::status::CacheResult;
+use crate::body::Content;
+use crate::cache_status::CacheResult;
+use crate::cors;
+use crate::request_error::{self, RequestError};
+use crate::settings::RouteSettings;
 
 /// An answer, and the cache's part in it.
-pub(super) struct Reply {
-    pub(super) answer: Response<Content>,
-    pub(super) cache: CacheResult,
+pub(crate) struct Reply {
+    pub(crate) answer: Response<Content>,
+    pub(crate) cache: CacheResult,
 }
 
 impl Reply {
-    pub(super) fn new(status: StatusCode, headers: HeaderMap, content: Content) -> Self {
+    pub(crate) fn new(status: StatusCode, headers: HeaderMap, content: Content) -> Self {
         let mut answer = Response::new(content);
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
@@ -28,9 +28,9 @@ impl Reply {
         }
     }
 
-    /// Returns the answer that the table has for `cause`.
-    pub(super) fn error(cause: &Cause, negative_ttl: Duration, method: &Method) -> Self {
-        let (status, headers, text) = rescue::answer(cause, negative_ttl);
+    /// Returns the answer that the table has for `error`.
+    pub(crate) fn error(error: &RequestError, negative_ttl: Duration, method: &Method) -> Self {
+        let (status, headers, text) = request_error::answer(error, negative_ttl);
         let content = match *method {
             Method::HEAD => Content::Nothing,
             _ => Content::Text(text),
@@ -40,9 +40,9 @@ impl Reply {
 }
 
 /// Returns 204 with the allowed methods; for a CORS preflight also the allowed origin and headers.
-pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
+pub(crate) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
     let mut headers = HeaderMap::new();
-    headers.insert(ALLOW, rescue::methods(route.write_token.is_some()));
+    headers.insert(ALLOW, request_error::methods(route.write_token.is_some()));
     if let Some(cors) = &route.cors {
         cors::preflight(cors, request, &mut headers);
     }
@@ -50,7 +50,7 @@ pub(super) fn options(route: &RouteSettings, request: &HeaderMap) -> Reply {
 }
 
 /// Returns the time to open the version, and to its first bytes (Server-Timing, in milliseconds).
-pub(super) fn timing(open: Duration, ready: Duration) -> HeaderValue {
+pub(crate) fn timing(open: Duration, ready: Duration) -> HeaderValue {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let text = format!(
         "open;dur={:.3}, first;dur={:.3}",

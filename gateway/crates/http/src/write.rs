@@ -1,13 +1,14 @@
 //! PUT and DELETE, on routes that allow them, for clients that show the route's token.
 //!
-//! An object is written as its bytes arrive (`engine/upload/receive`). It is there, whole, once the client gets the
+//! An object is written as its bytes arrive ([`tidegate_write::receive`]). It is there, whole, once the client gets the
 //! answer: 201 if there was none before, else 204. Preconditions (RFC 9110, 13) are passed to the bucket, which judges
 //! them when the object is to appear. Those that it does not know are judged on the version that the key has when the
 //! request comes in, and this version must then still be current.
 
-mod arriving;
-mod kept;
-mod refused;
+mod request_body;
+mod stored_headers;
+mod unsupported;
+pub(crate) mod wrong_tokens;
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -21,13 +22,12 @@ use hyper::body::Incoming as Sent;
 use tokio::sync::oneshot;
 use tracing::Level;
 
-use self::arriving::Arriving;
-use self::kept::kept;
-use super::ask::host;
-use super::body::Content;
-use super::reply::Reply;
-use super::rescue::Cause;
-use super::{Frontend, RouteState};
+use self::request_body::RequestBody;
+use self::stored_headers::stored_headers;
+use crate::body::Content;
+use crate::reply::Reply;
+use crate::request_error::RequestError;
+use crate::{Frontend, RouteState};
 use tidegate_engine::{Error, Open};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
@@ -36,56 +36,45 @@ use tidegate_write::WriteError;
 use tidegate_write::receive::{Incoming, Wanted};
 
 /// Returns whether a method writes.
-pub(super) fn writes(method: &Method) -> bool {
+pub(crate) fn writes(method: &Method) -> bool {
     matches!(*method, Method::PUT | Method::DELETE)
 }
 
 impl Frontend {
     /// Answers one request that writes.
-    pub(super) async fn write(&self, parts: &Parts, body: Sent, client: Option<IpAddr>) -> Reply {
-        match self.written(parts, body, client).await {
+    pub(crate) async fn write(&self, parts: &Parts, body: Sent, client: Option<IpAddr>) -> Reply {
+        match self.handle_write(parts, body, client).await {
             Ok(reply) => reply,
-            Err(cause) => {
-                tell(parts.uri.path(), &cause);
-                Reply::error(&cause, Duration::ZERO, &parts.method)
+            Err(error) => {
+                log_failure(parts.uri.path(), &error);
+                Reply::error(&error, Duration::ZERO, &parts.method)
             }
         }
     }
 
-    async fn written(
+    async fn handle_write(
         &self,
         parts: &Parts,
         body: Sent,
         client: Option<IpAddr>,
-    ) -> Result<Reply, Cause> {
-        let (route, below) = self.route(parts)?;
+    ) -> Result<Reply, RequestError> {
+        let (route, below) = self.find_route(parts)?.ok_or(RequestError::NoRoute)?;
         let Some(token) = &route.settings.write_token else {
-            return Err(Cause::Method { writable: false });
+            return Err(RequestError::Method { writable: false });
         };
         if !token.is_shown_by(&parts.headers) {
             // A request without a token is not a guess.
             return Err(match parts.headers.contains_key(AUTHORIZATION) {
                 true => self.tokens.refuse(client, parts.uri.path()).await,
-                false => Cause::Token,
+                false => RequestError::Token,
             });
         }
-        let key = route.settings.key(below).map_err(Cause::Key)?;
-        refused::check(parts)?;
+        let key = route.settings.key(below).map_err(RequestError::Key)?;
+        unsupported::check(parts)?;
         match parts.method {
             Method::DELETE => self.delete(route, &key, parts).await,
             _ => self.put(route, &key, parts, body).await,
         }
-    }
-
-    /// Returns the route, and the path below it.
-    fn route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), Cause> {
-        let target = parts.uri.path_and_query();
-        if target.map_or(0, |text| text.as_str().len()) > self.settings.max_uri_bytes {
-            return Err(Cause::Target);
-        }
-        let found = self.table.find(host(parts)?, parts.uri.path());
-        let (index, below) = found.ok_or(Cause::NoRoute)?;
-        Ok((&self.routes[index], below))
     }
 
     async fn put(
@@ -94,19 +83,19 @@ impl Frontend {
         key: &ObjectKey,
         parts: &Parts,
         body: Sent,
-    ) -> Result<Reply, Cause> {
-        let digests = Digests::from_headers(&parts.headers).map_err(|_| Cause::Digest)?;
+    ) -> Result<Reply, RequestError> {
+        let digests = Digests::from_headers(&parts.headers).map_err(|_| RequestError::Digest)?;
         let incoming = Incoming {
-            headers: kept(&parts.headers)?,
-            wanted: self.wanted(route, key, &parts.headers).await?,
-            length: length(&parts.headers),
+            headers: stored_headers(&parts.headers)?,
+            wanted: self.required_state(route, key, &parts.headers).await?,
+            length: content_length(&parts.headers),
             digests,
         };
         let (known, is_known) = oneshot::channel::<Infallible>();
         let is_new = self.is_new(route, key, incoming.wanted.clone(), known);
-        let body = Arriving::new(body, parts.version, self.settings.stall_timeout, is_known);
+        let body = RequestBody::new(body, parts.version, self.settings.stall_timeout, is_known);
         let stored = self.write_path.receive(&route.source, key, incoming, body);
-        let stored = async { stored.await.map_err(Cause::from) };
+        let stored = async { stored.await.map_err(RequestError::from) };
         let (is_new, etag) = tokio::try_join!(is_new, stored)?;
         let status = match is_new {
             true => StatusCode::CREATED,
@@ -130,13 +119,13 @@ impl Frontend {
         key: &ObjectKey,
         wanted: Wanted,
         known: oneshot::Sender<Infallible>,
-    ) -> Result<bool, Cause> {
+    ) -> Result<bool, RequestError> {
         let is_new = match wanted {
             Wanted::Absent => true,
             Wanted::Version(_) => false,
             Wanted::Anything => {
-                let was_there = self.engine.open(&route.source, key, Open::default());
-                was_there.await.err() == Some(Error::NotFound)
+                let opened = self.engine.open(&route.source, key, Open::default());
+                opened.await.err() == Some(Error::NotFound)
             }
         };
         drop(known);
@@ -148,20 +137,20 @@ impl Frontend {
         route: &RouteState,
         key: &ObjectKey,
         parts: &Parts,
-    ) -> Result<Reply, Cause> {
-        let wanted = self.wanted(route, key, &parts.headers).await?;
+    ) -> Result<Reply, RequestError> {
+        let wanted = self.required_state(route, key, &parts.headers).await?;
         self.write_path.delete(&route.source, key, &wanted).await?;
         let status = StatusCode::NO_CONTENT;
         Ok(Reply::new(status, HeaderMap::new(), Content::Nothing))
     }
 
     /// Returns the state that the key must have for the request.
-    async fn wanted(
+    async fn required_state(
         &self,
         route: &RouteState,
         key: &ObjectKey,
         headers: &HeaderMap,
-    ) -> Result<Wanted, Cause> {
+    ) -> Result<Wanted, RequestError> {
         match precondition::write_condition(headers) {
             WriteCondition::Nothing => return Ok(Wanted::Anything),
             WriteCondition::Absent => return Ok(Wanted::Absent),
@@ -177,7 +166,7 @@ impl Frontend {
             // RFC 9110, 13.1.1 and 13.1.2: if there is no object, no ETag matches.
             Err(Error::NotFound) => {
                 return match headers.contains_key(http::header::IF_MATCH) {
-                    true => Err(Cause::Precondition),
+                    true => Err(RequestError::Precondition),
                     false => Ok(Wanted::Absent),
                 };
             }
@@ -191,14 +180,14 @@ impl Frontend {
         headers.remove(http::header::IF_MODIFIED_SINCE);
         match precondition::evaluate(&headers, validators) {
             ConditionVerdict::Proceed => Ok(Wanted::Version(version.etag.clone())),
-            _ => Err(Cause::Precondition),
+            _ => Err(RequestError::Precondition),
         }
     }
 }
 
 /// Logs a failed write, if an operator may be able to repair the cause.
-fn tell(path: &str, cause: &Cause) {
-    match told(cause) {
+fn log_failure(path: &str, error: &RequestError) {
+    match log_entry(error) {
         Some((Level::WARN, error)) => tracing::warn!(path, %error, "an object was not written"),
         Some((_, error)) => tracing::debug!(path, %error, "an object was not written"),
         None => {}
@@ -207,15 +196,15 @@ fn tell(path: &str, cause: &Cause) {
 
 /// Returns the log level and text of a failure, if it is logged. Conflicts between clients and failures that pass by
 /// themselves are not worth a line each.
-fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
-    match cause {
-        Cause::Write(error) => match error {
+fn log_entry(error: &RequestError) -> Option<(Level, &dyn Display)> {
+    match error {
+        RequestError::Write(error) => match error {
             WriteError::Changed | WriteError::Exists | WriteError::Interrupted => {
                 Some((Level::DEBUG, error))
             }
             _ => Some((Level::WARN, error)),
         },
-        Cause::Engine(error) => match error {
+        RequestError::Engine(error) => match error {
             Error::BadOrigin(_) | Error::Forbidden => Some((Level::WARN, error)),
             _ => Some((Level::DEBUG, error)),
         },
@@ -223,7 +212,7 @@ fn told(cause: &Cause) -> Option<(Level, &dyn Display)> {
     }
 }
 
-fn length(headers: &HeaderMap) -> Option<u64> {
+fn content_length(headers: &HeaderMap) -> Option<u64> {
     // RFC 9112, 6.3: with both, the length is ignored.
     if headers.contains_key(TRANSFER_ENCODING) {
         return None;
@@ -236,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_operator_can_mend_is_told_aloud() {
+    fn failures_that_an_operator_can_repair_are_warnings() {
         let rows = [
             (Error::BadOrigin("no such bucket").into(), Some(Level::WARN)),
             (Error::Forbidden.into(), Some(Level::WARN)),
@@ -249,11 +238,11 @@ mod tests {
             (Error::Unavailable.into(), Some(Level::DEBUG)),
             (WriteError::Changed.into(), Some(Level::DEBUG)),
             (WriteError::Interrupted.into(), Some(Level::DEBUG)),
-            (Cause::Precondition, None),
-            (Cause::Token, None),
+            (RequestError::Precondition, None),
+            (RequestError::Token, None),
         ];
         for (cause, level) in rows {
-            let found = told(&cause).map(|(level, _)| level);
+            let found = log_entry(&cause).map(|(level, _)| level);
             assert_eq!(found, level, "{cause:?}");
         }
     }

@@ -12,11 +12,14 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 ///
 /// `X-Forwarded-For` is read from its end, over the addresses of trusted proxies, to the first
 /// other address: no trusted proxy wrote the text before it.
-#[must_use]
-pub fn address(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
-    let vouched = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+pub(crate) fn client_address(
+    peer: Option<IpAddr>,
+    headers: &HeaderMap,
+    trusted: &[Network],
+) -> Option<IpAddr> {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut found = peer;
-    if peer.is_some_and(|peer| !vouched(peer)) {
+    if peer.is_some_and(|peer| !is_trusted(peer)) {
         return found;
     }
     for value in headers.get_all(FORWARDED_FOR).iter().rev() {
@@ -25,7 +28,7 @@ pub fn address(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[Network]) -
                 return found;
             };
             found = Some(address.to_canonical());
-            if !vouched(address) {
+            if !is_trusted(address) {
                 return found;
             }
         }
@@ -81,7 +84,7 @@ mod tests {
                 headers.append(FORWARDED_FOR, line.parse().expect("text"));
             }
             let parse = |text: &str| text.parse::<IpAddr>().expect(text);
-            let found = address(peer.map(parse), &headers, &trusted);
+            let found = client_address(peer.map(parse), &headers, &trusted);
             assert_eq!(found, expected.map(parse), "{peer:?} {lines:?}");
         }
     }

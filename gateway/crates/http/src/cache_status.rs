@@ -8,11 +8,11 @@ use tidegate_engine::{Forward, Found, Object, Outcome};
 use tidegate_plan::ByteRange;
 
 /// RFC 9211.
-pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// The part of an answer's bytes that was cached before it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(crate) enum CachedPart {
     /// All of them, or the answer has no bytes.
     All,
     /// Some of them.
@@ -21,9 +21,9 @@ pub(super) enum Held {
     Nothing,
 }
 
-impl Held {
+impl CachedPart {
     /// Returns the cached part of `pieces`, all taken together.
-    pub(super) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
+    pub(crate) fn of(object: &Object, pieces: &[ByteRange]) -> Self {
         let mut each = pieces.iter().map(|range| match object.locate(*range) {
             Found::All(_) => Self::All,
             Found::Some => Self::Part,
@@ -36,7 +36,7 @@ impl Held {
 
 /// The cache's part in an answer, in one word: for metrics and the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CacheResult {
+pub(crate) enum CacheResult {
     /// Version and bytes were cached, and fresh.
     Hit,
     /// They were cached, and no longer fresh.
@@ -53,7 +53,7 @@ pub(super) enum CacheResult {
 
 impl CacheResult {
     /// All of them, in the order of their numbers.
-    pub(super) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Hit,
         Self::Stale,
         Self::Revalidated,
@@ -62,7 +62,7 @@ impl CacheResult {
         Self::None,
     ];
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Hit => "hit",
             Self::Stale => "stale",
@@ -74,13 +74,13 @@ impl CacheResult {
     }
 
     /// Returns the result for a version's `outcome`, and the part of its bytes that was cached before the read.
-    pub(super) fn of(outcome: &Outcome, found: Held) -> Self {
-        match (outcome.forward, found) {
-            (_, Held::All) if outcome.ttl_ms < 0 => Self::Stale,
-            (None, Held::All) => Self::Hit,
-            (Some(Forward::Failed), Held::All) => Self::Stale,
-            (Some(Forward::Revalidated), Held::All) => Self::Revalidated,
-            (None | Some(Forward::Revalidated), Held::Part) => Self::Partial,
+    pub(crate) fn of(outcome: &Outcome, cached: CachedPart) -> Self {
+        match (outcome.forward, cached) {
+            (_, CachedPart::All) if outcome.ttl_ms < 0 => Self::Stale,
+            (None, CachedPart::All) => Self::Hit,
+            (Some(Forward::Failed), CachedPart::All) => Self::Stale,
+            (Some(Forward::Revalidated), CachedPart::All) => Self::Revalidated,
+            (None | Some(Forward::Revalidated), CachedPart::Part) => Self::Partial,
             _ => Self::Miss,
         }
     }
@@ -88,20 +88,20 @@ impl CacheResult {
 
 /// Returns the header's value. `fwd-status` is given only if it is known to be 304: any other would only reflect the
 /// cache's own range requests.
-pub(super) fn cache_status(outcome: &Outcome, found: Held) -> HeaderValue {
+pub(crate) fn cache_status(outcome: &Outcome, cached: CachedPart) -> HeaderValue {
     let mut text = String::with_capacity(64);
     text.push_str("tidegate; ");
-    text.push_str(match (outcome.forward, found) {
-        (None, Held::All) => "hit",
-        (None, Held::Part) => "fwd=partial",
-        (None, Held::Nothing) => "fwd=miss",
+    text.push_str(match (outcome.forward, cached) {
+        (None, CachedPart::All) => "hit",
+        (None, CachedPart::Part) => "fwd=partial",
+        (None, CachedPart::Nothing) => "fwd=miss",
         (Some(Forward::Miss), _) => "fwd=uri-miss",
         (Some(Forward::Stale), _) => "fwd=stale",
         (Some(Forward::Revalidated), _) => "fwd=stale; fwd-status=304",
         (Some(Forward::Request), _) => "fwd=request",
         (Some(Forward::Failed), _) => "fwd=stale; detail=stale-if-error",
     });
-    let forwarded = !matches!((outcome.forward, found), (None, Held::All));
+    let forwarded = !matches!((outcome.forward, cached), (None, CachedPart::All));
     if forwarded && outcome.stored {
         text.push_str("; stored");
     }
@@ -131,34 +131,34 @@ mod tests {
 
     #[test]
     fn says_what_happened() {
-        let all = Held::All;
+        let all = CachedPart::All;
         let rows = [
             (None, all, 59_999, "hit; ttl=59", CacheResult::Hit),
             (None, all, -1, "hit; ttl=-1", CacheResult::Stale),
             (
                 None,
-                Held::Part,
+                CachedPart::Part,
                 5000,
                 "fwd=partial; stored; ttl=5",
                 CacheResult::Partial,
             ),
             (
                 None,
-                Held::Nothing,
+                CachedPart::Nothing,
                 0,
                 "fwd=miss; stored; ttl=0",
                 CacheResult::Miss,
             ),
             (
                 Some(Forward::Miss),
-                Held::Nothing,
+                CachedPart::Nothing,
                 9000,
                 "fwd=uri-miss; stored; ttl=9",
                 CacheResult::Miss,
             ),
             (
                 Some(Forward::Stale),
-                Held::Nothing,
+                CachedPart::Nothing,
                 9000,
                 "fwd=stale; stored; ttl=9",
                 CacheResult::Miss,
@@ -172,7 +172,7 @@ mod tests {
             ),
             (
                 Some(Forward::Request),
-                Held::Part,
+                CachedPart::Part,
                 9000,
                 "fwd=request; stored; ttl=9",
                 CacheResult::Miss,
@@ -188,7 +188,7 @@ mod tests {
             stored: false,
             ..outcome(Some(Forward::Miss), 0)
         };
-        let value = cache_status(&collapsed, Held::Nothing);
+        let value = cache_status(&collapsed, CachedPart::Nothing);
         assert_eq!(value, "tidegate; fwd=uri-miss; collapsed; ttl=0");
     }
 }

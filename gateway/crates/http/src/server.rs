@@ -2,96 +2,91 @@
 //!
 //! `axum::serve` has no timers, no bound on connections and no deadline for its drain, so this loop replaces it.
 
+pub(crate) mod connection;
+pub(crate) mod streams;
+pub(crate) mod timeouts;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::server::conn::auto::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{self, Ending, Handler};
-use super::metrics::Metrics;
-use super::settings::Settings;
-use super::streams::StreamTasks;
+use self::connection::{ConnectionContext, Handler, Shutdown};
+use crate::metrics::Metrics;
 use tidegate_socket::Listener;
 
 /// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The state that all connections share.
-pub(super) struct Server<H> {
-    pub(super) handler: Arc<H>,
-    pub(super) settings: Arc<Settings>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) protocol: Builder<StreamTasks>,
-    places: Arc<Semaphore>,
+/// The listeners' side of the frontend: its connections, and how many of them there may be.
+pub(crate) struct Server<H> {
+    context: Arc<ConnectionContext<H>>,
+    slots: Arc<Semaphore>,
 }
 
 impl<H: Handler> Server<H> {
-    pub(super) fn new(handler: Arc<H>, settings: Arc<Settings>, metrics: Arc<Metrics>) -> Self {
-        let places = settings.connections.clamp(1, Semaphore::MAX_PERMITS);
+    pub(crate) fn new(context: ConnectionContext<H>) -> Self {
+        let slots = context.settings.connections;
         Self {
-            handler,
-            protocol: connection::protocol(&settings),
-            places: Arc::new(Semaphore::new(places)),
-            settings,
-            metrics,
+            slots: Arc::new(Semaphore::new(slots.clamp(1, Semaphore::MAX_PERMITS))),
+            context: Arc::new(context),
         }
     }
 
     /// Serves `listeners` until `stop`; returns when the last answer is done or the drain's
     /// deadline has passed.
-    pub(super) async fn run(self: Arc<Self>, listeners: Vec<Listener>, stop: CancellationToken) {
-        let ending = Ending::default();
+    pub(crate) async fn run(self: Arc<Self>, listeners: Vec<Listener>, stop: CancellationToken) {
+        let shutdown = Shutdown::default();
         let connections = TaskTracker::new();
         let mut loops = JoinSet::new();
         for listener in listeners {
             let accept = self
                 .clone()
-                .accept(listener, connections.clone(), ending.clone());
+                .accept(listener, connections.clone(), shutdown.clone());
             loops.spawn(stop.clone().run_until_cancelled_owned(accept));
         }
         stop.cancelled().await;
         // With the loops go the sockets: a new client is refused rather than left waiting. If a supervisor holds the
         // socket too, the client waits for the next process.
         while loops.join_next().await.is_some() {}
-        ending.drain.cancel();
+        shutdown.drain.cancel();
         connections.close();
-        if timeout(self.settings.drain, connections.wait())
+        if timeout(self.context.settings.drain, connections.wait())
             .await
             .is_err()
         {
             tracing::warn!(connections = connections.len(), "drain deadline passed");
-            ending.abort.cancel();
+            shutdown.abort.cancel();
             connections.wait().await;
         }
     }
 
-    async fn accept(self: Arc<Self>, listener: Listener, tasks: TaskTracker, ending: Ending) {
+    async fn accept(self: Arc<Self>, listener: Listener, tasks: TaskTracker, shutdown: Shutdown) {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    // While there is no place, this connection waits here, and the next ones in the kernel's queue. If
-                    // the place were taken first, an idle listener would keep one from the others.
-                    let place = self.places.clone().acquire_owned().await;
-                    let place = place.expect("the semaphore is never closed");
-                    let open = Open::new(self.metrics.clone(), place);
-                    let run = connection::run(self.clone(), stream, peer, ending.clone());
+                    // While no slot is free, this connection waits here, and the next ones in the kernel's queue. If
+                    // the slot were taken first, an idle listener would keep one from the others.
+                    let slot = self.slots.clone().acquire_owned().await;
+                    let slot = slot.expect("the semaphore is never closed");
+                    let open = OpenConnection::new(self.context.metrics.clone(), slot);
+                    let run = connection::run(self.context.clone(), stream, peer, shutdown.clone());
                     tasks.spawn(async move {
                         run.await;
                         drop(open);
                     });
                 }
-                Err(error) if is_the_peers(&error) => {
+                Err(error) if is_peer_error(&error) => {
                     tracing::debug!(%error, "connection lost before it was accepted");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
-                    sleep(ACCEPT_PAUSE).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
@@ -99,7 +94,7 @@ impl<H: Handler> Server<H> {
 }
 
 /// Returns whether an accept failed for one connection only.
-fn is_the_peers(error: &io::Error) -> bool {
+fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput};
     // InvalidInput results from setting an option on a connection that is gone already.
     matches!(
@@ -108,29 +103,28 @@ fn is_the_peers(error: &io::Error) -> bool {
     )
 }
 
-/// A connection's place, and its share of the gauge.
-struct Open {
+/// A connection's slot, and its share of the gauge.
+struct OpenConnection {
     metrics: Arc<Metrics>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
-impl Open {
-    fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
+impl OpenConnection {
+    fn new(metrics: Arc<Metrics>, slot: OwnedSemaphorePermit) -> Self {
         metrics.accepted.inc();
         metrics.connections.inc();
         Self {
             metrics,
-            _place: place,
+            _slot: slot,
         }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.metrics.connections.dec();
     }
 }
 
 #[cfg(test)]
-#[path = "serve/tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Maps causes to answers: the one table of errors.
+//! Maps request errors to answers: the one table.
 //!
 //! Texts are short, plain and written here; no text of the origin reaches a client.
 
@@ -17,7 +17,7 @@ use tidegate_plan::wrong_tokens::MAX_DELAY;
 use tidegate_write::WriteError;
 
 /// Returns the methods that a route answers.
-pub(super) fn methods(writable: bool) -> HeaderValue {
+pub(crate) fn methods(writable: bool) -> HeaderValue {
     HeaderValue::from_static(match writable {
         true => "GET, HEAD, OPTIONS, PUT, DELETE",
         false => "GET, HEAD, OPTIONS",
@@ -25,15 +25,15 @@ pub(super) fn methods(writable: bool) -> HeaderValue {
 }
 
 /// The `Retry-After` if the origin gave none.
-const PAUSE: Duration = Duration::from_secs(2);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The reason why a request is not answered with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum RequestError {
     /// The engine does not deliver.
     Engine(Error),
     /// The object changed each time that an answer was about to begin.
-    Restless,
+    KeepsChanging,
     /// No route matches.
     NoRoute,
     /// A method other than [`methods`].
@@ -63,13 +63,13 @@ pub(super) enum Cause {
     Range(u64),
 }
 
-impl From<Error> for Cause {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self::Engine(error)
     }
 }
 
-impl From<WriteError> for Cause {
+impl From<WriteError> for RequestError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Origin(error) => Self::Engine(error),
@@ -78,48 +78,54 @@ impl From<WriteError> for Cause {
     }
 }
 
-impl From<KeyError> for Cause {
+impl From<KeyError> for RequestError {
     fn from(error: KeyError) -> Self {
         Self::Key(error)
     }
 }
 
-/// Looks up a cause in the table: its status and text.
-fn row(cause: &Cause) -> (StatusCode, &'static str) {
-    match cause {
-        Cause::Key(KeyError::Empty) | Cause::NoRoute | Cause::Engine(Error::NotFound) => {
-            (StatusCode::NOT_FOUND, "not found")
+/// Looks up an error in the table: its status and text.
+fn row(error: &RequestError) -> (StatusCode, &'static str) {
+    match error {
+        RequestError::Key(KeyError::Empty)
+        | RequestError::NoRoute
+        | RequestError::Engine(Error::NotFound) => (StatusCode::NOT_FOUND, "not found"),
+        RequestError::Key(KeyError::TooLong) => (StatusCode::BAD_REQUEST, "the key is too long"),
+        RequestError::Key(KeyError::NotText) => {
+            (StatusCode::BAD_REQUEST, "the path is not valid text")
         }
-        Cause::Key(KeyError::TooLong) => (StatusCode::BAD_REQUEST, "the key is too long"),
-        Cause::Key(KeyError::NotText) => (StatusCode::BAD_REQUEST, "the path is not valid text"),
-        Cause::Key(KeyError::DotSegment) => (StatusCode::BAD_REQUEST, "the path has a dot segment"),
-        Cause::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
-        Cause::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
-        Cause::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
-        Cause::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
-        Cause::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
-        Cause::Refused(why) => (StatusCode::BAD_REQUEST, why),
-        Cause::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
-        Cause::Write(error) => row_of_write(error),
-        Cause::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition failed"),
-        Cause::Target => (StatusCode::URI_TOO_LONG, "the request target is too long"),
-        Cause::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range not satisfiable"),
-        Cause::Engine(Error::BadOrigin(_)) => (StatusCode::BAD_GATEWAY, "bad gateway"),
-        Cause::Engine(Error::Overloaded { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        Cause::Engine(Error::Unavailable) => {
+        RequestError::Key(KeyError::DotSegment) => {
+            (StatusCode::BAD_REQUEST, "the path has a dot segment")
+        }
+        RequestError::Host => (StatusCode::BAD_REQUEST, "one Host header is needed"),
+        RequestError::Engine(Error::Forbidden) => (StatusCode::FORBIDDEN, "forbidden"),
+        RequestError::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+        RequestError::Token => (StatusCode::UNAUTHORIZED, "this needs the route's token"),
+        RequestError::TooManyTokens => (StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"),
+        RequestError::Refused(why) => (StatusCode::BAD_REQUEST, why),
+        RequestError::Digest => (StatusCode::BAD_REQUEST, "the digest cannot be read"),
+        RequestError::Write(error) => write_row(error),
+        RequestError::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition failed"),
+        RequestError::Target => (StatusCode::URI_TOO_LONG, "the request target is too long"),
+        RequestError::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range not satisfiable"),
+        RequestError::Engine(Error::BadOrigin(_)) => (StatusCode::BAD_GATEWAY, "bad gateway"),
+        RequestError::Engine(Error::Overloaded { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
+        }
+        RequestError::Engine(Error::Unavailable) => {
             (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
         }
-        Cause::Engine(Error::Changed) | Cause::Restless => {
+        RequestError::Engine(Error::Changed) | RequestError::KeepsChanging => {
             (StatusCode::SERVICE_UNAVAILABLE, "the object is changing")
         }
-        Cause::Engine(Error::Timeout) => (StatusCode::GATEWAY_TIMEOUT, "timed out"),
+        RequestError::Engine(Error::Timeout) => (StatusCode::GATEWAY_TIMEOUT, "timed out"),
         // RFC 9111, 5.2.1.7.
-        Cause::Engine(Error::NotCached) => (StatusCode::GATEWAY_TIMEOUT, "not cached"),
+        RequestError::Engine(Error::NotCached) => (StatusCode::GATEWAY_TIMEOUT, "not cached"),
     }
 }
 
 /// Looks up a failed write.
-fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
+fn write_row(error: &WriteError) -> (StatusCode, &'static str) {
     match error {
         WriteError::Exists | WriteError::Changed => {
             (StatusCode::PRECONDITION_FAILED, "precondition failed")
@@ -142,10 +148,13 @@ fn row_of_write(error: &WriteError) -> (StatusCode, &'static str) {
     }
 }
 
-/// Returns status, headers and text for a cause. A missing object may be cached as missing for
+/// Returns status, headers and text for an error. A missing object may be cached as missing for
 /// `negative_ttl`; other errors are not cacheable.
-pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, HeaderMap, Bytes) {
-    let (status, text) = row(cause);
+pub(crate) fn answer(
+    error: &RequestError,
+    negative_ttl: Duration,
+) -> (StatusCode, HeaderMap, Bytes) {
+    let (status, text) = row(error);
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(
         CONTENT_TYPE,
@@ -154,37 +163,40 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let text = format!("{} {text}\n", status.as_u16());
     headers.insert(CONTENT_LENGTH, text.len().into());
-    let cache = match cause {
-        Cause::Engine(Error::NotFound) if negative_ttl.as_secs() > 0 => {
+    let cache = match error {
+        RequestError::Engine(Error::NotFound) if negative_ttl.as_secs() > 0 => {
             let value = format!("max-age={}", negative_ttl.as_secs());
             HeaderValue::try_from(value).expect("a number is a valid header value")
         }
         _ => HeaderValue::from_static("no-store"),
     };
     headers.insert(CACHE_CONTROL, cache);
-    match cause {
-        Cause::Method { writable } => {
+    match error {
+        RequestError::Method { writable } => {
             headers.insert(ALLOW, methods(*writable));
         }
-        Cause::Token => {
+        RequestError::Token => {
             let challenge = HeaderValue::from_static("Bearer realm=\"tidegate\"");
             headers.insert(WWW_AUTHENTICATE, challenge);
         }
-        Cause::Range(size) => {
+        RequestError::Range(size) => {
             let value = HeaderValue::try_from(format!("bytes */{size}"));
             headers.insert(
                 CONTENT_RANGE,
                 value.expect("a number is a valid header value"),
             );
         }
-        Cause::Engine(Error::Overloaded { retry_after }) => {
-            headers.insert(RETRY_AFTER, pause(retry_after.unwrap_or(PAUSE)));
+        RequestError::Engine(Error::Overloaded { retry_after }) => {
+            headers.insert(
+                RETRY_AFTER,
+                whole_seconds(retry_after.unwrap_or(DEFAULT_RETRY_AFTER)),
+            );
         }
-        Cause::TooManyTokens => {
-            headers.insert(RETRY_AFTER, pause(MAX_DELAY));
+        RequestError::TooManyTokens => {
+            headers.insert(RETRY_AFTER, whole_seconds(MAX_DELAY));
         }
         _ if status == StatusCode::SERVICE_UNAVAILABLE => {
-            headers.insert(RETRY_AFTER, pause(PAUSE));
+            headers.insert(RETRY_AFTER, whole_seconds(DEFAULT_RETRY_AFTER));
         }
         _ => {}
     }
@@ -192,7 +204,7 @@ pub(super) fn answer(cause: &Cause, negative_ttl: Duration) -> (StatusCode, Head
 }
 
 /// Returns whole seconds, rounded up and at least one.
-fn pause(time: Duration) -> HeaderValue {
+fn whole_seconds(time: Duration) -> HeaderValue {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     whole.max(1).into()
 }
@@ -224,11 +236,11 @@ mod tests {
             ),
             (Error::Timeout.into(), 504, None),
             (Error::BadOrigin("secret").into(), 502, None),
-            (Cause::Restless, 503, Some("2")),
-            (Cause::NoRoute, 404, None),
-            (Cause::Method { writable: false }, 405, None),
-            (Cause::Token, 401, None),
-            (Cause::Refused("why"), 400, None),
+            (RequestError::KeepsChanging, 503, Some("2")),
+            (RequestError::NoRoute, 404, None),
+            (RequestError::Method { writable: false }, 405, None),
+            (RequestError::Token, 401, None),
+            (RequestError::Refused("why"), 400, None),
             (WriteError::Changed.into(), 412, None),
             (WriteError::TooLarge.into(), 413, None),
             (WriteError::Digest.into(), 400, None),
@@ -243,10 +255,10 @@ mod tests {
             (KeyError::DotSegment.into(), 400, None),
             (KeyError::NotText.into(), 400, None),
             (KeyError::TooLong.into(), 400, None),
-            (Cause::Host, 400, None),
-            (Cause::Target, 414, None),
-            (Cause::Precondition, 412, None),
-            (Cause::Range(7), 416, None),
+            (RequestError::Host, 400, None),
+            (RequestError::Target, 414, None),
+            (RequestError::Precondition, 412, None),
+            (RequestError::Range(7), 416, None),
         ];
         for (cause, status, retry) in rows {
             let (found, headers, text) = answer(&cause, Duration::from_secs(5));
@@ -257,15 +269,15 @@ mod tests {
             assert_eq!(after, retry, "{cause:?}");
             assert_eq!(headers[CONTENT_LENGTH], text.len().to_string().as_str());
             assert!(!String::from_utf8_lossy(&text).contains("secret"));
-            let missing = cause == Cause::Engine(Error::NotFound);
+            let missing = cause == RequestError::Engine(Error::NotFound);
             let cache = if missing { "max-age=5" } else { "no-store" };
             assert_eq!(headers[CACHE_CONTROL], cache, "{cause:?}");
         }
-        let (_, headers, _) = answer(&Cause::Range(7), Duration::ZERO);
+        let (_, headers, _) = answer(&RequestError::Range(7), Duration::ZERO);
         assert_eq!(headers[CONTENT_RANGE], "bytes */7");
-        let (_, headers, _) = answer(&Cause::Method { writable: false }, Duration::ZERO);
+        let (_, headers, _) = answer(&RequestError::Method { writable: false }, Duration::ZERO);
         assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS");
-        let (_, headers, _) = answer(&Cause::Method { writable: true }, Duration::ZERO);
+        let (_, headers, _) = answer(&RequestError::Method { writable: true }, Duration::ZERO);
         assert_eq!(headers[ALLOW], "GET, HEAD, OPTIONS, PUT, DELETE");
         let (_, headers, _) = answer(&Error::NotFound.into(), Duration::ZERO);
         assert_eq!(headers[CACHE_CONTROL], "no-store");

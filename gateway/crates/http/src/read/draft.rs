@@ -6,36 +6,36 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::Frontend;
-use super::block::Block;
-use super::body::Content;
-use super::delivery::Delivery;
-use super::handler::Asked;
-use super::reply::Reply;
-use super::rescue::Cause;
-use super::status::CACHE_STATUS;
+use super::CachedHeaders;
+use crate::Frontend;
+use crate::body::Content;
+use crate::body::delivery::Delivery;
+use crate::cache_status::CACHE_STATUS;
+use crate::reply::Reply;
+use crate::request::ObjectRequest;
+use crate::request_error::RequestError;
 use tidegate_engine::Error;
 use tidegate_plan::{ByteRange, ETag, Version};
 use tidegate_write::ClosedDraft;
 
 /// Its cache status: neither `hit` nor `fwd` (RFC 9211), because the cache was not used.
-const DRAFT: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");
+const DRAFT_CACHE_STATUS: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");
 
 impl Frontend {
     /// Returns the answer out of a draft; `None` if the draft has changed: the object decides.
-    pub(super) async fn drafted(
+    pub(super) async fn answer_draft(
         &self,
-        asked: &Asked<'_>,
+        request: &ObjectRequest<'_>,
         draft: ClosedDraft,
-    ) -> Option<Result<Reply, Cause>> {
+    ) -> Option<Result<Reply, RequestError>> {
         // It has no ETag to match; `*` matches any version.
-        let wanted = asked.parts.headers.get(IF_MATCH);
-        if wanted.is_some_and(|wanted| wanted != "*") {
-            return Some(Err(Cause::Precondition));
+        let if_match = request.parts.headers.get(IF_MATCH);
+        if if_match.is_some_and(|tags| tags != "*") {
+            return Some(Err(RequestError::Precondition));
         }
-        let headers = headers(asked, &draft);
+        let headers = headers(request, &draft);
         let range = ByteRange::new(0, draft.size());
-        let content = if asked.parts.method == Method::HEAD || range.is_empty() {
+        let content = if request.parts.method == Method::HEAD || range.is_empty() {
             Content::Nothing
         } else {
             let mut reader = draft.read_at(range);
@@ -44,15 +44,15 @@ impl Frontend {
                 Err(Error::Changed) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
-            let delivery = Delivery::single(draft, reader, range, self.allowance.clone());
-            Content::Draft(delivery.into())
+            let memory = self.client_memory.clone();
+            Content::of(Delivery::single(draft, reader, range, memory))
         };
         Some(Ok(Reply::new(StatusCode::OK, headers, content)))
     }
 }
 
 /// Returns the headers that its object will have, except those about a version.
-fn headers(asked: &Asked<'_>, draft: &ClosedDraft) -> HeaderMap {
+fn headers(request: &ObjectRequest<'_>, draft: &ClosedDraft) -> HeaderMap {
     let version = Version {
         etag: ETag::parse("draft").expect("a tag"),
         size: draft.size(),
@@ -60,13 +60,13 @@ fn headers(asked: &Asked<'_>, draft: &ClosedDraft) -> HeaderMap {
         version_id: None,
         headers: draft.headers().clone(),
     };
-    let mut headers = Block::new(&version, &asked.key, &asked.route.settings).full;
+    let mut headers = CachedHeaders::new(&version, &request.key, &request.route.settings).full;
     for name in [ETAG, LAST_MODIFIED, EXPIRES, AGE, VARY] {
         headers.remove(name);
     }
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(CONTENT_LENGTH, draft.size().into());
-    headers.insert(CACHE_STATUS, DRAFT);
+    headers.insert(CACHE_STATUS, DRAFT_CACHE_STATUS);
     headers
 }

@@ -11,7 +11,7 @@ use tidegate_plan::ByteRange;
 
 /// The parts still to be sent, each with its heading.
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub(crate) struct Multipart {
     parts: VecDeque<(Bytes, Option<ByteRange>)>,
     boundary: String,
     len: u64,
@@ -20,7 +20,7 @@ pub(super) struct Multipart {
 impl Multipart {
     /// Returns the parts for `pieces` of an object of `size` bytes and of type `content_type`.
     /// `salt` makes the boundary differ from answer to answer.
-    pub(super) fn new(
+    pub(crate) fn new(
         pieces: &[ByteRange],
         size: u64,
         content_type: Option<&HeaderValue>,
@@ -45,18 +45,18 @@ impl Multipart {
     }
 
     /// Returns the bytes of the whole body.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Returns the answer's `Content-Type`.
-    pub(super) fn content_type(&self) -> HeaderValue {
+    pub(crate) fn content_type(&self) -> HeaderValue {
         HeaderValue::try_from(format!("multipart/byteranges; boundary={}", self.boundary))
             .expect("letters and digits are a valid header value")
     }
 
     /// Returns the next heading and the bytes after it; the last has none.
-    pub(super) fn next(&mut self) -> Option<(Bytes, Option<ByteRange>)> {
+    pub(crate) fn next(&mut self) -> Option<(Bytes, Option<ByteRange>)> {
         self.parts.pop_front()
     }
 }
@@ -64,8 +64,8 @@ impl Multipart {
 /// Returns a boundary that a writer of objects cannot foresee, so that objects contain it only by
 /// chance.
 fn boundary(salt: u64) -> String {
-    static SECRET: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
-    let [a, b] = &*SECRET;
+    static BOUNDARY_SECRET: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    let [a, b] = &*BOUNDARY_SECRET;
     format!("{:016x}{:016x}", a.hash_one(salt), b.hash_one(salt))
 }
 

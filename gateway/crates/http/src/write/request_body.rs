@@ -17,41 +17,41 @@ use tokio::time::{Instant, Sleep, sleep};
 use tidegate_write::receive::Left;
 
 /// A body that ends only where its client ended it. A client that sends nothing for too long has left.
-pub(super) struct Arriving<B> {
+pub(crate) struct RequestBody<B> {
     body: B,
     /// Whether the body itself says that its end came.
-    ends_in_a_frame: bool,
-    patience: Duration,
+    has_end_frame: bool,
+    timeout: Duration,
     timer: Pin<Box<Sleep>>,
     /// Whether the client is waited for, and the timer runs.
     waiting: bool,
     /// Whether the body came to its end.
     ended: bool,
     /// Closed by the other side when the end may be reported.
-    may_end: oneshot::Receiver<Infallible>,
+    can_end: oneshot::Receiver<Infallible>,
 }
 
-impl<B> Arriving<B> {
-    /// Wraps a body whose end is not reported before `may_end` is closed.
-    pub(super) fn new(
+impl<B> RequestBody<B> {
+    /// Wraps a body whose end is not reported before `can_end` is closed.
+    pub(crate) fn new(
         body: B,
         version: Version,
-        patience: Duration,
-        may_end: oneshot::Receiver<Infallible>,
+        timeout: Duration,
+        can_end: oneshot::Receiver<Infallible>,
     ) -> Self {
         Self {
             body,
-            ends_in_a_frame: version == Version::HTTP_2,
-            patience,
-            timer: Box::pin(sleep(patience)),
+            has_end_frame: version == Version::HTTP_2,
+            timeout,
+            timer: Box::pin(sleep(timeout)),
             waiting: false,
             ended: false,
-            may_end,
+            can_end,
         }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
+impl<B: Body<Data = Bytes> + Unpin> Stream for RequestBody<B> {
     type Item = Result<Bytes, Left>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -67,13 +67,13 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Left))),
                 // hyper ends a body also if its stream was reset with NO_ERROR, which is not the end of a request's
                 // body; END_STREAM is (RFC 9113, 8.1).
-                Poll::Ready(None) if this.ends_in_a_frame && !this.body.is_end_stream() => {
+                Poll::Ready(None) if this.has_end_frame && !this.body.is_end_stream() => {
                     return Poll::Ready(Some(Err(Left)));
                 }
                 Poll::Ready(None) => this.ended = true,
                 Poll::Pending => {
                     if !replace(&mut this.waiting, true) {
-                        let until = Instant::now() + this.patience;
+                        let until = Instant::now() + this.timeout;
                         this.timer.as_mut().reset(until);
                     }
                     ready!(this.timer.as_mut().poll(cx));
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for Arriving<B> {
             }
         }
         // No value is ever sent.
-        this.may_end.poll_unpin(cx).map(|_| None)
+        this.can_end.poll_unpin(cx).map(|_| None)
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
     /// A client that waits for the server's memory has not stalled.
     #[tokio::test(start_paused = true)]
@@ -105,26 +105,26 @@ mod tests {
             Some((Ok::<_, std::convert::Infallible>(frame), frames))
         });
         let body = StreamBody::new(Box::pin(frames));
-        let (known, may_end) = oneshot::channel();
-        let mut body = Arriving::new(body, Version::HTTP_11, PATIENCE, may_end);
-        tokio::time::advance(2 * PATIENCE).await;
+        let (known, can_end) = oneshot::channel();
+        let mut body = RequestBody::new(body, Version::HTTP_11, BODY_TIMEOUT, can_end);
+        tokio::time::advance(2 * BODY_TIMEOUT).await;
         assert_eq!(body.next().now_or_never(), None, "it has just begun");
         sender.send("a".into()).await.expect("it listens");
         assert_eq!(body.next().await, Some(Ok("a".into())));
-        tokio::time::advance(2 * PATIENCE).await;
+        tokio::time::advance(2 * BODY_TIMEOUT).await;
         assert_eq!(
             body.next().now_or_never(),
             None,
-            "nobody had asked for more"
+            "no caller had asked for more"
         );
         sender.send("b".into()).await.expect("it listens");
         assert_eq!(body.next().await, Some(Ok("b".into())));
         let begun = Instant::now();
         assert_eq!(body.next().await, Some(Err(Left)));
-        assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(begun.elapsed().as_secs(), BODY_TIMEOUT.as_secs());
         drop(sender);
         assert_eq!(body.next().now_or_never(), None, "its end is not told yet");
-        tokio::time::advance(2 * PATIENCE).await;
+        tokio::time::advance(2 * BODY_TIMEOUT).await;
         assert_eq!(body.next().now_or_never(), None, "nor is it late");
         drop(known);
         assert_eq!(body.next().await, None);

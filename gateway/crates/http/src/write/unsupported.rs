@@ -4,10 +4,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_RANGE, TRAILER};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 
-use crate::rescue::Cause;
+use crate::request_error::RequestError;
 
 /// S3's subresources of an object, by their names in a query.
-const SUBRESOURCES: [&str; 8] = [
+const S3_SUBRESOURCES: [&str; 8] = [
     "acl",
     "legal-hold",
     "partNumber",
@@ -21,41 +21,42 @@ const SUBRESOURCES: [&str; 8] = [
 /// Refuses a request that is not a PUT or DELETE of the whole object as it is.
 ///
 /// # Errors
-/// [`Cause::Refused`], with the reason.
-pub(super) fn check(parts: &Parts) -> Result<(), Cause> {
+/// [`RequestError::Refused`], with the reason.
+pub(crate) fn check(parts: &Parts) -> Result<(), RequestError> {
     let headers = &parts.headers;
     let mut arguments = parts.uri.query().unwrap_or_default().split('&');
     let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
-    if arguments.any(|argument| SUBRESOURCES.contains(&name(argument).as_str())) {
-        return Err(Cause::Refused(
+    if arguments.any(|argument| S3_SUBRESOURCES.contains(&name(argument).as_str())) {
+        return Err(RequestError::Refused(
             "only an object is put or deleted, not its parts, versions or tags",
         ));
     }
     if headers.contains_key("x-amz-copy-source") {
-        return Err(Cause::Refused("nothing is copied here"));
+        return Err(RequestError::Refused("nothing is copied here"));
     }
     if parts.method != Method::PUT {
         return Ok(());
     }
     // RFC 9110, 14.5: a part of an object must not be taken for all of it.
     if headers.contains_key(CONTENT_RANGE) {
-        return Err(Cause::Refused("an object is put as a whole"));
+        return Err(RequestError::Refused("an object is put as a whole"));
     }
-    let mut trailers = members(headers, TRAILER.as_str()).chain(members(headers, "x-amz-trailer"));
+    let mut trailers =
+        list_members(headers, TRAILER.as_str()).chain(list_members(headers, "x-amz-trailer"));
     if trailers.any(|name| is_digest(&name)) {
-        return Err(Cause::Refused(
+        return Err(RequestError::Refused(
             "a digest must stand in the head, not in a trailer",
         ));
     }
     // S3's own chunks, with signatures between them.
-    if members(headers, CONTENT_ENCODING.as_str()).any(|name| name == "aws-chunked") {
-        return Err(Cause::Refused("aws-chunked is not taken apart here"));
+    if list_members(headers, CONTENT_ENCODING.as_str()).any(|name| name == "aws-chunked") {
+        return Err(RequestError::Refused("aws-chunked is not taken apart here"));
     }
     Ok(())
 }
 
 /// Returns the members of a list header, which may be spread over several lines.
-fn members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = String> + use<'a> {
+fn list_members<'a>(headers: &'a HeaderMap, list: &str) -> impl Iterator<Item = String> + use<'a> {
     let lines = headers.get_all(list).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
     lines

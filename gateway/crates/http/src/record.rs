@@ -7,24 +7,24 @@ use std::time::Duration;
 use http::{Method, StatusCode, Uri};
 use tokio::time::Instant;
 
-use super::delivery::Broken;
-use super::metrics::Metrics;
-use super::pulse::Pulse;
-use super::status::CacheResult;
-use super::streams::Stream;
+use crate::body::delivery::BodyError;
+use crate::cache_status::CacheResult;
+use crate::metrics::Metrics;
+use crate::server::streams::Http2Stream;
+use crate::server::timeouts::ConnectionActivity;
 
 /// Streams of one connection while streams are scarce: more than a browser has answers under way at a
 /// time.
-const FEW_STREAMS: usize = 8;
+const MAX_STREAMS_WHILE_SCARCE: usize = 8;
 
 /// One request from its head to the last byte of its answer. Dropping it ends the record: if the answer is not complete
 /// by then, the client or the origin cut it off.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(crate) struct RequestRecord {
     metrics: Arc<Metrics>,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
     /// Set over HTTP/2.
-    stream: Option<Arc<Stream>>,
+    stream: Option<Arc<Http2Stream>>,
     client: Option<IpAddr>,
     method: Method,
     uri: Uri,
@@ -35,27 +35,27 @@ pub(super) struct Exchange {
     status: Option<StatusCode>,
     cache: CacheResult,
     sent: u64,
-    waits: bool,
+    waits_for_server: bool,
     complete: bool,
 }
 
-impl Exchange {
+impl RequestRecord {
     /// Begins the record of a request whose head has arrived.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         metrics: Arc<Metrics>,
-        pulse: Arc<Pulse>,
+        activity: Arc<ConnectionActivity>,
         client: Option<IpAddr>,
         method: Method,
         uri: Uri,
         multiplexed: bool,
     ) -> Self {
         let started = Instant::now();
-        let stream = multiplexed.then(|| Stream::begin(&metrics.streams));
-        pulse.begins(started, stream.as_ref());
+        let stream = multiplexed.then(|| Http2Stream::begin(&metrics.streams));
+        activity.begin_request(started, stream.as_ref());
         metrics.in_flight.inc();
         Self {
             metrics,
-            pulse,
+            activity,
             stream,
             client,
             method,
@@ -65,72 +65,72 @@ impl Exchange {
             status: None,
             cache: CacheResult::None,
             sent: 0,
-            waits: true,
+            waits_for_server: true,
             complete: false,
         }
     }
 
     /// Returns the time when the request's head arrived.
-    pub(super) fn started(&self) -> Instant {
+    pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
     /// Its HTTP/2 stream; `None` over HTTP/1.
-    pub(super) fn stream(&self) -> Option<Arc<Stream>> {
+    pub(crate) fn stream(&self) -> Option<Arc<Http2Stream>> {
         self.stream.clone()
     }
 
-    /// Returns whether its connection has more streams open than its share of the `most` streams in all.
-    pub(super) fn is_one_too_many(&self, most: usize) -> bool {
+    /// Returns whether its connection has more streams open than its share of the `max` streams in all.
+    pub(crate) fn exceeds_stream_share(&self, max: usize) -> bool {
         let all = self.metrics.streams.get();
         let all = usize::try_from(all).unwrap_or(0);
-        self.stream.is_some() && self.pulse.exceeds(share(all, most))
+        self.stream.is_some() && self.activity.has_more_streams(stream_share(all, max))
     }
 
-    /// Notes that the answer is decided, and its first bytes are ready.
-    pub(super) fn answers(&mut self, status: StatusCode, cache: CacheResult) {
+    /// Records that the answer is decided, and its first bytes are ready.
+    pub(crate) fn begin_answer(&mut self, status: StatusCode, cache: CacheResult) {
         let now = Instant::now();
         self.answered = Some(now);
-        self.pulse.moved(now);
+        self.activity.record_progress(now);
         self.status = Some(status);
         self.cache = cache;
     }
 
-    /// Notes that the next bytes are not there yet.
-    pub(super) fn waits(&mut self) {
-        if !self.waits {
-            self.waits = true;
-            self.tells(true);
+    /// Records that the next bytes are not there yet.
+    pub(crate) fn wait_for_server(&mut self) {
+        if !self.waits_for_server {
+            self.waits_for_server = true;
+            self.set_waiting(true);
         }
     }
 
-    /// Notes that the client has to take bytes before it gets the next ones.
-    pub(super) fn waits_for_client(&mut self) {
-        self.hands(0);
+    /// Records that the client has to take bytes before it gets the next ones.
+    pub(crate) fn wait_for_client(&mut self) {
+        self.add_sent(0);
     }
 
-    /// Notes bytes that go to the client.
-    pub(super) fn hands(&mut self, bytes: usize) {
-        if self.waits {
+    /// Records bytes that go to the client.
+    pub(crate) fn add_sent(&mut self, bytes: usize) {
+        if self.waits_for_server {
             // The first bytes were ready when the answer was decided; later ones were waited for.
             if self.sent > 0 {
-                self.pulse.moved(Instant::now());
+                self.activity.record_progress(Instant::now());
             }
-            self.waits = false;
-            self.tells(false);
+            self.waits_for_server = false;
+            self.set_waiting(false);
         }
         self.sent += bytes as u64;
     }
 
-    fn tells(&self, waits_for_us: bool) {
+    fn set_waiting(&self, for_server: bool) {
         match &self.stream {
-            Some(stream) => stream.waits_for_us(waits_for_us),
-            None => self.pulse.waits_for_us(waits_for_us),
+            Some(stream) => stream.set_waiting(for_server),
+            None => self.activity.set_waiting(for_server),
         }
     }
 
     /// Logs why the answer is cut off here. Only the log has the cause.
-    pub(super) fn breaks(&self, error: &Broken) {
+    pub(crate) fn log_error(&self, error: &BodyError) {
         tracing::warn!(
             path = self.uri.path(),
             sent = self.sent,
@@ -139,20 +139,20 @@ impl Exchange {
         );
     }
 
-    /// Notes that the answer is whole.
-    pub(super) fn completes(&mut self) {
+    /// Records that the answer is whole.
+    pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 }
 
-impl Drop for Exchange {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         match &self.stream {
-            Some(stream) => stream.waits_for_us(false),
-            None => self.pulse.ends(self.waits),
+            Some(stream) => stream.set_waiting(false),
+            None => self.activity.end_request(self.waits_for_server),
         }
         self.metrics.in_flight.dec();
-        self.metrics.ended(
+        self.metrics.count_request(
             &self.method,
             self.status,
             self.cache,
@@ -179,13 +179,13 @@ impl Drop for Exchange {
     }
 }
 
-/// Returns the number of streams that one connection may have open while there are `all` of at most `most`. If they are
+/// Returns the number of streams that one connection may have open while there are `all` of at most `max`. If they are
 /// scarce, each connection has a few, and then one at a time as over HTTP/1: a client is never refused because of
 /// others.
-fn share(all: usize, most: usize) -> usize {
+fn stream_share(all: usize, max: usize) -> usize {
     match all {
-        all if all <= most / 2 => usize::MAX,
-        all if all <= most => FEW_STREAMS,
+        all if all <= max / 2 => usize::MAX,
+        all if all <= max => MAX_STREAMS_WHILE_SCARCE,
         _ => 1,
     }
 }
@@ -204,12 +204,12 @@ mod tests {
         let rows = [
             (1, usize::MAX),
             (50, usize::MAX),
-            (51, FEW_STREAMS),
-            (100, FEW_STREAMS),
+            (51, MAX_STREAMS_WHILE_SCARCE),
+            (100, MAX_STREAMS_WHILE_SCARCE),
             (101, 1),
         ];
         for (all, expected) in rows {
-            assert_eq!(share(all, 100), expected, "{all}");
+            assert_eq!(stream_share(all, 100), expected, "{all}");
         }
     }
 }

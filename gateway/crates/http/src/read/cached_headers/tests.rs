@@ -15,9 +15,9 @@ fn version(size: u64, rows: &[(&'static str, &'static str)]) -> Arc<Version> {
     })
 }
 
-fn block(key: &str, size: u64, rows: &[(&'static str, &'static str)]) -> Block {
+fn cached_headers(key: &str, size: u64, rows: &[(&'static str, &'static str)]) -> CachedHeaders {
     let key = ObjectKey::new(key).expect("a key");
-    Block::new(&version(size, rows), &key, &RouteSettings::default())
+    CachedHeaders::new(&version(size, rows), &key, &RouteSettings::default())
 }
 
 fn get<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -69,13 +69,16 @@ fn guesses_only_where_the_object_says_nothing() {
     ];
     for (key, own, expected) in rows {
         let headers: Vec<_> = own.map(|kind| ("content-type", kind)).into_iter().collect();
-        let block = block(key, 9, &headers);
+        let headers = cached_headers(key, 9, &headers);
         assert_eq!(
-            get(&block.full, "content-type"),
+            get(&headers.full, "content-type"),
             Some(expected),
             "{key} {own:?}"
         );
-        assert_eq!(get(&block.full, "x-content-type-options"), Some("nosniff"));
+        assert_eq!(
+            get(&headers.full, "x-content-type-options"),
+            Some("nosniff")
+        );
     }
 }
 
@@ -93,8 +96,13 @@ fn a_route_may_guess_all_types_or_none() {
         };
         for (key, expected) in [("a.html", page), ("a.jpg", picture)] {
             let key = ObjectKey::new(key).expect("a key");
-            let block = Block::new(&version(9, &[("content-type", octets)]), &key, &route);
-            assert_eq!(get(&block.full, "content-type"), Some(expected), "{rule:?}");
+            let headers =
+                CachedHeaders::new(&version(9, &[("content-type", octets)]), &key, &route);
+            assert_eq!(
+                get(&headers.full, "content-type"),
+                Some(expected),
+                "{rule:?}"
+            );
         }
     }
 }
@@ -106,8 +114,8 @@ fn no_known_ending_is_answered_as_something_active() {
         "html", "htm", "shtml", "xht", "svg", "xsl", "xslt", "rdf", "atom", "rss", "mathml", "js",
         "jsx", "json", "vbs", "hta", "jar", "class", "eml", "mht", "vml", "xbl", "dtd", "xul",
     ] {
-        let block = block(&format!("k.{ending}"), 9, &[]);
-        let kind = get(&block.full, "content-type").expect("one");
+        let headers = cached_headers(&format!("k.{ending}"), 9, &[]);
+        let kind = get(&headers.full, "content-type").expect("one");
         assert!(
             kind == "application/octet-stream" || media_type::is_passive(kind),
             "{ending}: {kind}"
@@ -140,16 +148,16 @@ fn compresses_text_and_no_media() {
         (600, vec![("content-type", "application/pdf")], false),
     ];
     for (size, headers, expected) in rows {
-        let block = block("k", size, &headers);
-        assert_eq!(block.compressible, expected, "{headers:?}");
+        let headers = cached_headers("k", size, &headers);
+        assert_eq!(headers.compressible, expected, "{headers:?}");
         let vary = expected.then_some("Accept-Encoding");
-        assert_eq!(get(&block.full, "vary"), vary);
-        assert_eq!(get(&block.bare, "vary"), vary);
+        assert_eq!(get(&headers.full, "vary"), vary);
+        assert_eq!(get(&headers.not_modified, "vary"), vary);
         for (coding, tag) in [
             (Coding::Brotli, "W/\"abc-br\""),
             (Coding::Gzip, "W/\"abc-gzip\""),
         ] {
-            assert_eq!(block.tag(coding), if expected { tag } else { "\"abc\"" });
+            assert_eq!(headers.tag(coding), if expected { tag } else { "\"abc\"" });
         }
     }
     let route = RouteSettings {
@@ -158,9 +166,9 @@ fn compresses_text_and_no_media() {
     };
     let key = ObjectKey::new("k").expect("a key");
     for (kind, vary) in [("text/css", Some("Accept-Encoding")), ("image/png", None)] {
-        let block = Block::new(&version(100, &[("content-type", kind)]), &key, &route);
-        assert!(!block.compressible, "too small");
-        assert_eq!(get(&block.full, "vary"), vary, "{kind}");
+        let headers = CachedHeaders::new(&version(100, &[("content-type", kind)]), &key, &route);
+        assert!(!headers.compressible, "too small");
+        assert_eq!(get(&headers.full, "vary"), vary, "{kind}");
     }
 }
 
@@ -184,7 +192,7 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
         ("content-disposition", "inline"),
     ];
     let key = ObjectKey::new("k.png").expect("a key");
-    let block = Block::new(&version(9, &own), &key, &route);
+    let headers = CachedHeaders::new(&version(9, &own), &key, &route);
     let full = [
         ("cache-control", Some("max-age=7")),
         ("expires", None),
@@ -197,27 +205,30 @@ fn a_route_overrides_but_not_what_the_protocol_needs() {
         ("content-type", Some("image/png")),
     ];
     for (name, expected) in full {
-        assert_eq!(get(&block.full, name), expected, "{name}");
+        assert_eq!(get(&headers.full, name), expected, "{name}");
     }
     // RFC 9110, 15.4.5: the headers that a 304 must repeat, and none about the content.
     for (name, expected) in &full[..5] {
-        assert_eq!(get(&block.bare, name), *expected, "{name}");
+        assert_eq!(get(&headers.not_modified, name), *expected, "{name}");
     }
     for name in ["content-type", "content-disposition", "accept-ranges"] {
-        assert_eq!(get(&block.bare, name), None, "{name}");
+        assert_eq!(get(&headers.not_modified, name), None, "{name}");
     }
 }
 
 #[test]
-fn blocks_are_made_once_a_version() {
-    let blocks = Blocks::new();
+fn headers_are_made_once_a_version() {
+    let cache = HeaderCache::new();
     let route = RouteSettings::default();
     let key = ObjectKey::new("k").expect("a key");
     let versions: Vec<_> = (1..5000).map(|size| version(size, &[])).collect();
     for version in &versions {
-        let block = blocks.get(version, &key, &route);
-        assert!(Arc::ptr_eq(&block, &blocks.get(version, &key, &route)));
+        let headers = cache.get(version, &key, &route);
+        assert!(Arc::ptr_eq(&headers, &cache.get(version, &key, &route)));
     }
-    let used = blocks.slots.iter().filter(|slot| slot.load().is_some());
-    assert!(used.count() > SLOTS / 2, "addresses are spread");
+    let used = cache.slots.iter().filter(|slot| slot.load().is_some());
+    assert!(
+        used.count() > HEADER_CACHE_SLOTS / 2,
+        "addresses are spread"
+    );
 }

@@ -1,13 +1,14 @@
 use super::*;
+use crate::body::client_memory::{ClientMemory, SMALL_COPY_BYTES};
 use crate::body::{Body, Content};
-use crate::exchange::Exchange;
 use crate::metrics::Metrics;
-use crate::pace::{Ceiling, SMALL_PIECE};
-use crate::pulse::{Limits, Pulse, Why};
+use crate::record::RequestRecord;
+use crate::server::timeouts::{ConnectionActivity, Expiry, Timeouts};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http_body::Body as _;
-use http_body_util::BodyExt;
+use http_body_util::BodyExt as _;
 use proptest::prelude::*;
+use std::future::poll_fn;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(crate) struct Fake {
     pub(crate) frame: usize,
     pub(crate) cached: bool,
     /// The bytes that each frame keeps alive; `None`: its own.
-    pub(crate) keeps: Option<usize>,
+    pub(crate) pinned: Option<usize>,
     /// The reader's behaviour after this many bytes, instead of the rest.
     pub(crate) fault: Option<(usize, Fault)>,
     pub(crate) reads: Arc<Mutex<Vec<ByteRange>>>,
@@ -40,7 +41,7 @@ impl Fake {
             bytes: bytes.into(),
             frame,
             cached: true,
-            keeps: None,
+            pinned: None,
             fault: None,
             reads: Arc::default(),
         }
@@ -83,49 +84,51 @@ impl Readable for Fake {
         None
     }
 
-    fn keeps(&self, _: &Self::Reader, piece: &Bytes) -> usize {
-        self.keeps.unwrap_or(piece.len())
+    fn pinned_bytes(&self, _: &Self::Reader, piece: &Bytes) -> usize {
+        self.pinned.unwrap_or(piece.len())
     }
 }
 
-fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Content<Fake>, Arc<Ceiling>) {
-    let ceiling = Arc::new(Ceiling::new(limit));
+fn single(fake: &Fake, range: ByteRange, limit: usize) -> (Delivery<Fake>, Arc<ClientMemory>) {
+    let memory = Arc::new(ClientMemory::new(limit));
     let reader = fake.read_at(range);
-    let delivery = Delivery::single(fake.clone(), reader, range, ceiling.clone());
-    (Content::Object(delivery.into()), ceiling)
+    let delivery = Delivery::single(fake.clone(), reader, range, memory.clone());
+    (delivery, memory)
 }
 
-async fn frames(mut content: Content<Fake>) -> Result<Vec<Bytes>, Broken> {
+/// Returns the next bytes, which must come.
+async fn next(delivery: &mut Delivery<Fake>) -> Bytes {
+    let next = poll_fn(|cx| delivery.poll_next(cx)).await;
+    next.expect("more").expect("whole")
+}
+
+async fn frames(mut delivery: Delivery<Fake>) -> Result<Vec<Bytes>, BodyError> {
     let mut frames = Vec::new();
-    let mut left = content.size_hint().exact().expect("known");
-    while let Some(frame) = content.frame().await {
-        let bytes = frame?.into_data().expect("only data");
+    let mut left = delivery.left();
+    while let Some(bytes) = poll_fn(|cx| delivery.poll_next(cx)).await {
+        let bytes = bytes?;
         left -= bytes.len() as u64;
-        assert_eq!(
-            content.size_hint().exact(),
-            Some(left),
-            "exact at each step"
-        );
+        assert_eq!(delivery.left(), left, "exact at each step");
         frames.push(bytes);
     }
-    assert!(content.is_end_stream() && left == 0);
+    assert_eq!(left, 0);
     Ok(frames)
 }
 
 #[tokio::test]
 async fn hands_the_engines_bytes_on_uncopied() {
     let fake = Fake::new(600_000, 256 << 10);
-    let (content, ceiling) = single(&fake, ByteRange::new(10, 600_000), usize::MAX);
-    let frames = frames(content).await.expect("whole");
+    let (delivery, memory) = single(&fake, ByteRange::new(10, 600_000), usize::MAX);
+    let frames = frames(delivery).await.expect("whole");
     assert_eq!(frames.concat(), fake.bytes[10..]);
     assert_eq!(frames[1].as_ptr(), fake.bytes[10 + (256 << 10)..].as_ptr());
     assert_eq!(
-        ceiling.used(),
+        memory.used(),
         599_990,
         "charged while the server holds them"
     );
     drop(frames);
-    assert_eq!(ceiling.used(), 0);
+    assert_eq!(memory.used(), 0);
 }
 
 #[tokio::test]
@@ -137,8 +140,8 @@ async fn a_reader_that_breaks_its_word_breaks_the_body() {
     ] {
         let mut fake = Fake::new(100_000, 30_000);
         fake.fault = Some((50_000, fault));
-        let (content, _) = single(&fake, fake.all(), usize::MAX);
-        let error = frames(content).await.expect_err("cut off");
+        let (delivery, _) = single(&fake, fake.all(), usize::MAX);
+        let error = frames(delivery).await.expect_err("cut off");
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -162,11 +165,10 @@ async fn several_ranges_have_headings_and_an_exact_length() {
         }
     }
     let reader = fake.read_at(pieces[0]);
-    let allowance = Arc::new(Ceiling::new(usize::MAX));
-    let delivery = Delivery::several(fake.clone(), reader, parts, allowance);
-    let content = Content::Object(delivery.into());
-    assert_eq!(content.size_hint().exact(), Some(expected.len() as u64));
-    assert_eq!(frames(content).await.expect("whole").concat(), expected);
+    let memory = Arc::new(ClientMemory::new(usize::MAX));
+    let delivery = Delivery::several(fake.clone(), reader, parts, memory);
+    assert_eq!(delivery.left(), expected.len() as u64);
+    assert_eq!(frames(delivery).await.expect("whole").concat(), expected);
     assert_eq!(
         *fake.reads.lock().expect("not poisoned"),
         pieces,
@@ -175,10 +177,10 @@ async fn several_ranges_have_headings_and_an_exact_length() {
 }
 
 /// Reads the body like a client that releases each frame before it polls the next.
-async fn taken(mut content: Content<Fake>) -> (Vec<u8>, Vec<usize>) {
+async fn taken(mut delivery: Delivery<Fake>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
-    while let Some(frame) = content.frame().await {
-        let frame = frame.expect("whole").into_data().expect("only data");
+    while delivery.left() > 0 {
+        let frame = next(&mut delivery).await;
         bytes.extend_from_slice(&frame);
         lengths.push(frame.len());
     }
@@ -186,17 +188,17 @@ async fn taken(mut content: Content<Fake>) -> (Vec<u8>, Vec<usize>) {
 }
 
 #[tokio::test]
-async fn a_spent_allowance_means_copies() {
+async fn copies_go_out_while_the_memory_is_used_up() {
     for cached in [true, false] {
         let mut fake = Fake::new(100_000, 40_000);
         fake.cached = cached;
-        let (content, ceiling) = single(&fake, fake.all(), 39_999);
-        let (bytes, lengths) = taken(content).await;
+        let (delivery, memory) = single(&fake, fake.all(), 39_999);
+        let (bytes, lengths) = taken(delivery).await;
         assert_eq!(bytes, fake.bytes);
         // The last frame of 20,000 bytes fits.
-        let copies = [PIECE, PIECE, 40_000 - 2 * PIECE];
+        let copies = [COPY_BYTES, COPY_BYTES, 40_000 - 2 * COPY_BYTES];
         assert_eq!(lengths, [&copies[..], &copies, &[20_000]].concat());
-        assert_eq!(ceiling.used(), 0);
+        assert_eq!(memory.used(), 0);
         let reads = fake.reads.lock().expect("not poisoned").len();
         assert_eq!(
             reads,
@@ -207,28 +209,28 @@ async fn a_spent_allowance_means_copies() {
 }
 
 #[tokio::test]
-async fn an_overdrawn_allowance_means_small_copies_one_at_a_time() {
+async fn small_copies_go_out_one_at_a_time_while_the_memory_is_overdrawn() {
     let mut fake = Fake::new(100_000, 40_000);
     fake.cached = false;
-    let (mut content, ceiling) = single(&fake, fake.all(), 10);
-    ceiling.force(16);
-    let first = content.frame().await.expect("more").expect("whole");
-    assert_eq!(first.data_ref().map(Bytes::len), Some(SMALL_PIECE));
+    let (mut delivery, memory) = single(&fake, fake.all(), 10);
+    memory.force_reserve(16);
+    let first = next(&mut delivery).await;
+    assert_eq!(first.len(), SMALL_COPY_BYTES);
     let mut cx = Context::from_waker(std::task::Waker::noop());
-    assert!(Pin::new(&mut content).poll_frame(&mut cx).is_pending());
-    assert!(content.is_held_back(), "it waits for the client");
-    assert_eq!(ceiling.used(), 16 + SMALL_PIECE, "no frame is held");
+    assert!(delivery.poll_next(&mut cx).is_pending());
+    assert!(delivery.waits_for_client(), "it waits for the client");
+    assert_eq!(memory.used(), 16 + SMALL_COPY_BYTES, "no frame is held");
     drop(first);
-    let (bytes, lengths) = taken(content).await;
-    assert_eq!(bytes, fake.bytes[SMALL_PIECE..]);
-    assert!(lengths.iter().all(|length| *length <= SMALL_PIECE));
-    assert_eq!(ceiling.used(), 16);
+    let (bytes, lengths) = taken(delivery).await;
+    assert_eq!(bytes, fake.bytes[SMALL_COPY_BYTES..]);
+    assert!(lengths.iter().all(|length| *length <= SMALL_COPY_BYTES));
+    assert_eq!(memory.used(), 16);
 }
 
 /// It waited for bytes from here, and clients hold too much when they have come.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_held_back_is_watched_again() {
-    let limits = Limits {
+    let timeouts = Timeouts {
         header: Duration::from_secs(1),
         idle: Duration::from_secs(1),
         stall: Duration::from_secs(1),
@@ -237,22 +239,30 @@ async fn a_client_that_is_held_back_is_watched_again() {
         let mut fake = Fake::new(100_000, 50_000);
         let all = fake.all();
         let reader = fake.read_at(all);
-        fake.fault = Some((SMALL_PIECE, Fault::Hangs));
-        let ceiling = Arc::new(Ceiling::new(PIECE));
-        let delivery = Delivery::single(fake, reader, all, ceiling.clone());
-        let (metrics, pulse) = (Arc::<Metrics>::default(), Arc::new(Pulse::new()));
+        fake.fault = Some((SMALL_COPY_BYTES, Fault::Hangs));
+        let memory = Arc::new(ClientMemory::new(COPY_BYTES));
+        let delivery = Delivery::single(fake, reader, all, memory.clone());
+        let (metrics, activity) = (
+            Arc::<Metrics>::default(),
+            Arc::new(ConnectionActivity::new()),
+        );
         let (method, uri) = (http::Method::GET, http::Uri::from_static("/"));
-        let exchange = Exchange::begin(metrics, pulse.clone(), None, method, uri, multiplexed);
-        let mut body = Body::new(Content::Object(delivery.into()), exchange);
+        let record =
+            RequestRecord::begin(metrics, activity.clone(), None, method, uri, multiplexed);
+        let mut body = Body::new(Content::of(delivery), record);
         let taken_later = body.frame().await.expect("more").expect("whole");
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
         tokio::time::advance(Duration::from_secs(5)).await;
-        pulse.check(limits).expect("it waits for us");
-        ceiling.force(10 * PIECE);
+        activity.check(timeouts).expect("it waits for us");
+        memory.force_reserve(10 * COPY_BYTES);
         assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert_eq!(pulse.check(limits), Err(Why::Stalled), "{multiplexed}");
+        assert_eq!(
+            activity.check(timeouts),
+            Err(Expiry::Stalled),
+            "{multiplexed}"
+        );
         drop(taken_later);
     }
 }
@@ -260,39 +270,38 @@ async fn a_client_that_is_held_back_is_watched_again() {
 #[tokio::test]
 async fn a_byte_is_copied_out_of_its_chunk() {
     let mut fake = Fake::new(400_000, 256 << 10);
-    fake.keeps = Some(256 << 10);
-    let (content, ceiling) = single(&fake, ByteRange::new(7, 8), usize::MAX);
-    let frames = frames(content).await.expect("whole");
+    fake.pinned = Some(256 << 10);
+    let (delivery, memory) = single(&fake, ByteRange::new(7, 8), usize::MAX);
+    let frames = frames(delivery).await.expect("whole");
     assert_eq!(
-        (frames.concat(), ceiling.used()),
+        (frames.concat(), memory.used()),
         (fake.bytes[7..8].to_vec(), 1)
     );
     drop(frames);
-    let (mut content, ceiling) = single(&fake, ByteRange::new(7, 20_007), usize::MAX);
-    let frame = content.frame().await.expect("more").expect("whole");
-    assert_eq!(ceiling.used(), 256 << 10, "all of what it keeps alive");
+    let (mut delivery, memory) = single(&fake, ByteRange::new(7, 20_007), usize::MAX);
+    let frame = next(&mut delivery).await;
+    assert_eq!(memory.used(), 256 << 10, "all of what it keeps alive");
     drop(frame);
-    assert_eq!(ceiling.used(), 0);
+    assert_eq!(memory.used(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_very_slow_client_gets_copies_until_it_is_faster() {
     let fake = Fake::new(400_000, 100_000);
-    let (mut content, ceiling) = single(&fake, fake.all(), usize::MAX);
-    let mut next = async |wait: u64| {
+    let (mut delivery, memory) = single(&fake, fake.all(), usize::MAX);
+    let mut length_after = async |wait: u64| {
         tokio::time::advance(Duration::from_millis(wait)).await;
-        let frame = content.frame().await.expect("more").expect("whole");
-        frame.into_data().expect("data").len()
+        next(&mut delivery).await.len()
     };
-    assert_eq!(next(0).await, 100_000);
-    assert_eq!(next(1000).await, 100_000, "100 kB/s will do");
-    assert_eq!(next(3000).await, PIECE, "33 kB/s is very slow");
-    assert_eq!(ceiling.used(), 0);
+    assert_eq!(length_after(0).await, 100_000);
+    assert_eq!(length_after(1000).await, 100_000, "100 kB/s will do");
+    assert_eq!(length_after(3000).await, COPY_BYTES, "33 kB/s is very slow");
+    assert_eq!(memory.used(), 0);
     for _ in 0..5 {
-        assert_eq!(next(100).await, PIECE);
+        assert_eq!(length_after(100).await, COPY_BYTES);
     }
-    assert_eq!(next(100).await, 100_000 - 6 * PIECE);
-    assert_eq!(next(100).await, 100_000, "fast again");
+    assert_eq!(length_after(100).await, 100_000 - 6 * COPY_BYTES);
+    assert_eq!(length_after(100).await, 100_000, "fast again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,11 +318,9 @@ async fn a_slow_engine_does_not_make_the_client_slow() {
         fake.clone(),
         slow.boxed(),
         fake.all(),
-        Arc::new(Ceiling::new(usize::MAX)),
+        Arc::new(ClientMemory::new(usize::MAX)),
     );
-    let frames = frames(Content::Object(delivery.into()))
-        .await
-        .expect("whole");
+    let frames = frames(delivery).await.expect("whole");
     assert_eq!(
         frames.iter().map(Bytes::len).collect::<Vec<_>>(),
         [50_000, 50_000]
@@ -339,17 +346,17 @@ proptest! {
         fake.cached = cached;
         let cut = |part: f64| ((size as f64) * part) as u64;
         let range = ByteRange::new(cut(ends.0).min(cut(ends.1)), cut(ends.0).max(cut(ends.1)) + 1);
-        let (mut content, ceiling) = single(&fake, range, limit);
+        let (mut delivery, memory) = single(&fake, range, limit);
         let sent = runtime.block_on(async {
             let (mut sent, mut waits) = (Vec::new(), waits.iter().cycle());
-            while let Some(frame) = content.frame().await {
-                sent.extend_from_slice(frame.expect("whole").data_ref().expect("data"));
+            while delivery.left() > 0 {
+                sent.extend_from_slice(&next(&mut delivery).await);
                 let wait = waits.next().copied().unwrap_or(0);
                 tokio::time::advance(Duration::from_millis(wait)).await;
             }
             sent
         });
-        prop_assert_eq!(ceiling.used(), 0);
+        prop_assert_eq!(memory.used(), 0);
         prop_assert_eq!(&sent[..], &fake.bytes[range.start as usize..range.end as usize]);
     }
 }

@@ -5,34 +5,36 @@ use std::time::UNIX_EPOCH;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, EXPIRES};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::rescue::Cause;
+use crate::request_error::RequestError;
 use tidegate_plan::version::is_stored_header;
 
 /// Headers that are no lists: several lines must all be the same.
-const SINGLE: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
+const SINGLE_VALUE_HEADERS: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_DISPOSITION, EXPIRES];
 
 /// Returns the headers to store: one line of each, of plain text.
 ///
 /// # Errors
 /// If a header cannot be stored as it was sent.
-pub(super) fn kept(headers: &HeaderMap) -> Result<Vec<(HeaderName, HeaderValue)>, Cause> {
+pub(crate) fn stored_headers(
+    headers: &HeaderMap,
+) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
     let names = headers.keys().filter(|name| is_stored_header(name));
     names
-        .map(|name| Ok((name.clone(), value(name, headers)?)))
+        .map(|name| Ok((name.clone(), stored_value(name, headers)?)))
         .collect()
 }
 
-fn value(name: &HeaderName, headers: &HeaderMap) -> Result<HeaderValue, Cause> {
+fn stored_value(name: &HeaderName, headers: &HeaderMap) -> Result<HeaderValue, RequestError> {
     let lines = headers.get_all(name).iter().map(HeaderValue::to_str);
     let lines: Result<Vec<_>, _> = lines.collect();
     let mut lines = lines.map_err(|_| {
-        Cause::Refused("a header to be kept with the object has letters beyond ASCII")
+        RequestError::Refused("a header to be kept with the object has letters beyond ASCII")
     })?;
-    if SINGLE.contains(name) {
+    if SINGLE_VALUE_HEADERS.contains(name) {
         lines.dedup();
         if lines.len() > 1 {
             let why = "Content-Type, Content-Disposition or Expires is there twice";
-            return Err(Cause::Refused(why));
+            return Err(RequestError::Refused(why));
         }
     }
     // RFC 9110, 5.3.
@@ -49,7 +51,7 @@ fn value(name: &HeaderName, headers: &HeaderMap) -> Result<HeaderValue, Cause> {
 mod tests {
     use super::*;
 
-    fn of(lines: &[(&str, &[u8])]) -> Result<Vec<(String, String)>, Cause> {
+    fn of(lines: &[(&str, &[u8])]) -> Result<Vec<(String, String)>, RequestError> {
         let lines = lines.iter().map(|(name, value)| {
             let value = HeaderValue::from_bytes(value).expect("a value");
             (name.parse().expect("a name"), value)
@@ -59,7 +61,7 @@ mod tests {
             headers.append(name, value);
         });
         let text = |value: HeaderValue| value.to_str().expect("text").to_owned();
-        let kept = kept(&headers)?.into_iter();
+        let kept = stored_headers(&headers)?.into_iter();
         Ok(kept.map(|(n, v)| (n.to_string(), text(v))).collect())
     }
 
@@ -98,7 +100,10 @@ mod tests {
             &[("content-disposition", b"inline; filename=\"\xe4\"")],
         ];
         for lines in rows {
-            assert!(matches!(of(lines), Err(Cause::Refused(_))), "{lines:?}");
+            assert!(
+                matches!(of(lines), Err(RequestError::Refused(_))),
+                "{lines:?}"
+            );
         }
     }
 }

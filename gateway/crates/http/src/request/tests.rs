@@ -1,7 +1,7 @@
-use super::super::RouteSettings;
 use super::*;
-use http::Request;
-use tidegate_plan::{KeyError, ObjectKey};
+use crate::settings::RouteSettings;
+use http::{Request, Version};
+use tidegate_plan::KeyError;
 
 fn parts(version: Version, uri: &str, rows: &[(&'static str, &str)]) -> Parts {
     let mut request = Request::builder().version(version).uri(uri);
@@ -15,12 +15,12 @@ fn parts(version: Version, uri: &str, rows: &[(&'static str, &str)]) -> Parts {
 fn the_host_is_named_once() {
     let rows = [
         (Version::HTTP_11, "/k", vec![("host", "a:80")], Ok("a:80")),
-        (Version::HTTP_11, "/k", vec![], Err(Cause::Host)),
+        (Version::HTTP_11, "/k", vec![], Err(RequestError::Host)),
         (
             Version::HTTP_11,
             "/k",
             vec![("host", "a"), ("host", "b")],
-            Err(Cause::Host),
+            Err(RequestError::Host),
         ),
         (Version::HTTP_11, "http://b/k", vec![("host", "a")], Ok("b")),
         (Version::HTTP_10, "/k", vec![], Ok("")),

@@ -1,11 +1,13 @@
 use super::*;
+use crate::body::client_memory::ClientMemory;
+use crate::body::delivery::Delivery;
+use crate::body::delivery::tests::{Fake, Fault};
+use crate::body::readable::Readable as _;
 use crate::body::{Body, Content};
-use crate::delivery::tests::{Fake, Fault};
-use crate::delivery::{Delivery, Readable};
-use crate::exchange::Exchange;
-use crate::pace::{Allowance, Ceiling};
-use crate::pulse::Pulse;
-use crate::status::CacheResult;
+use crate::cache_status::CacheResult;
+use crate::record::RequestRecord;
+use crate::server::timeouts::ConnectionActivity;
+use crate::settings::Settings;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};
@@ -27,27 +29,27 @@ const SHORT: Duration = Duration::from_millis(200);
 const BREAKS_AT: usize = 600_000;
 
 /// Answers every path with the same bytes, and some paths with a fault.
-struct Shelf {
+struct FakeHandler {
     fake: Fake,
-    ceiling: Arc<Ceiling>,
+    memory: Arc<ClientMemory>,
     metrics: Arc<Metrics>,
     arrived: Notify,
     go: Notify,
 }
 
-impl Handler for Shelf {
-    type Body = Body<Fake>;
+impl Handler for FakeHandler {
+    type Body = Body;
 
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        pulse: Arc<Pulse>,
+        activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
-    ) -> Response<Body<Fake>> {
+    ) -> Response<Body> {
         let (parts, _) = request.into_parts();
-        let mut exchange = Exchange::begin(
+        let mut record = RequestRecord::begin(
             self.metrics.clone(),
-            pulse,
+            activity,
             peer,
             parts.method,
             parts.uri.clone(),
@@ -64,16 +66,16 @@ impl Handler for Shelf {
             _ => {}
         }
         let all = fake.all();
-        let allowance: Arc<dyn Allowance> = self.ceiling.clone();
-        let delivery = Delivery::single(fake.clone(), fake.read_at(all), all, allowance);
-        exchange.answers(StatusCode::OK, CacheResult::None);
-        Response::new(Body::new(Content::Object(delivery.into()), exchange))
+        let memory = self.memory.clone();
+        let delivery = Delivery::single(fake.clone(), fake.read_at(all), all, memory);
+        record.begin_answer(StatusCode::OK, CacheResult::None);
+        Response::new(Body::new(Content::of(delivery), record))
     }
 }
 
 /// A server on a port of its own.
 struct Running {
-    shelf: Arc<Shelf>,
+    handler: Arc<FakeHandler>,
     address: Listen,
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -86,9 +88,9 @@ impl Running {
 
     async fn at(address: Listen, size: usize, settings: Settings) -> Self {
         let metrics = Arc::new(Metrics::default());
-        let shelf = Arc::new(Shelf {
+        let handler = Arc::new(FakeHandler {
             fake: Fake::new(size, 256 << 10),
-            ceiling: Arc::new(Ceiling::new(usize::MAX)),
+            memory: Arc::new(ClientMemory::new(usize::MAX)),
             metrics: metrics.clone(),
             arrived: Notify::new(),
             go: Notify::new(),
@@ -98,10 +100,11 @@ impl Running {
             .expect("a free address");
         let address = listener.address().expect("bound");
         let stop = CancellationToken::new();
-        let server = Server::new(shelf.clone(), Arc::new(settings), metrics);
+        let context = ConnectionContext::new(handler.clone(), Arc::new(settings), metrics);
+        let server = Server::new(context);
         let task = tokio::spawn(Arc::new(server).run(vec![listener], stop.clone()));
         Self {
-            shelf,
+            handler,
             address,
             stop,
             task,
@@ -170,13 +173,13 @@ async fn keeps_connections_alive_and_never_chunks() {
         assert!(head.starts_with("http/1.1 200 ok\r\n"), "{head}");
         assert!(head.contains("content-length: 700000\r\n"), "{head}");
         assert!(!head.contains("transfer-encoding"), "{head}");
-        assert_eq!(body(&mut stream, 700_000).await, server.shelf.fake.bytes);
+        assert_eq!(body(&mut stream, 700_000).await, server.handler.fake.bytes);
         stream
             .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             .await
             .expect("alive");
     }
-    assert_eq!(server.shelf.metrics.accepted.get(), 1);
+    assert_eq!(server.handler.metrics.accepted.get(), 1);
     drop(stream);
     server.end().await;
 }
@@ -208,7 +211,7 @@ async fn speaks_http2_with_prior_knowledge() {
             .await
             .expect("whole")
             .to_bytes();
-        assert_eq!(bytes, server.shelf.fake.bytes);
+        assert_eq!(bytes, server.handler.fake.bytes);
     }
     drop(sender);
     connection.await.expect("no panic").expect("orderly");
@@ -246,7 +249,7 @@ async fn listens_on_a_unix_socket() {
         .await
         .expect("written");
     let answer = rest(&mut stream).await;
-    assert!(answer.ends_with(&server.shelf.fake.bytes));
+    assert!(answer.ends_with(&server.handler.fake.bytes));
     server.end().await;
     assert!(!path.exists());
 }
@@ -259,7 +262,7 @@ async fn a_body_that_breaks_is_seen_to_be_broken() {
     assert!(head.contains("content-length: 1048576\r\n"), "{head}");
     let bytes = rest(&mut stream).await;
     assert!(bytes.len() <= BREAKS_AT, "closed short of the length");
-    assert!(server.shelf.fake.bytes.starts_with(&bytes));
+    assert!(server.handler.fake.bytes.starts_with(&bytes));
     server.end().await;
 }
 
@@ -294,7 +297,7 @@ async fn ends_silent_slow_and_idle_connections() {
         .await
         .expect("written");
     assert_eq!(rest(&mut slow).await, b"");
-    assert_eq!(server.shelf.metrics.expired.get(), 2);
+    assert_eq!(server.handler.metrics.expired.get(), 2);
     server.end().await;
 
     let settings = Settings {
@@ -303,8 +306,8 @@ async fn ends_silent_slow_and_idle_connections() {
     };
     let server = Running::start(10, settings).await;
     let mut idle = server.ask("/").await;
-    assert!(rest(&mut idle).await.ends_with(&server.shelf.fake.bytes));
-    assert_eq!(server.shelf.metrics.expired.get(), 1);
+    assert!(rest(&mut idle).await.ends_with(&server.handler.fake.bytes));
+    assert_eq!(server.handler.metrics.expired.get(), 1);
     server.end().await;
 }
 
@@ -318,16 +321,16 @@ async fn ends_a_client_that_takes_nothing_and_frees_what_it_held() {
     let server = Running::start(64 << 20, settings).await;
     let stream = server.ask("/").await;
     let gone = async {
-        while server.shelf.metrics.expired.get() == 0 {
+        while server.handler.metrics.expired.get() == 0 {
             tokio::task::yield_now().await;
             sleep(Duration::from_millis(10)).await;
         }
     };
     timeout(LONG, gone).await.expect("expired");
-    assert_eq!(server.shelf.metrics.expired.get(), 1);
-    let shelf = server.shelf.clone();
+    assert_eq!(server.handler.metrics.expired.get(), 1);
+    let handler = server.handler.clone();
     server.end().await;
-    assert_eq!(shelf.ceiling.used(), 0);
+    assert_eq!(handler.memory.used(), 0);
     drop(stream);
 }
 
@@ -354,9 +357,12 @@ async fn an_http2_client_that_opens_no_window_stalls_too() {
     // The body is not read, so that its window stays shut.
     let ended = timeout(LONG, connection).await.expect("expired");
     drop(ended);
-    let metrics = &server.shelf.metrics;
+    let metrics = &server.handler.metrics;
     assert_eq!((metrics.streams_reset.get(), metrics.expired.get()), (1, 1));
-    assert_eq!((metrics.streams.get(), server.shelf.ceiling.used()), (0, 0));
+    assert_eq!(
+        (metrics.streams.get(), server.handler.memory.used()),
+        (0, 0)
+    );
     assert!(answer.into_body().collect().await.is_err());
     server.end().await;
 }
@@ -371,7 +377,7 @@ async fn a_slow_origin_is_no_reason_to_end_a_connection() {
     let server = Running::start(1000, settings).await;
     let mut stream = server.ask("/hang").await;
     head(&mut stream).await;
-    assert_eq!(body(&mut stream, 10).await, server.shelf.fake.bytes[..10]);
+    assert_eq!(body(&mut stream, 10).await, server.handler.fake.bytes[..10]);
     let more = timeout(4 * SHORT, stream.read_u8()).await;
     assert!(more.is_err(), "neither more nor closed");
     drop(stream);
@@ -402,21 +408,21 @@ async fn drains_what_is_under_way_and_refuses_the_rest() {
     let mut idle = server.ask("/").await;
     head(&mut idle).await;
     let mut busy = server.ask("/wait").await;
-    server.shelf.arrived.notified().await;
+    server.handler.arrived.notified().await;
     server.stop.cancel();
     assert_eq!(
         rest(&mut idle).await,
-        server.shelf.fake.bytes,
+        server.handler.fake.bytes,
         "idle ones close at once"
     );
     let Listen::Tcp(address) = &server.address else {
         panic!("not on TCP")
     };
     TcpStream::connect(address).await.expect_err("refused");
-    server.shelf.go.notify_one();
+    server.handler.go.notify_one();
     let head = head(&mut busy).await;
     assert!(head.contains("connection: close\r\n"), "{head}");
-    assert_eq!(rest(&mut busy).await, server.shelf.fake.bytes);
+    assert_eq!(rest(&mut busy).await, server.handler.fake.bytes);
     server.end().await;
 }
 
@@ -428,10 +434,10 @@ async fn a_drain_has_a_deadline() {
     };
     let server = Running::start(10, settings).await;
     let mut busy = server.ask("/wait").await;
-    server.shelf.arrived.notified().await;
-    let shelf = server.shelf.clone();
+    server.handler.arrived.notified().await;
+    let handler = server.handler.clone();
     server.end().await;
     assert_eq!(rest(&mut busy).await, b"");
-    assert_eq!(shelf.metrics.in_flight.get(), 0);
-    assert_eq!(shelf.metrics.connections.get(), 0);
+    assert_eq!(handler.metrics.in_flight.get(), 0);
+    assert_eq!(handler.metrics.connections.get(), 0);
 }

@@ -1,7 +1,7 @@
 //! The streams of an HTTP/2 connection, and the detection of those that their client has stopped reading.
 //!
 //! A stream lives from the head of its request until its client has taken the last byte of its answer. Only these bytes
-//! are progress: hyper and h2 buffer frames, and answer PING and SETTINGS, whatever the client does. [`Outgoing`]
+//! are progress: hyper and h2 buffer frames, and answer PING and SETTINGS, whatever the client does. [`CountedBytes`]
 //! counts them, because h2 advances a frame only as far as the peer's windows and the socket take it. The watchdog
 //! compares the counts with those of its last check, so that a frame needs no clock.
 //!
@@ -23,48 +23,48 @@ type Task = Arc<OnceLock<AbortHandle>>;
 
 tokio::task_local! {
     /// The running task.
-    static CURRENT: Task;
+    static CURRENT_TASK: Task;
 }
 
 /// Runs the streams of HTTP/2 connections, each in a task that can be ended.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StreamTasks;
+pub(crate) struct StreamExecutor;
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
         let own = Task::default();
-        let task = tokio::spawn(CURRENT.scope(own.clone(), stream));
+        let task = tokio::spawn(CURRENT_TASK.scope(own.clone(), stream));
         own.get_or_init(|| task.abort_handle());
     }
 }
 
 /// One stream.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Http2Stream {
     /// Bytes of the answer that the client has taken.
     taken: AtomicU64,
     /// Whether it waits for the server, not for its client.
-    waits_for_us: AtomicBool,
+    waits_for_server: AtomicBool,
     task: Option<Task>,
     /// All open streams, of all connections.
     open: Gauge,
 }
 
-impl Stream {
+impl Http2Stream {
     /// Begins the stream of the calling task. It waits for the server.
-    pub(super) fn begin(open: &Gauge) -> Arc<Self> {
+    pub(crate) fn begin(open: &Gauge) -> Arc<Self> {
         open.inc();
         Arc::new(Self {
             taken: AtomicU64::new(0),
-            waits_for_us: AtomicBool::new(true),
-            task: CURRENT.try_with(Clone::clone).ok(),
+            waits_for_server: AtomicBool::new(true),
+            task: CURRENT_TASK.try_with(Clone::clone).ok(),
             open: open.clone(),
         })
     }
 
-    /// Notes that its wait passes from the client to the server, or back.
-    pub(super) fn waits_for_us(&self, for_us: bool) {
-        self.waits_for_us.store(for_us, Relaxed);
+    /// Records that its wait passes from the client to the server, or back.
+    pub(crate) fn set_waiting(&self, for_server: bool) {
+        self.waits_for_server.store(for_server, Relaxed);
     }
 
     /// Ends its task; returns whether there was one.
@@ -78,7 +78,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
         self.open.dec();
     }
@@ -86,18 +86,18 @@ impl Drop for Stream {
 
 /// Bytes of an answer that are counted in their stream when the client takes them.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(crate) struct CountedBytes {
     bytes: Bytes,
-    stream: Option<Arc<Stream>>,
+    stream: Option<Arc<Http2Stream>>,
 }
 
-impl Outgoing {
-    pub(super) fn new(bytes: Bytes, stream: Option<Arc<Stream>>) -> Self {
+impl CountedBytes {
+    pub(crate) fn new(bytes: Bytes, stream: Option<Arc<Http2Stream>>) -> Self {
         Self { bytes, stream }
     }
 }
 
-impl Buf for Outgoing {
+impl Buf for CountedBytes {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -120,44 +120,44 @@ impl Buf for Outgoing {
 
 /// The streams of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Streams(Mutex<VecDeque<Seen>>);
+pub(crate) struct ConnectionStreams(Mutex<VecDeque<WatchedStream>>);
 
 /// A stream, as the watchdog saw it last.
 #[derive(Debug)]
-struct Seen {
-    stream: Weak<Stream>,
+struct WatchedStream {
+    stream: Weak<Http2Stream>,
     taken: u64,
     /// When it last moved, in milliseconds.
     since: u64,
 }
 
 /// The number of listed streams from which ended ones are removed before the next check.
-const MAX_ENDED: usize = 256;
+const MAX_ENDED_STREAMS: usize = 256;
 
 /// The result of a check of the streams.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(crate) struct StreamCheck {
     /// Streams that are open, and the stalled ones among them.
-    pub(super) open: usize,
-    pub(super) stalled: usize,
+    pub(crate) open: usize,
+    pub(crate) stalled: usize,
     /// The stalled streams that could be reset.
-    pub(super) reset: usize,
+    pub(crate) reset: usize,
     /// Streams that ended since the last check, and were still listed.
-    pub(super) ended: usize,
+    pub(crate) ended: usize,
 }
 
-impl Streams {
-    fn seen(&self) -> MutexGuard<'_, VecDeque<Seen>> {
+impl ConnectionStreams {
+    fn watched(&self) -> MutexGuard<'_, VecDeque<WatchedStream>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a stream that begins now.
-    pub(super) fn add(&self, stream: &Arc<Stream>, now: u64) {
-        let mut seen = self.seen();
-        if seen.len() >= MAX_ENDED {
-            seen.retain(|seen| seen.stream.strong_count() > 0);
+    pub(crate) fn add(&self, stream: &Arc<Http2Stream>, now: u64) {
+        let mut watched = self.watched();
+        if watched.len() >= MAX_ENDED_STREAMS {
+            watched.retain(|it| it.stream.strong_count() > 0);
         }
-        seen.push_back(Seen {
+        watched.push_back(WatchedStream {
             stream: Arc::downgrade(stream),
             taken: 0,
             since: now,
@@ -165,32 +165,32 @@ impl Streams {
     }
 
     /// Returns whether more than `count` are open.
-    pub(super) fn exceed(&self, count: usize) -> bool {
-        let seen = self.seen();
-        let open = |seen: &&Seen| seen.stream.strong_count() > 0;
-        seen.len() > count && seen.iter().filter(open).nth(count).is_some()
+    pub(crate) fn has_more_than(&self, count: usize) -> bool {
+        let watched = self.watched();
+        let open = |it: &&WatchedStream| it.stream.strong_count() > 0;
+        watched.len() > count && watched.iter().filter(open).nth(count).is_some()
     }
 
     /// Resets the streams whose client took no bytes for `limit` milliseconds, though they wait for it.
-    pub(super) fn look(&self, now: u64, limit: u64) -> Look {
-        let mut seen = self.seen();
-        let (before, mut look) = (seen.len(), Look::default());
-        seen.retain_mut(|seen| {
-            let Some(stream) = seen.stream.upgrade() else {
+    pub(crate) fn check(&self, now: u64, limit: u64) -> StreamCheck {
+        let mut watched = self.watched();
+        let (before, mut check) = (watched.len(), StreamCheck::default());
+        watched.retain_mut(|it| {
+            let Some(stream) = it.stream.upgrade() else {
                 return false;
             };
-            look.open += 1;
+            check.open += 1;
             let taken = stream.taken.load(Relaxed);
-            if taken != seen.taken || stream.waits_for_us.load(Relaxed) {
-                (seen.taken, seen.since) = (taken, now);
-            } else if now.saturating_sub(seen.since) >= limit {
-                look.stalled += 1;
-                look.reset += usize::from(stream.reset());
+            if taken != it.taken || stream.waits_for_server.load(Relaxed) {
+                (it.taken, it.since) = (taken, now);
+            } else if now.saturating_sub(it.since) >= limit {
+                check.stalled += 1;
+                check.reset += usize::from(stream.reset());
             }
             true
         });
-        look.ended = before - seen.len();
-        look
+        check.ended = before - watched.len();
+        check
     }
 }
 
@@ -198,68 +198,72 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn handed(streams: &Streams, open: &Gauge, now: u64) -> (Arc<Stream>, Outgoing) {
-        let stream = Stream::begin(open);
+    fn handed(
+        streams: &ConnectionStreams,
+        open: &Gauge,
+        now: u64,
+    ) -> (Arc<Http2Stream>, CountedBytes) {
+        let stream = Http2Stream::begin(open);
         streams.add(&stream, now);
-        stream.waits_for_us(false);
-        let bytes = Outgoing::new(Bytes::from_static(&[7; 100]), Some(stream.clone()));
+        stream.set_waiting(false);
+        let bytes = CountedBytes::new(Bytes::from_static(&[7; 100]), Some(stream.clone()));
         (stream, bytes)
     }
 
     #[test]
     fn only_bytes_that_are_taken_are_progress() {
-        let (streams, open) = (Streams::default(), Gauge::default());
+        let (streams, open) = (ConnectionStreams::default(), Gauge::default());
         let (stream, mut bytes) = handed(&streams, &open, 0);
-        let look = |now| streams.look(now, 30);
-        assert_eq!((look(29).stalled, look(30).stalled), (0, 1));
+        let check = |now| streams.check(now, 30);
+        assert_eq!((check(29).stalled, check(30).stalled), (0, 1));
         bytes.advance(1);
-        assert_eq!((look(31).stalled, look(60).stalled), (0, 0));
-        assert_eq!(look(61).stalled, 1);
-        stream.waits_for_us(true);
-        assert_eq!(look(1000).stalled, 0, "we are slow, not the client");
-        stream.waits_for_us(false);
-        assert_eq!((look(1029).stalled, look(1030).stalled), (0, 1));
+        assert_eq!((check(31).stalled, check(60).stalled), (0, 0));
+        assert_eq!(check(61).stalled, 1);
+        stream.set_waiting(true);
+        assert_eq!(check(1000).stalled, 0, "we are slow, not the client");
+        stream.set_waiting(false);
+        assert_eq!((check(1029).stalled, check(1030).stalled), (0, 1));
         drop(stream);
-        assert_eq!(look(1030).open, 1, "the client has not taken the rest");
+        assert_eq!(check(1030).open, 1, "the client has not taken the rest");
         drop(bytes);
-        let ended = Look {
+        let ended = StreamCheck {
             ended: 1,
-            ..Look::default()
+            ..StreamCheck::default()
         };
-        assert_eq!((look(1031), look(1032)), (ended, Look::default()));
+        assert_eq!((check(1031), check(1032)), (ended, StreamCheck::default()));
     }
 
     #[test]
     fn ended_streams_are_forgotten_and_open_ones_counted() {
-        let (streams, open) = (Streams::default(), Gauge::default());
+        let (streams, open) = (ConnectionStreams::default(), Gauge::default());
         let kept: Vec<_> = (0..3).map(|_| handed(&streams, &open, 0)).collect();
-        for _ in 0..10 * MAX_ENDED {
+        for _ in 0..10 * MAX_ENDED_STREAMS {
             handed(&streams, &open, 0);
         }
-        assert!(streams.seen().len() <= MAX_ENDED);
+        assert!(streams.watched().len() <= MAX_ENDED_STREAMS);
         assert_eq!(open.get(), 3);
-        assert!(streams.exceed(2) && !streams.exceed(3));
+        assert!(streams.has_more_than(2) && !streams.has_more_than(3));
         drop(kept);
-        assert!(!streams.exceed(0));
+        assert!(!streams.has_more_than(0));
     }
 
     #[tokio::test]
     async fn a_stalled_stream_is_reset_with_its_task() {
-        let (streams, open) = (Arc::new(Streams::default()), Gauge::default());
+        let (streams, open) = (Arc::new(ConnectionStreams::default()), Gauge::default());
         let (begun, begins) = tokio::sync::oneshot::channel();
         let of_task = streams.clone();
-        StreamTasks.execute(async move {
+        StreamExecutor.execute(async move {
             let stream = handed(&of_task, &open, 0);
             begun.send(open).expect("it is waited for");
             std::future::pending::<()>().await;
             drop(stream);
         });
         let open = begins.await.expect("it runs");
-        let look = streams.look(30, 30);
-        assert_eq!((look.stalled, look.reset), (1, 1));
+        let check = streams.check(30, 30);
+        assert_eq!((check.stalled, check.reset), (1, 1));
         while open.get() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(streams.look(30, 30).open, 0);
+        assert_eq!(streams.check(30, 30).open, 0);
     }
 }

@@ -17,88 +17,112 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::pulse::{Limits, Pulse, Why};
-use super::serve::Server;
-use super::settings::Settings;
-use super::streams::{Outgoing, StreamTasks};
+use super::streams::{CountedBytes, StreamExecutor};
+use super::timeouts::{ConnectionActivity, Expiry, Timeouts};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
 
 /// The two stages of the process's end: first graceful, then not.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ending {
+pub(crate) struct Shutdown {
     /// Finish the answers in flight, begin none.
-    pub(super) drain: CancellationToken,
+    pub(crate) drain: CancellationToken,
     /// Stop.
-    pub(super) abort: CancellationToken,
+    pub(crate) abort: CancellationToken,
+}
+
+/// The state that all connections share.
+pub(crate) struct ConnectionContext<H> {
+    pub(super) handler: Arc<H>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) metrics: Arc<Metrics>,
+    protocol: Builder<StreamExecutor>,
+}
+
+impl<H> ConnectionContext<H> {
+    pub(crate) fn new(handler: Arc<H>, settings: Arc<Settings>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            handler,
+            protocol: protocol(&settings),
+            settings,
+            metrics,
+        }
+    }
 }
 
 /// Returns the protocol's parameters, which all connections share.
-pub(super) fn protocol(settings: &Settings) -> Builder<StreamTasks> {
-    let mut builder = Builder::new(StreamTasks);
+fn protocol(settings: &Settings) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor);
     if !settings.http2 {
         builder = builder.http1_only();
     }
-    let most = settings.max_header_bytes.max(MIN_BUFFER);
+    let max_header = settings.max_header_bytes.max(MIN_HEADER_BUFFER);
     builder
         .http1()
         .timer(TokioTimer::new())
         // The watchdog sees slow heads, and costs no timer a request.
         .header_read_timeout(None)
-        .max_buf_size(most);
+        .max_buf_size(max_header);
     builder
         .http2()
-        .max_header_list_size(u32::try_from(most).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
         .max_concurrent_streams(128)
-        .max_send_buf_size(most);
+        .max_send_buf_size(max_header);
     builder
 }
 
 /// The smallest buffer that hyper takes.
-const MIN_BUFFER: usize = 8192;
+const MIN_HEADER_BUFFER: usize = 8192;
 
 /// The interface of a server that answers requests, such as the frontend.
-pub(super) trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + 'static {
     /// The body of its answers.
-    type Body: HttpBody<Data = Outgoing, Error: std::error::Error + Send + Sync> + Send + 'static;
+    type Body: HttpBody<Data = CountedBytes, Error: std::error::Error + Send + Sync>
+        + Send
+        + 'static;
 
-    /// Answers one request of the connection whose notes `pulse` keeps.
+    /// Answers one request of the connection that `activity` records.
     fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        pulse: Arc<Pulse>,
+        activity: Arc<ConnectionActivity>,
         peer: Option<IpAddr>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
 /// Serves one connection until it ends, a deadline passes, or the process ends.
-pub(super) async fn run<H: Handler, S>(
-    server: Arc<Server<H>>,
+pub(crate) async fn run<H: Handler, S>(
+    context: Arc<ConnectionContext<H>>,
     stream: S,
     peer: Option<IpAddr>,
-    ending: Ending,
+    shutdown: Shutdown,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pulse = Arc::new(Pulse::new());
-    let watched = Watched {
+    let activity = Arc::new(ConnectionActivity::new());
+    let watched = WatchedSocket {
         stream,
-        pulse: pulse.clone(),
+        activity: activity.clone(),
     };
     let service = service_fn(|request| {
-        let answer = server.handler.clone().answer(request, pulse.clone(), peer);
+        let answer = context
+            .handler
+            .clone()
+            .answer(request, activity.clone(), peer);
         async { Ok::<_, Infallible>(answer.await) }
     });
     let io = TokioIo::new(watched);
-    let mut connection = pin!(server.protocol.serve_connection(io, service));
-    let limits = Limits::from(&*server.settings);
-    let mut look = limits.shortest();
+    let mut connection = pin!(context.protocol.serve_connection(io, service));
+    let timeouts = Timeouts::from(&*context.settings);
+    let mut next_check = timeouts.shortest();
     let mut draining = false;
     loop {
         // One of the two is waited for at a time: each wait costs something whenever the connection
         // wakes.
-        let told = if draining {
-            &ending.abort
+        let signal = if draining {
+            &shutdown.abort
         } else {
-            &ending.drain
+            &shutdown.drain
         };
         tokio::select! {
             biased;
@@ -108,24 +132,24 @@ pub(super) async fn run<H: Handler, S>(
                 }
                 return;
             }
-            () = told.cancelled() => {
+            () = signal.cancelled() => {
                 if draining {
                     return;
                 }
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = sleep(look) => {
-                let checked = pulse.check(limits);
-                server.metrics.streams_reset.inc_by(pulse.take_reset());
+            () = sleep(next_check) => {
+                let checked = activity.check(timeouts);
+                context.metrics.streams_reset.inc_by(activity.take_streams_reset());
                 match checked {
-                    Ok(again) => look = again,
-                    Err(Why::Leaves) => {
-                        look = limits.shortest();
+                    Ok(time) => next_check = time,
+                    Err(Expiry::StreamStalled) => {
+                        next_check = timeouts.shortest();
                         connection.as_mut().graceful_shutdown();
                     }
                     Err(why) => {
-                        server.metrics.expired.inc();
+                        context.metrics.expired.inc();
                         tracing::debug!(?why, "connection expired");
                         return;
                     }
@@ -135,13 +159,13 @@ pub(super) async fn run<H: Handler, S>(
     }
 }
 
-/// A socket that notes its traffic.
-struct Watched<S> {
+/// A socket that records its traffic.
+struct WatchedSocket<S> {
     stream: S,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -150,29 +174,29 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.pulse.arrived();
+            self.activity.record_read();
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> Watched<S> {
-    fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+impl<S: AsyncWrite + Unpin> WatchedSocket<S> {
+    fn record(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(polled, Poll::Ready(Ok(written)) if written > 0) {
-            self.pulse.wrote();
+            self.activity.record_write();
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.noted(polled)
+        self.record(polled)
     }
 
     fn poll_write_vectored(
@@ -181,7 +205,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.noted(polled)
+        self.record(polled)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The headers that all answers of one version on one route share, made once.
 //!
-//! A hot object's answer then costs a copy of the block (its values are counted references) and the
-//! three headers that differ. Blocks are kept by the address of their version, which they hold
-//! alive, so that an address never means another version.
+//! A hot object's answer then costs a copy of them (their values are counted references) and the
+//! three headers that differ. They are kept by the address of their version, which they hold alive,
+//! so that an address never means another version.
 
 use std::sync::Arc;
 
@@ -13,36 +13,39 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::compress::OWN;
-use super::settings::RouteSettings;
-use super::status::CACHE_STATUS;
+use crate::cache_status::CACHE_STATUS;
+use crate::settings::RouteSettings;
 use tidegate_engine::variant;
 use tidegate_plan::media_type::{self, GuessTypes};
 use tidegate_plan::{Coding, ObjectKey, Version};
 
-/// Blocks kept of one route: enough for the objects in use at one time, not for all. About 1 KiB each.
-const SLOTS: usize = 1024;
+/// The codings of the engine, best first.
+pub(crate) const ENGINE_CODINGS: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
+
+/// Versions whose headers are kept for one route: enough for the objects in use at one time, not for all. Each takes
+/// about 1 KiB.
+const HEADER_CACHE_SLOTS: usize = 1024;
 
 /// The smallest object worth compressing: below, it fits one packet either way.
-const COMPRESS_FROM: u64 = 512;
+const MIN_COMPRESSED_SIZE: u64 = 512;
 
 /// The headers that all answers of one version share.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(crate) struct CachedHeaders {
     /// For 200 and 206; `Content-Length`, `Cache-Status` and `Age` are yet to be set.
-    pub(super) full: HeaderMap,
+    pub(crate) full: HeaderMap,
     /// For 304 (RFC 9110, 15.4.5).
-    pub(super) bare: HeaderMap,
-    /// The ETags of the variants that the engine makes, in the order of [`OWN`]; `None` if it makes none.
-    pub(super) tags: Option<[HeaderValue; 2]>,
+    pub(crate) not_modified: HeaderMap,
+    /// The ETags of the variants that the engine makes, in the order of [`ENGINE_CODINGS`]; `None` if it makes none.
+    variant_tags: Option<[HeaderValue; 2]>,
     /// Whether it is text that may be sent in a coding.
-    pub(super) encodable: bool,
+    pub(crate) encodable: bool,
     /// Whether the engine may encode it, so that answers vary.
-    pub(super) compressible: bool,
+    pub(crate) compressible: bool,
 }
 
-impl Block {
-    pub(super) fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
+impl CachedHeaders {
+    pub(crate) fn new(version: &Version, key: &ObjectKey, route: &RouteSettings) -> Self {
         let mut full = HeaderMap::with_capacity(16);
         full.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         for (name, value) in &version.headers {
@@ -59,14 +62,14 @@ impl Block {
             full.insert(name, value.clone());
         }
         // The headers above must not replace those that the protocol depends on.
-        let tag = value(version.etag.as_str());
-        full.insert(ETAG, tag);
+        full.insert(ETAG, header_value(version.etag.as_str()));
         full.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         if let Some(time) = version.last_modified {
-            full.insert(LAST_MODIFIED, value(&httpdate::fmt_http_date(time.into())));
+            let date = httpdate::fmt_http_date(time.into());
+            full.insert(LAST_MODIFIED, header_value(&date));
         }
         let encodable = is_encodable(&full);
-        let sizes = COMPRESS_FROM..=variant::LARGEST;
+        let sizes = MIN_COMPRESSED_SIZE..=variant::LARGEST;
         let compressible = encodable && route.compress && sizes.contains(&version.size);
         if compressible || encodable && !route.precompressed.is_empty() {
             full.append(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -75,10 +78,10 @@ impl Block {
         full.insert(CONTENT_LENGTH, version.size.into());
         full.insert(CACHE_STATUS, HeaderValue::from_static(""));
         full.insert(AGE, HeaderValue::from(0));
-        let tag = |coding| value(version.etag.variant(coding).as_str());
+        let tag = |coding| header_value(version.etag.variant(coding).as_str());
         Self {
-            bare: for_not_modified(&full, route),
-            tags: compressible.then(|| OWN.map(tag)),
+            not_modified: headers_of_not_modified(&full, route),
+            variant_tags: compressible.then(|| ENGINE_CODINGS.map(tag)),
             full,
             encodable,
             compressible,
@@ -86,32 +89,62 @@ impl Block {
     }
 
     /// Returns the ETag of the variant in `coding`; the object's own if there is none.
-    pub(super) fn tag(&self, coding: Coding) -> &HeaderValue {
-        let at = OWN.iter().position(|own| *own == coding);
-        let tag = self.tags.as_ref().zip(at).map(|(tags, at)| &tags[at]);
+    pub(crate) fn tag(&self, coding: Coding) -> &HeaderValue {
+        let at = ENGINE_CODINGS.iter().position(|own| *own == coding);
+        let tag = self
+            .variant_tags
+            .as_ref()
+            .zip(at)
+            .map(|(tags, at)| &tags[at]);
         tag.unwrap_or_else(|| &self.full[ETAG])
+    }
+
+    /// Returns the headers of a precompressed object in the place of its original: its own, with the original's type.
+    pub(crate) fn in_place_of(&self, original: &Self, coding: Coding) -> Self {
+        let vary = |headers: &mut HeaderMap| {
+            let mut values = headers.get_all(VARY).iter();
+            if !values.any(|value| value == "Accept-Encoding") {
+                headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+            }
+        };
+        let (mut full, mut not_modified) = (self.full.clone(), self.not_modified.clone());
+        match original.full.get(CONTENT_TYPE) {
+            Some(kind) => full.insert(CONTENT_TYPE, kind.clone()),
+            None => full.remove(CONTENT_TYPE),
+        };
+        full.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        full.remove(ACCEPT_RANGES);
+        vary(&mut full);
+        vary(&mut not_modified);
+        Self {
+            full,
+            not_modified,
+            variant_tags: None,
+            encodable: false,
+            compressible: false,
+        }
     }
 }
 
 /// Makes a header value of an entity tag or a date, which came as one.
-pub(super) fn value(text: &str) -> HeaderValue {
+pub(crate) fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_bytes(text.as_bytes()).expect("tags and dates have no control characters")
 }
 
-fn for_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
-    let mut bare = HeaderMap::with_capacity(8);
+fn headers_of_not_modified(full: &HeaderMap, route: &RouteSettings) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
     let own = route.headers.iter().map(|(name, _)| name);
     for name in [ETAG, LAST_MODIFIED, CACHE_CONTROL, EXPIRES, VARY]
         .iter()
         .chain(own)
     {
-        if !bare.contains_key(name) {
+        if !headers.contains_key(name) {
             for value in full.get_all(name) {
-                bare.append(name, value.clone());
+                headers.append(name, value.clone());
             }
         }
     }
-    bare
+    headers
 }
 
 /// Returns the content type to answer with, if it differs from the object's own (`None`: it does not). An object with a
@@ -145,7 +178,7 @@ fn is_encodable(headers: &HeaderMap) -> bool {
 }
 
 fn is_text(kind: &str) -> bool {
-    const OTHERS: [&str; 9] = [
+    const OTHER_TEXT_TYPES: [&str; 9] = [
         "application/javascript",
         "application/json",
         "application/manifest+json",
@@ -160,56 +193,57 @@ fn is_text(kind: &str) -> bool {
     kind.starts_with("text/")
         || kind.ends_with("+json")
         || kind.ends_with("+xml")
-        || OTHERS.contains(&kind.as_str())
+        || OTHER_TEXT_TYPES.contains(&kind.as_str())
 }
 
-/// The blocks of one route.
+/// The headers of one route's answers, by version.
 #[derive(Debug)]
-pub(super) struct Blocks {
-    slots: Box<[ArcSwapOption<Slot>]>,
+pub(crate) struct HeaderCache {
+    slots: Box<[ArcSwapOption<CacheEntry>]>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CacheEntry {
     version: Arc<Version>,
-    block: Arc<Block>,
+    headers: Arc<CachedHeaders>,
 }
 
-impl Blocks {
-    pub(super) fn new() -> Self {
+impl HeaderCache {
+    pub(crate) fn new() -> Self {
         Self {
-            slots: (0..SLOTS).map(|_| ArcSwapOption::empty()).collect(),
+            slots: (0..HEADER_CACHE_SLOTS)
+                .map(|_| ArcSwapOption::empty())
+                .collect(),
         }
     }
 
-    /// Returns the block of `version`, which is a version of `key`.
-    pub(super) fn get(
+    /// Returns the headers of `version`, which is a version of `key`.
+    pub(crate) fn get(
         &self,
         version: &Arc<Version>,
         key: &ObjectKey,
         route: &RouteSettings,
-    ) -> Arc<Block> {
-        let slot = &self.slots[place(version)];
-        if let Some(kept) = &*slot.load()
-            && Arc::ptr_eq(&kept.version, version)
+    ) -> Arc<CachedHeaders> {
+        let slot = &self.slots[slot_of(version)];
+        if let Some(entry) = &*slot.load()
+            && Arc::ptr_eq(&entry.version, version)
         {
-            return kept.block.clone();
+            return entry.headers.clone();
         }
-        let block = Arc::new(Block::new(version, key, route));
-        slot.store(Some(Arc::new(Slot {
+        let headers = Arc::new(CachedHeaders::new(version, key, route));
+        slot.store(Some(Arc::new(CacheEntry {
             version: version.clone(),
-            block: block.clone(),
+            headers: headers.clone(),
         })));
-        block
+        headers
     }
 }
 
 /// Spreads addresses, whose low bits are alike, over the slots.
-fn place(version: &Arc<Version>) -> usize {
+fn slot_of(version: &Arc<Version>) -> usize {
     let address = Arc::as_ptr(version).addr();
     (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> (usize::BITS - 10)
 }
 
 #[cfg(test)]
-#[path = "block/tests.rs"]
 mod tests;

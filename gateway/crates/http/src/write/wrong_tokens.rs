@@ -5,36 +5,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::{Instant, sleep};
 
-use super::rescue::Cause;
+use crate::request_error::RequestError;
 use tidegate_plan::Client;
 use tidegate_plan::wrong_tokens::WrongTokens;
 
 /// The clients of this frontend that have shown wrong tokens.
 #[derive(Debug)]
-pub(super) struct TokenGuard {
-    wrong: Mutex<WrongTokens>,
+pub(crate) struct TokenGuard {
+    tokens: Mutex<WrongTokens>,
     since: Instant,
 }
 
-/// The slot of a waiting answer, released when it is sent or its client leaves.
-struct Waiting<'a>(&'a TokenGuard, Client);
+/// The slot of a delayed answer, released when it is sent or its client leaves.
+struct DelayedAnswer<'a>(&'a TokenGuard, Client);
 
-impl Drop for Waiting<'_> {
+impl Drop for DelayedAnswer<'_> {
     fn drop(&mut self) {
         self.0.lock().end_wait(self.1);
     }
 }
 
 impl TokenGuard {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            wrong: Mutex::default(),
+            tokens: Mutex::default(),
             since: Instant::now(),
         }
     }
 
     /// Logs a wrong token, and waits as long as its answer has to. Never receives the token.
-    pub(super) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> Cause {
+    pub(crate) async fn refuse(&self, address: Option<IpAddr>, path: &str) -> RequestError {
         let client = Client::from(address);
         let verdict = self.lock().record(client, self.since.elapsed());
         if let Some(count) = verdict.log {
@@ -42,14 +42,14 @@ impl TokenGuard {
             tracing::warn!(client, path, count, "a write without the right token");
         }
         let Some(delay) = verdict.delay else {
-            return Cause::TooManyTokens;
+            return RequestError::TooManyTokens;
         };
-        let _waiting = Waiting(self, client);
+        let _delayed = DelayedAnswer(self, client);
         sleep(delay).await;
-        Cause::Token
+        RequestError::Token
     }
 
     fn lock(&self) -> MutexGuard<'_, WrongTokens> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,276 @@
+//! Bytes of one object on their way to one client.
+//!
+//! Frames are handed on as the engine yields them; a client that is too slow, or holds too much, is handed copies
+//! instead (see [`super::client_memory`]). The frame's bytes are then read again a piece at a time, but only from the
+//! cache: if that would mean asking the origin once more, the frame is held, unless clients hold far too much already.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream as _;
+use tokio::time::Instant;
+
+use super::client_memory::{COPY_BYTES, ChargedBytes, ClientMemory, ClientSpeed, CopiesInFlight};
+use super::multipart::Multipart;
+use super::readable::Readable;
+use tidegate_engine::Error;
+use tidegate_plan::ByteRange;
+
+/// The reason why a body broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// The engine delivered less or more than the range has.
+    #[error("the object's length is not what was said")]
+    Length,
+}
+
+/// The bytes of a body, from any [`Readable`].
+pub(crate) trait ByteSource: Send {
+    /// Returns the next bytes of the body; an error also if they end too early.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>>;
+    /// Returns the bytes of the body not yet handed out.
+    fn left(&self) -> u64;
+    /// Returns whether the last poll waited for the client to take bytes.
+    fn waits_for_client(&self) -> bool;
+}
+
+/// Bytes of one object on their way to one client: a range, or several with their headings.
+pub(crate) struct Delivery<O: Readable> {
+    object: O,
+    /// The reader of the present range; `None` between ranges.
+    reader: Option<O::Reader>,
+    /// The position of the next byte in the object, and the end of the range.
+    range: ByteRange,
+    /// The heading of the first part, then the bytes that were ready from the start.
+    heading: Option<Bytes>,
+    first: Option<Bytes>,
+    /// The rest of a frame that goes out in copies.
+    slow_frame: Option<SlowFrame<O::Reader>>,
+    /// The copies that the client has not taken yet.
+    copies: Option<Arc<CopiesInFlight>>,
+    /// Whether the last poll waited for the client, and not for bytes.
+    waits_for_client: bool,
+    /// The parts after this range.
+    parts: Option<Multipart>,
+    /// Bytes of the body not yet handed out, headings included.
+    left: u64,
+    /// The time and length of the last frame that was handed out, until the client asks for more.
+    sent: Option<(Instant, usize)>,
+    /// The speed at which it took the one before.
+    speed: Option<ClientSpeed>,
+    memory: Arc<ClientMemory>,
+}
+
+impl<O: Readable> ByteSource for Delivery<O> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        // Only the first poll tells how long the client took: later ones wait for the engine.
+        if let Some((when, bytes)) = self.sent.take() {
+            let took = when.elapsed();
+            self.speed = Some(ClientSpeed { bytes, took });
+        }
+        let next = match self.heading.take().or_else(|| self.first.take()) {
+            Some(bytes) => Some(bytes),
+            None => match ready!(self.poll_bytes(cx)) {
+                Ok(next) => next,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            },
+        };
+        let Some(bytes) = next else {
+            let is_complete = self.left == 0;
+            return Poll::Ready((!is_complete).then_some(Err(BodyError::Length)));
+        };
+        match self.left.checked_sub(bytes.len() as u64) {
+            Some(left) => self.left = left,
+            None => return Poll::Ready(Some(Err(BodyError::Length))),
+        }
+        self.sent = (self.left > 0).then(|| (Instant::now(), bytes.len()));
+        Poll::Ready(Some(Ok(bytes)))
+    }
+
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.waits_for_client
+    }
+}
+
+/// A frame whose client is too slow, or holds too much, to be given all of it at once.
+enum SlowFrame<R> {
+    /// It is held, because the cache might not have it again.
+    Kept(Bytes),
+    /// It was released and is read again: up to `end`, a piece at a time, each with its end and its reader.
+    Reread { end: u64, piece: Option<(u64, R)> },
+}
+
+impl<O: Readable> Delivery<O> {
+    /// Delivers one range, whose reader may have been primed.
+    pub(crate) fn single(
+        object: O,
+        reader: O::Reader,
+        range: ByteRange,
+        memory: Arc<ClientMemory>,
+    ) -> Self {
+        let mut delivery = Self {
+            object,
+            reader: Some(reader),
+            range,
+            heading: None,
+            first: None,
+            slow_frame: None,
+            copies: None,
+            waits_for_client: false,
+            parts: None,
+            left: range.len(),
+            sent: None,
+            speed: None,
+            memory,
+        };
+        delivery.charge_first();
+        delivery
+    }
+
+    /// Delivers the ranges of `parts` with their headings; `reader` reads the first.
+    pub(crate) fn several(
+        object: O,
+        reader: O::Reader,
+        mut parts: Multipart,
+        memory: Arc<ClientMemory>,
+    ) -> Self {
+        let left = parts.len();
+        let (heading, range) = parts.next().unzip();
+        let range = range.flatten().unwrap_or(ByteRange::new(0, 0));
+        Self {
+            left,
+            heading,
+            parts: Some(parts),
+            ..Self::single(object, reader, range, memory)
+        }
+    }
+
+    /// Charges the bytes that are ready before the client asks for them, which may take any time.
+    fn charge_first(&mut self) {
+        let Some(reader) = &mut self.reader else {
+            return;
+        };
+        let Some(frame) = O::take_primed(reader) else {
+            return;
+        };
+        let pinned = self.object.pinned_bytes(reader, &frame);
+        self.first = self.charge(&frame, pinned);
+    }
+
+    /// Returns bytes that the reader yields, the next heading, or copies of a slow frame.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        loop {
+            if self.slow_frame.is_some() {
+                if let Some(piece) = ready!(self.poll_slow(cx))? {
+                    return Poll::Ready(Ok(Some(piece)));
+                }
+                self.slow_frame = None;
+            }
+            if self.range.is_empty() {
+                return Poll::Ready(Ok(self.next_part()));
+            }
+            let range = self.range;
+            let reader = self
+                .reader
+                .get_or_insert_with(|| self.object.read_at(range));
+            let Some(frame) = ready!(Pin::new(&mut *reader).poll_next(cx)) else {
+                return Poll::Ready(Err(BodyError::Length));
+            };
+            let frame = frame?;
+            if frame.len() as u64 > self.range.len() {
+                return Poll::Ready(Err(BodyError::Length));
+            }
+            if frame.is_empty() {
+                continue;
+            }
+            let pinned = self.object.pinned_bytes(reader, &frame);
+            if let Some(bytes) = self.charge(&frame, pinned) {
+                return Poll::Ready(Ok(Some(bytes)));
+            }
+        }
+    }
+
+    /// Returns the heading of the next part, or the end of the last.
+    fn next_part(&mut self) -> Option<Bytes> {
+        let (text, range) = self.parts.as_mut()?.next()?;
+        self.reader = None;
+        self.range = range.unwrap_or(self.range);
+        Some(text)
+    }
+
+    /// Charges a frame to the client's memory, or begins to hand it on in copies.
+    fn charge(&mut self, frame: &Bytes, pinned: usize) -> Option<Bytes> {
+        let length = frame.len() as u64;
+        if !self.speed.is_some_and(ClientSpeed::is_very_slow)
+            && let Some(bytes) = ChargedBytes::charge(frame, pinned, &self.memory)
+        {
+            self.range.start += length;
+            return Some(bytes);
+        }
+        let end = self.range.start + length;
+        let range = ByteRange::new(self.range.start, end);
+        let is_short = frame.len() <= COPY_BYTES;
+        let can_reread = !is_short && (self.object.is_cached(range) || self.memory.is_overdrawn());
+        self.slow_frame = Some(match can_reread {
+            true => SlowFrame::Reread { end, piece: None },
+            false => SlowFrame::Kept(ChargedBytes::force_charge(frame, pinned, &self.memory)),
+        });
+        None
+    }
+
+    /// Returns the next copy out of a frame; `None` at the frame's end.
+    fn poll_slow(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let copies = self
+            .copies
+            .get_or_insert_with(|| CopiesInFlight::new(self.memory.clone()));
+        self.waits_for_client = copies.poll_room(cx).is_pending();
+        if self.waits_for_client {
+            return Poll::Pending;
+        }
+        let copied = match self.slow_frame.as_mut() {
+            None => return Poll::Ready(Ok(None)),
+            Some(SlowFrame::Kept(rest)) => {
+                if rest.is_empty() {
+                    return Poll::Ready(Ok(None));
+                }
+                copies.copy(&rest.split_to(rest.len().min(copies.size())))
+            }
+            Some(SlowFrame::Reread { end, piece }) => {
+                let at = self.range.start;
+                if at == *end {
+                    return Poll::Ready(Ok(None));
+                }
+                let (until, reader) = piece.get_or_insert_with(|| {
+                    let until = (*end).min(at + copies.size() as u64);
+                    (until, self.object.read_at(ByteRange::new(at, until)))
+                });
+                let until = *until;
+                let Some(frame) = ready!(Pin::new(reader).poll_next(cx)) else {
+                    return Poll::Ready(Err(BodyError::Length));
+                };
+                let frame = frame?;
+                if frame.is_empty() || frame.len() as u64 > until - at {
+                    return Poll::Ready(Err(BodyError::Length));
+                }
+                if at + frame.len() as u64 == until {
+                    *piece = None;
+                }
+                copies.copy(&frame)
+            }
+        };
+        self.range.start += copied.len() as u64;
+        Poll::Ready(Ok(Some(copied)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

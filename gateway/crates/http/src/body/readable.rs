@@ -1,0 +1,83 @@
+//! The open objects whose bytes a body can carry.
+
+use bytes::Bytes;
+use futures_core::Stream;
+
+use tidegate_engine::{Error, Found, Object, Reader, Variant, VariantReader};
+use tidegate_plan::ByteRange;
+use tidegate_write::{ClosedDraft, ClosedDraftReader};
+
+/// The interface of an open object that a body needs, such as the engine's.
+pub(crate) trait Readable: Send + Unpin + 'static {
+    /// The bytes of one range, in order.
+    type Reader: Stream<Item = Result<Bytes, Error>> + Send + Unpin + 'static;
+    /// Reads `range`.
+    fn read_at(&self, range: ByteRange) -> Self::Reader;
+    /// Returns whether all of `range` can be read again without asking the origin.
+    fn is_cached(&self, range: ByteRange) -> bool;
+    /// Takes the bytes that `reader` has ready.
+    fn take_primed(reader: &mut Self::Reader) -> Option<Bytes>;
+    /// Returns the bytes of memory that `piece`, which `reader` yielded last, keeps alive.
+    fn pinned_bytes(&self, reader: &Self::Reader, piece: &Bytes) -> usize;
+}
+
+impl Readable for Object {
+    type Reader = Reader;
+
+    fn read_at(&self, range: ByteRange) -> Reader {
+        Self::read_at(self, range)
+    }
+
+    fn is_cached(&self, range: ByteRange) -> bool {
+        matches!(self.locate(range), Found::All(_))
+    }
+
+    fn take_primed(reader: &mut Reader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn pinned_bytes(&self, reader: &Reader, _: &Bytes) -> usize {
+        reader.keeps()
+    }
+}
+
+impl Readable for Variant {
+    type Reader = VariantReader;
+
+    fn read_at(&self, range: ByteRange) -> VariantReader {
+        Self::read_at(self, range)
+    }
+
+    fn is_cached(&self, range: ByteRange) -> bool {
+        Self::is_cached(self, range)
+    }
+
+    fn take_primed(reader: &mut VariantReader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn pinned_bytes(&self, reader: &VariantReader, _: &Bytes) -> usize {
+        reader.keeps()
+    }
+}
+
+impl Readable for ClosedDraft {
+    type Reader = ClosedDraftReader;
+
+    fn read_at(&self, range: ByteRange) -> ClosedDraftReader {
+        Self::read_at(self, range)
+    }
+
+    /// Returns true: the spool has it.
+    fn is_cached(&self, _: ByteRange) -> bool {
+        true
+    }
+
+    fn take_primed(reader: &mut ClosedDraftReader) -> Option<Bytes> {
+        reader.take_primed()
+    }
+
+    fn pinned_bytes(&self, _: &ClosedDraftReader, piece: &Bytes) -> usize {
+        piece.len()
+    }
+}

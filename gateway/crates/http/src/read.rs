@@ -1,0 +1,242 @@
+//! GET, HEAD and OPTIONS: from a request's head to an answer whose first bytes are ready.
+//!
+//! Method, target and host are checked; the route gives the key; the engine opens the object on one
+//! version; the preconditions and the range decide which bytes are sent; and the reader is primed.
+//! If the object changed before that, everything begins again on its new version. After that the
+//! body needs no handler.
+
+mod cached_headers;
+mod draft;
+mod encoding;
+
+use std::time::Duration;
+
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use tokio::time::Instant;
+
+use self::cached_headers::header_value;
+pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
+use crate::body::Content;
+use crate::body::delivery::Delivery;
+use crate::body::multipart::Multipart;
+use crate::cache_status::{CACHE_STATUS, CacheResult, CachedPart, cache_status};
+use crate::cors;
+use crate::reply::{Reply, options, timing};
+use crate::request::{ObjectRequest, OpenedObject};
+use crate::request_error::RequestError;
+use crate::{Frontend, RouteState};
+use tidegate_engine::Error;
+use tidegate_plan::precondition::{self, Decision, Validators};
+use tidegate_plan::{ByteRange, Client};
+
+/// The attempts to answer while the object changes just as its answer is about to begin.
+const MAX_ATTEMPTS: u32 = 3;
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+const TIMING_REQUEST_HEADER: &str = "tidegate-timing";
+
+impl Frontend {
+    /// Answers one request that does not write.
+    pub(crate) async fn read(&self, parts: &Parts, started: Instant, client: Client) -> Reply {
+        let (route, below) = match self.readable_route(parts) {
+            Ok(found) => found,
+            Err(error) => return Reply::error(&error, Duration::ZERO, &parts.method),
+        };
+        if parts.method == Method::OPTIONS {
+            return options(&route.settings, &parts.headers);
+        }
+        let mut reply = match self
+            .answer_object(route, below, parts, (started, client))
+            .await
+        {
+            Ok(reply) => reply,
+            Err(error) => {
+                if let RequestError::Engine(Error::BadOrigin(what)) = &error {
+                    tracing::warn!(path = parts.uri.path(), what, "bad answer of the origin");
+                }
+                let negative_ttl = route.source.profile.load().negative_ttl;
+                Reply::error(&error, negative_ttl, &parts.method)
+            }
+        };
+        if let Some(cors) = &route.settings.cors {
+            cors::apply(cors, &parts.headers, reply.answer.headers_mut());
+        }
+        reply
+    }
+
+    /// Checks everything that needs no object; returns the route, and the path below it.
+    fn readable_route<'a>(&self, parts: &'a Parts) -> Result<(&RouteState, &'a str), RequestError> {
+        let route = self.find_route(parts)?;
+        if !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            let writable = route.is_some_and(|(route, _)| route.settings.write_token.is_some());
+            return Err(RequestError::Method { writable });
+        }
+        route.ok_or(RequestError::NoRoute)
+    }
+
+    /// Answers GET or HEAD of an object: from its closed draft if it has one, else from the version that it has now.
+    async fn answer_object(
+        &self,
+        route: &RouteState,
+        below: &str,
+        parts: &Parts,
+        (started, client): (Instant, Client),
+    ) -> Result<Reply, RequestError> {
+        let request = &ObjectRequest {
+            parts,
+            route,
+            key: route.settings.key(below)?,
+            // RFC 9110, 14.2: Range is defined for GET alone.
+            ranges: (parts.method == Method::GET)
+                .then(|| precondition::requested_ranges(&parts.headers))
+                .flatten(),
+            started,
+            client,
+        };
+        if let Some(draft) = self.write_path.closed_draft(&route.source, &request.key)
+            && let Some(reply) = Box::pin(self.answer_draft(request, draft)).await
+        {
+            return reply;
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let options = request.open_options();
+            let object = match self.engine.open(&route.source, &request.key, options).await {
+                Ok(object) => object,
+                Err(Error::Changed) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let opened = OpenedObject::new(request, &request.key, object);
+            if !route.settings.precompressed.is_empty()
+                && let Some(reply) = Box::pin(self.answer_precompressed(request, &opened)).await
+            {
+                return reply;
+            }
+            match self.answer_opened(request, opened).await {
+                Err(RequestError::Engine(Error::Changed)) => {}
+                reply => return reply,
+            }
+        }
+        Err(RequestError::KeepsChanging)
+    }
+
+    /// Decides by the preconditions and the range which bytes of an opened object are sent, and waits for the first.
+    async fn answer_opened(
+        &self,
+        request: &ObjectRequest<'_>,
+        opened: OpenedObject,
+    ) -> Result<Reply, RequestError> {
+        let current = Validators {
+            etag: &opened.version.etag,
+            last_modified: opened.version.last_modified,
+        };
+        let (asked, size) = (&request.parts.headers, opened.version.size);
+        let range = match precondition::decide(asked, request.ranges.as_ref(), current, size) {
+            Decision::Failed => return Err(RequestError::Precondition),
+            _ if request.has_variant(&opened) => {
+                return Ok(self.answer_not_modified(request, &opened).await);
+            }
+            Decision::Unsatisfiable => return Err(RequestError::Range(size)),
+            Decision::NotModified => return Ok(self.answer_not_modified(request, &opened).await),
+            Decision::Several(pieces) => {
+                return Box::pin(self.answer_ranges(request, opened, &pieces)).await;
+            }
+            Decision::Single(range) => Some(range),
+            Decision::Whole => None,
+        };
+        if range.is_none()
+            && let Some(coding) = request.coding(&opened)
+            && let Some(reply) = Box::pin(self.answer_encoded(request, &opened, coding)).await
+        {
+            return Ok(reply);
+        }
+        let mut headers = opened.headers.full.clone();
+        let (status, range) = match range {
+            None => (StatusCode::OK, ByteRange::new(0, size)),
+            Some(range) => {
+                headers.insert(CONTENT_LENGTH, range.len().into());
+                headers.insert(CONTENT_RANGE, content_range(range, size));
+                (StatusCode::PARTIAL_CONTENT, range)
+            }
+        };
+        if request.parts.method == Method::HEAD || range.is_empty() {
+            let content = (CachedPart::All, Content::Nothing);
+            return Ok(self.finish(request, &opened, status, headers, content));
+        }
+        // Before the read: afterwards they are cached in any case.
+        let cached = CachedPart::of(&opened.object, &[range]);
+        let mut reader = opened.object.read_at(range);
+        reader.prime().await?;
+        let (object, memory) = (opened.object.clone(), self.client_memory.clone());
+        let content = Content::of(Delivery::single(object, reader, range, memory));
+        Ok(self.finish(request, &opened, status, headers, (cached, content)))
+    }
+
+    async fn answer_not_modified(
+        &self,
+        request: &ObjectRequest<'_>,
+        opened: &OpenedObject,
+    ) -> Reply {
+        let mut headers = opened.headers.not_modified.clone();
+        if opened.headers.compressible
+            && let Some(tag) = Box::pin(request.tag_not_modified(opened)).await
+        {
+            headers.insert(ETAG, header_value(tag.as_str()));
+        }
+        let content = (CachedPart::All, Content::Nothing);
+        self.finish(request, opened, StatusCode::NOT_MODIFIED, headers, content)
+    }
+
+    async fn answer_ranges(
+        &self,
+        request: &ObjectRequest<'_>,
+        opened: OpenedObject,
+        pieces: &[ByteRange],
+    ) -> Result<Reply, RequestError> {
+        let cached = CachedPart::of(&opened.object, pieces);
+        let mut reader = opened.object.read_at(pieces[0]);
+        reader.prime().await?;
+        let mut headers = opened.headers.full.clone();
+        let salt = u64::try_from(request.started.elapsed().as_nanos()).unwrap_or(0);
+        let parts = Multipart::new(pieces, opened.version.size, headers.get(CONTENT_TYPE), salt);
+        headers.insert(CONTENT_TYPE, parts.content_type());
+        headers.insert(CONTENT_LENGTH, parts.len().into());
+        let (object, memory) = (opened.object.clone(), self.client_memory.clone());
+        let content = Content::of(Delivery::several(object, reader, parts, memory));
+        let status = StatusCode::PARTIAL_CONTENT;
+        Ok(self.finish(request, &opened, status, headers, (cached, content)))
+    }
+
+    /// Adds the headers that say how the answer was made.
+    fn finish(
+        &self,
+        request: &ObjectRequest<'_>,
+        opened: &OpenedObject,
+        status: StatusCode,
+        mut headers: HeaderMap,
+        (cached, content): (CachedPart, Content),
+    ) -> Reply {
+        let outcome = opened.object.outcome();
+        headers.insert(CACHE_STATUS, cache_status(&outcome, cached));
+        if outcome.forward.is_none() || !outcome.age.is_zero() {
+            headers.insert(AGE, outcome.age.as_secs().into());
+        } else {
+            headers.remove(AGE);
+        }
+        if self.settings.server_timing && request.parts.headers.contains_key(TIMING_REQUEST_HEADER)
+        {
+            let ready = request.started.elapsed();
+            headers.insert(SERVER_TIMING, timing(opened.open_time, ready));
+        }
+        let mut reply = Reply::new(status, headers, content);
+        reply.cache = CacheResult::of(&outcome, cached);
+        reply
+    }
+}
+
+fn content_range(range: ByteRange, size: u64) -> HeaderValue {
+    let last = range.end - 1;
+    HeaderValue::try_from(format!("bytes {}-{last}/{size}", range.start))
+        .expect("numbers are a valid header value")
+}

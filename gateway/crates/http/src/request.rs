@@ -1,0 +1,105 @@
+//! The request, as its head describes it, and the object that was opened for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, HOST, PRAGMA};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use tokio::time::Instant;
+
+use crate::RouteState;
+use crate::read::CachedHeaders;
+use crate::request_error::RequestError;
+use tidegate_engine::{Object, Open};
+use tidegate_plan::Ranges;
+use tidegate_plan::{Client, ObjectKey, RangeSpec, Version};
+
+/// A request whose target names a route and, below it, an object.
+pub(crate) struct ObjectRequest<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) route: &'a RouteState,
+    pub(crate) key: ObjectKey,
+    pub(crate) ranges: Option<Ranges>,
+    pub(crate) started: Instant,
+    pub(crate) client: Client,
+}
+
+impl ObjectRequest<'_> {
+    /// Returns the engine's options to open the object for this request.
+    pub(crate) fn open_options(&self) -> Open {
+        let headers = &self.parts.headers;
+        let first = match self.parts.method {
+            Method::HEAD => None,
+            _ => Some(
+                self.ranges
+                    .as_ref()
+                    .map_or(RangeSpec::From(0), Ranges::first),
+            ),
+        };
+        Open {
+            first,
+            revalidate: self.route.settings.client_no_cache && wants_fresh(headers),
+            only_if_cached: directives(headers).any(|own| own == "only-if-cached"),
+            client: self.client,
+            ..Open::default()
+        }
+    }
+}
+
+/// An object opened for a request, and the headers of its answers.
+pub(crate) struct OpenedObject {
+    pub(crate) object: Object,
+    pub(crate) version: Arc<Version>,
+    pub(crate) headers: Arc<CachedHeaders>,
+    /// The time from the request's head until the object was open.
+    pub(crate) open_time: Duration,
+}
+
+impl OpenedObject {
+    /// Prepares the headers of `object`, which has just been opened under `key`.
+    pub(crate) fn new(request: &ObjectRequest<'_>, key: &ObjectKey, object: Object) -> Self {
+        let version = object.version().clone();
+        let route = request.route;
+        Self {
+            headers: route.headers.get(&version, key, &route.settings),
+            object,
+            version,
+            open_time: request.started.elapsed(),
+        }
+    }
+}
+
+/// Returns the requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`,
+/// which HTTP/1.1 demands exactly once.
+pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
+    let mut lines = parts.headers.get_all(HOST).iter();
+    let first = lines.next();
+    if lines.next().is_some() || (parts.version == http::Version::HTTP_11 && first.is_none()) {
+        return Err(RequestError::Host);
+    }
+    let own = first.and_then(|value| value.to_str().ok());
+    Ok(parts.uri.host().or(own).unwrap_or_default())
+}
+
+/// Returns the directives of the request's `Cache-Control`, without their values.
+fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let lines = headers.get_all(CACHE_CONTROL).iter();
+    lines
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(|item| item.trim().to_ascii_lowercase())
+}
+
+/// Returns whether the client wants the origin to be asked (RFC 9111, 5.2.1 and 5.4).
+fn wants_fresh(headers: &HeaderMap) -> bool {
+    if headers.contains_key(CACHE_CONTROL) {
+        return directives(headers).any(|own| own == "no-cache" || own == "max-age=0");
+    }
+    headers
+        .get(PRAGMA)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"no-cache"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! Connection timeouts: one clock for slow heads, idle keep-alive and stalled clients.
+//!
+//! The socket's wrapper and the answers on it record their progress. A watchdog reads the record now and then and ends
+//! the connection when a deadline has passed. That costs one timer a connection instead of one a wait. A deadline is
+//! noticed late by at most the shortest of the three.
+//!
+//! Over HTTP/2, traffic on the socket proves nothing: PING and SETTINGS are answered, and pings sent, for a client that
+//! takes no bytes. There each stream has its own stall deadline (see [`super::streams`]), and the connection is idle
+//! while no stream begins, is open or ends. As progress of a stream is seen only at a check, its deadline may be
+//! noticed late by twice as much.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::streams::{ConnectionStreams, Http2Stream};
+use crate::settings::Settings;
+
+/// The recorded activity of a connection, written from several places at once. Times are milliseconds since it was
+/// accepted.
+#[derive(Debug)]
+pub(crate) struct ConnectionActivity {
+    accepted_at: Instant,
+    /// When bytes last moved towards the client, or a request began or ended.
+    progress_at: AtomicU64,
+    /// When the head that is being read began, plus one; 0 for none.
+    head_since: AtomicU64,
+    /// Requests in flight over HTTP/1.
+    requests: AtomicU32,
+    /// The part of them that waits for the server, not for the client.
+    waiting_requests: AtomicU32,
+    /// Whether requests come as streams: bytes that arrive are then no sign of a request's head.
+    multiplexed: AtomicBool,
+    streams: ConnectionStreams,
+    /// Streams that were reset, and not yet counted.
+    streams_reset: AtomicU64,
+    /// When the connection was told to end for a stream that cannot be reset, plus one.
+    draining_since: AtomicU64,
+}
+
+/// The deadlines.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) header: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) stall: Duration,
+}
+
+/// The reason why a connection is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Header,
+    Idle,
+    Stalled,
+    /// A stream is stalled that cannot be reset, and others move: they may end first.
+    StreamStalled,
+}
+
+impl ConnectionActivity {
+    /// Begins the record of a connection accepted now, which owes a request's head.
+    pub(crate) fn new() -> Self {
+        Self {
+            accepted_at: Instant::now(),
+            progress_at: AtomicU64::new(0),
+            head_since: AtomicU64::new(1),
+            requests: AtomicU32::new(0),
+            waiting_requests: AtomicU32::new(0),
+            multiplexed: AtomicBool::new(false),
+            streams: ConnectionStreams::default(),
+            streams_reset: AtomicU64::new(0),
+            draining_since: AtomicU64::new(0),
+        }
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        in_millis(at.duration_since(self.accepted_at)).min(u64::MAX - 1)
+    }
+
+    /// Records that bytes reached the client, or were asked for on its behalf, at this time.
+    pub(crate) fn record_progress(&self, at: Instant) {
+        self.progress_at.store(self.millis(at), Relaxed);
+    }
+
+    /// Records bytes written to the socket.
+    pub(crate) fn record_write(&self) {
+        if !self.multiplexed.load(Relaxed) {
+            self.record_progress(Instant::now());
+        }
+    }
+
+    /// Records bytes that arrived from the client.
+    pub(crate) fn record_read(&self) {
+        if self.head_since.load(Relaxed) == 0 && !self.multiplexed.load(Relaxed) {
+            self.head_since
+                .store(self.millis(Instant::now()) + 1, Relaxed);
+        }
+    }
+
+    /// Records that a request's head is complete at this time; over HTTP/1 it waits for the server until
+    /// [`ConnectionActivity::end_request`].
+    pub(crate) fn begin_request(&self, at: Instant, stream: Option<&Arc<Http2Stream>>) {
+        self.record_progress(at);
+        self.head_since.store(0, Relaxed);
+        if let Some(stream) = stream {
+            self.multiplexed.store(true, Relaxed);
+            self.streams.add(stream, self.millis(at));
+        } else {
+            self.requests.fetch_add(1, Relaxed);
+            self.waiting_requests.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns whether more than `count` streams are open.
+    pub(crate) fn has_more_streams(&self, count: usize) -> bool {
+        self.streams.has_more_than(count)
+    }
+
+    /// Returns the number of streams that were reset since the last call.
+    pub(crate) fn take_streams_reset(&self) -> u64 {
+        self.streams_reset.swap(0, Relaxed)
+    }
+
+    /// Records that an answer's wait passes from the server to the client (`false`) or back.
+    pub(crate) fn set_waiting(&self, for_server: bool) {
+        if for_server {
+            self.waiting_requests.fetch_add(1, Relaxed);
+        } else {
+            self.waiting_requests.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Records that an answer is handed over or given up. Its last bytes count as progress when they are written.
+    pub(crate) fn end_request(&self, waited_for_server: bool) {
+        self.head_since.store(0, Relaxed);
+        self.requests.fetch_sub(1, Relaxed);
+        if waited_for_server {
+            self.waiting_requests.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Checks whether a deadline has passed; else returns how long to wait until the next check.
+    pub(crate) fn check(&self, limits: Timeouts) -> Result<Duration, Expiry> {
+        match self.multiplexed.load(Relaxed) {
+            true => self.check_streams(limits),
+            false => self.check_request(limits),
+        }
+    }
+
+    fn check_streams(&self, limits: Timeouts) -> Result<Duration, Expiry> {
+        let now = self.millis(Instant::now());
+        let [stall, idle] = [limits.stall, limits.idle].map(in_millis);
+        let check = self.streams.check(now, stall);
+        self.streams_reset.fetch_add(check.reset as u64, Relaxed);
+        if check.open > 0 || check.ended > 0 {
+            self.progress_at.store(now, Relaxed);
+        } else if now.saturating_sub(self.progress_at.load(Relaxed)) >= idle {
+            return Err(Expiry::Idle);
+        }
+        let draining_since = self.draining_since.load(Relaxed);
+        if check.stalled > check.reset && draining_since == 0 && check.open > check.stalled {
+            self.draining_since.store(now + 1, Relaxed);
+            return Err(Expiry::StreamStalled);
+        }
+        let is_late = draining_since == 0 || now + 1 - draining_since >= stall;
+        if check.stalled > check.reset && is_late {
+            return Err(Expiry::Stalled);
+        }
+        Ok(limits.shortest())
+    }
+
+    fn check_request(&self, limits: Timeouts) -> Result<Duration, Expiry> {
+        let open = self.requests.load(Relaxed);
+        let head = self.head_since.load(Relaxed);
+        let (since, limit, why) = if open > 0 && open <= self.waiting_requests.load(Relaxed) {
+            return Ok(limits.shortest());
+        } else if open > 0 {
+            (
+                self.progress_at.load(Relaxed),
+                limits.stall,
+                Expiry::Stalled,
+            )
+        } else if head > 0 {
+            (head - 1, limits.header, Expiry::Header)
+        } else {
+            (self.progress_at.load(Relaxed), limits.idle, Expiry::Idle)
+        };
+        let passed = Duration::from_millis(self.millis(Instant::now()).saturating_sub(since));
+        match limit.checked_sub(passed) {
+            None | Some(Duration::ZERO) => Err(why),
+            Some(left) => Ok(left.min(limits.shortest())),
+        }
+    }
+}
+
+fn in_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl From<&Settings> for Timeouts {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            header: settings.header_timeout,
+            idle: settings.idle_timeout,
+            stall: settings.stall_timeout,
+        }
+    }
+}
+
+impl Timeouts {
+    pub(crate) fn shortest(self) -> Duration {
+        self.header.min(self.idle).min(self.stall)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::metrics::gauge::Gauge;
+    use tokio::time::advance;
+
+    const LIMITS: Timeouts = Timeouts {
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        stall: Duration::from_secs(30),
+    };
+
+    async fn after(activity: &ConnectionActivity, secs: u64) -> Option<Expiry> {
+        advance(Duration::from_secs(secs)).await;
+        activity.check(LIMITS).err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_owes_a_head() {
+        let activity = ConnectionActivity::new();
+        assert_eq!(after(&activity, 9).await, None);
+        activity.record_read();
+        assert_eq!(
+            after(&activity, 1).await,
+            Some(Expiry::Header),
+            "a drip buys no time"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keep_alive_may_idle_until_the_next_head_begins() {
+        let activity = ConnectionActivity::new();
+        activity.begin_request(Instant::now(), None);
+        activity.end_request(true);
+        assert_eq!(after(&activity, 59).await, None);
+        activity.record_read();
+        assert_eq!(
+            after(&activity, 5).await,
+            None,
+            "the head has a time of its own"
+        );
+        assert_eq!(after(&activity, 5).await, Some(Expiry::Header));
+
+        let activity = ConnectionActivity::new();
+        drop(stream(&activity));
+        activity.record_read();
+        assert_eq!(
+            after(&activity, 59).await,
+            None,
+            "HTTP/2 sends more than heads"
+        );
+        activity.record_write();
+        assert_eq!(
+            after(&activity, 59).await,
+            None,
+            "since the stream was seen to end"
+        );
+        assert_eq!(
+            after(&activity, 1).await,
+            Some(Expiry::Idle),
+            "PING is no request"
+        );
+    }
+
+    fn stream(activity: &ConnectionActivity) -> Arc<Http2Stream> {
+        let stream = Http2Stream::begin(&Gauge::default());
+        activity.begin_request(Instant::now(), Some(&stream));
+        stream
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_cannot_be_reset_ends_its_connection() {
+        let activity = ConnectionActivity::new();
+        let (slow, stalled) = (stream(&activity), stream(&activity));
+        assert_eq!(
+            after(&activity, 1000).await,
+            None,
+            "we are slow, not the client"
+        );
+        stalled.set_waiting(false);
+        assert_eq!(after(&activity, 29).await, None);
+        assert_eq!(
+            after(&activity, 1).await,
+            Some(Expiry::StreamStalled),
+            "another may end first"
+        );
+        assert_eq!(after(&activity, 29).await, None);
+        assert_eq!(after(&activity, 1).await, Some(Expiry::Stalled));
+        drop(slow);
+
+        let activity = ConnectionActivity::new();
+        stream(&activity).set_waiting(false);
+        let stalled = stream(&activity);
+        stalled.set_waiting(false);
+        assert_eq!(
+            after(&activity, 30).await,
+            Some(Expiry::Stalled),
+            "nothing else moves"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_clients_own_delay_counts_as_a_stall() {
+        let activity = ConnectionActivity::new();
+        activity.begin_request(Instant::now(), None);
+        assert_eq!(
+            after(&activity, 1000).await,
+            None,
+            "we are slow, not the client"
+        );
+        activity.set_waiting(false);
+        activity.record_progress(Instant::now());
+        assert_eq!(after(&activity, 29).await, None);
+        activity.record_progress(Instant::now());
+        assert_eq!(after(&activity, 29).await, None, "slow, but it moves");
+        assert_eq!(after(&activity, 1).await, Some(Expiry::Stalled));
+        activity.set_waiting(true);
+        assert_eq!(after(&activity, 1000).await, None);
+    }
+}
