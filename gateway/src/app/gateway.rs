@@ -22,7 +22,7 @@ use tidegate_config::{Config, Environment};
 use tidegate_engine::{Budget, Engine, Parts};
 use tidegate_http::{Ceiling, Frontend, Route};
 use tidegate_plan::{ByteSize, Listen, Timestamp, Token};
-use tidegate_socket::{Inherited, Listener};
+use tidegate_socket::{InheritedSockets, Listener};
 use tidegate_telemetry::exposition::{self, Exposition};
 use tidegate_write::{WritePath, Writers};
 
@@ -47,7 +47,7 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be bound.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        Self::bind_beside(config, Inherited::default()).await
+        Self::bind_beside(config, InheritedSockets::default()).await
     }
 
     /// Takes the configured addresses from a supervisor's sockets, and binds the others.
@@ -55,7 +55,10 @@ impl Sockets {
     /// # Errors
     /// Names the address that cannot be bound, or a supervisor's that the configuration does not name: its clients
     /// would wait for ever.
-    pub async fn bind_beside(config: &Config, mut inherited: Inherited) -> anyhow::Result<Self> {
+    pub async fn bind_beside(
+        config: &Config,
+        mut inherited: InheritedSockets,
+    ) -> anyhow::Result<Self> {
         let mut bind = async |address: &Listen, mode| {
             let listener = match inherited.take(address).transpose() {
                 Some(taken) => taken,
@@ -68,7 +71,7 @@ impl Sockets {
             http.push(bind(address, PUBLIC_SOCKET_MODE).await?);
         }
         let admin = bind(&config.admin.listen, ADMIN_SOCKET_MODE).await?;
-        if let Some(address) = inherited.left() {
+        if let Some(address) = inherited.first_unused() {
             bail!(
                 "a socket was handed over that listens on {address}, which neither `http.listen` nor `admin.listen` names"
             );

@@ -2,8 +2,8 @@
 //!
 //! Each client has a lane, and the lanes are served in turn. So a client with a thousand waiting requests delays
 //! another client by one request and not by a thousand. In a lane, a request that a reader waits for goes before
-//! read-ahead. Between lanes, it goes first for [`HEAD_START_TURNS`] turns. So many readers are served before any read-ahead,
-//! and no flood delays one client's read-ahead for ever.
+//! read-ahead. Between lanes, it goes first for [`HEAD_START_TURNS`] turns. So many readers are served before any
+//! read-ahead, and no flood delays one client's read-ahead for ever.
 
 use std::collections::{HashMap, VecDeque};
 
