@@ -279,6 +279,18 @@ mod tests {
         assert!(ahead <= 10, "{order:?}");
     }
 
+    #[test]
+    fn a_client_with_a_running_request_keeps_its_lane() {
+        let mut lanes = Lanes::default();
+        lanes.begin(client(1));
+        lanes.push(client(2), DEMAND, 2);
+        lanes.retain(|of| *of != 2);
+        assert_eq!(lanes.waiting(), [0, 0]);
+        assert_eq!(Vec::from_iter(lanes.lanes.keys()), [&client(1)]);
+        lanes.end(client(1));
+        assert!(lanes.lanes.is_empty());
+    }
+
     /// One client's read-ahead waits for the readers of all others.
     #[test]
     fn readers_go_before_what_others_fetch_ahead() {
