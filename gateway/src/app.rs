@@ -35,7 +35,7 @@ use crate::cli::{self, Actions, DoctorArgs, MountArgs};
 use crate::demo;
 use crate::doctor;
 use tidegate_config::{Config, Environment, Loaded};
-use tidegate_socket::Inherited;
+use tidegate_socket::InheritedSockets;
 use tidegate_telemetry::logging::{Format, Logging};
 
 #[cfg(feature = "demo")]
@@ -53,7 +53,7 @@ impl Actions for App {
             tracing::warn!("{warning}");
         }
         raise_descriptor_limit();
-        let inherited = Inherited::from_env().context("a socket that was handed over")?;
+        let inherited = InheritedSockets::from_env().context("a socket that was handed over")?;
         run(serve(&loaded.config, env, inherited))
     }
 
@@ -148,7 +148,11 @@ fn raise_descriptor_limit() {
     }
 }
 
-async fn serve(config: &Config, env: &Environment, inherited: Inherited) -> anyhow::Result<()> {
+async fn serve(
+    config: &Config,
+    env: &Environment,
+    inherited: InheritedSockets,
+) -> anyhow::Result<()> {
     let mut signals = StopSignals::new()?;
     let start = async {
         let sockets = Sockets::bind_beside(config, inherited).await?;

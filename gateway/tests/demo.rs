@@ -11,7 +11,7 @@ use tidegate::demo::{ALL, DemoOptions, Running, Stage, run};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
-const LARGE: u64 = 3 << 20;
+const LARGE_OBJECT: u64 = 3 << 20;
 
 /// Returns options with free ports and a `large` sample of 3 MiB.
 fn options(dir: Option<&Path>) -> DemoOptions {
@@ -19,7 +19,7 @@ fn options(dir: Option<&Path>) -> DemoOptions {
         dir: dir.map(Path::to_owned),
         port: 0,
         admin_port: 0,
-        large: LARGE,
+        large: LARGE_OBJECT,
     }
 }
 
@@ -71,7 +71,7 @@ async fn samples_decode_and_have_their_sizes() {
     assert_eq!(word(40) as usize, wav.len() - 44);
     assert_eq!(word(40) / word(28), 180, "seconds");
 
-    assert_eq!(read("large/offsets.bin").len() as u64, LARGE);
+    assert_eq!(read("large/offsets.bin").len() as u64, LARGE_OBJECT);
     for sample in ALL {
         assert!(!read(sample.key).is_empty(), "{}", sample.key);
     }

@@ -28,7 +28,7 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
     for odd in odd_secrets(&secrets, env) {
         line(format!("warning: {odd}"));
     }
-    for found in beneath(config) {
+    for found in mount_warnings(config) {
         line(format!("warning: {found}"));
     }
     let file = loaded
@@ -77,7 +77,7 @@ pub(super) fn summary(loaded: &Loaded, env: &Environment) -> Result<String, Prob
 
 /// Warns of mount points beneath which programs can write, or have written.
 #[cfg(all(feature = "fuse", target_os = "linux"))]
-fn beneath(config: &Config) -> Vec<String> {
+fn mount_warnings(config: &Config) -> Vec<String> {
     use rustix::process::{getgid, getuid};
     let found = config.mount.iter().flat_map(|mount| {
         let uid = mount.uid.unwrap_or_else(|| getuid().as_raw());
@@ -88,7 +88,7 @@ fn beneath(config: &Config) -> Vec<String> {
 }
 
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
-fn beneath(_: &Config) -> Vec<String> {
+fn mount_warnings(_: &Config) -> Vec<String> {
     vec![]
 }
 

@@ -65,9 +65,9 @@ impl Warming<'_> {
             .collect();
         let mut idle = 0;
         while !paths.is_empty() {
-            let before = (paths.len(), self.progress.fetched());
-            self.ask(&mut paths).await?;
-            idle = if (paths.len(), self.progress.fetched()) == before {
+            let before = (paths.len(), self.progress.fetched_bytes());
+            self.warm_paths(&mut paths).await?;
+            idle = if (paths.len(), self.progress.fetched_bytes()) == before {
                 idle + 1
             } else {
                 0
@@ -82,14 +82,14 @@ impl Warming<'_> {
     }
 
     /// Sends one request; takes the answered paths out of `paths`.
-    async fn ask(&mut self, paths: &mut Vec<String>) -> anyhow::Result<()> {
+    async fn warm_paths(&mut self, paths: &mut Vec<String>) -> anyhow::Result<()> {
         let body = json!({
             "paths": paths,
             "host": self.args.host,
             "rate": self.args.rate.map(|rate| rate.0),
             "concurrency": self.args.concurrency,
         });
-        let ask = AdminRequest {
+        let request = AdminRequest {
             method: Method::POST,
             target: "/warm".to_owned(),
             body: Some(body),
@@ -98,23 +98,23 @@ impl Warming<'_> {
         let mut under_way: HashMap<String, u64> = HashMap::new();
         let progress = &mut self.progress;
         let all = paths.len();
-        let heard = |line: &str| {
+        let take_line = |line: &str| {
             let line: Value = serde_json::from_str(line).context("the gateway answers no JSON")?;
             let path = line["path"].as_str().unwrap_or_default();
             let bytes = |key: &str| line[key].as_u64().unwrap_or(0);
-            let told = under_way.entry(path.to_owned()).or_default();
+            let reported = under_way.entry(path.to_owned()).or_default();
             if line["done"] == true {
                 answered.insert(path.to_owned());
                 match line["error"].as_str() {
-                    Some(error) => progress.failed(path, error),
+                    Some(error) => progress.record_failure(path, error),
                     None => {
-                        progress.fetch(bytes("fetched").saturating_sub(*told));
-                        progress.done(bytes("cached"), bytes("left_out"));
+                        progress.add_fetched(bytes("fetched").saturating_sub(*reported));
+                        progress.record_object(bytes("cached"), bytes("left_out"));
                     }
                 }
             } else {
-                progress.fetch(bytes("fetched").saturating_sub(*told));
-                *told = bytes("fetched").max(*told);
+                progress.add_fetched(bytes("fetched").saturating_sub(*reported));
+                *reported = bytes("fetched").max(*reported);
             }
             progress.show();
             Ok(if answered.len() == all {
@@ -123,7 +123,7 @@ impl Warming<'_> {
                 ControlFlow::Continue(())
             })
         };
-        self.client.lines(ask, heard).await?;
+        self.client.lines(request, take_line).await?;
         paths.retain(|path| !answered.contains(path));
         Ok(())
     }

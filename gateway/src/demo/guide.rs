@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::samples::{ALL, CHANGING, LARGE, PICTURE, RECORDING, Sample};
+use super::samples::{ALL, CHANGING_PAGE, LARGE_OBJECT, PICTURE, RECORDING, Sample};
 
 /// The characters of a path that need no escape: unreserved ones (RFC 3986, 2.3), the slash, and the plus, which stands
 /// for itself.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC
+const PATH_UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -48,7 +48,7 @@ impl Guide {
     }
 
     fn url(&self, sample: &Sample) -> String {
-        let path = utf8_percent_encode(sample.key, PATH);
+        let path = utf8_percent_encode(sample.key, PATH_UNESCAPED);
         format!("http://{}/{path}", self.http)
     }
 
@@ -74,7 +74,7 @@ impl Guide {
     }
 
     fn try_ranges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let large = self.url(&LARGE);
+        let large = self.url(&LARGE_OBJECT);
         entry(
             f,
             "Ranges from a file whose lines say where they stand; it is not fetched whole",
@@ -91,8 +91,8 @@ impl Guide {
     }
 
     fn try_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let note = self.url(&CHANGING);
-        let file = quoted(&self.folder.join("origin/media").join(CHANGING.key));
+        let note = self.url(&CHANGING_PAGE);
+        let file = quoted(&self.folder.join("origin/media").join(CHANGING_PAGE.key));
         let token = quoted(&self.folder.join("token"));
         entry(
             f,
@@ -104,7 +104,11 @@ impl Guide {
             f,
             "    curl -X POST -H \"Authorization: Bearer $(cat {token})\" \\"
         )?;
-        writeln!(f, "        '{}/purge?path=/{}'", self.admin, CHANGING.key)?;
+        writeln!(
+            f,
+            "        '{}/purge?path=/{}'",
+            self.admin, CHANGING_PAGE.key
+        )?;
         writeln!(f, "    curl {note}")?;
         entry(f, "What it counted meanwhile")?;
         writeln!(f, "    curl -s {} | grep '^tidegate_'", self.metrics())

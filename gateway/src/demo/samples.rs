@@ -69,7 +69,7 @@ pub(super) const RECORDING: Sample = Sample::new(
 );
 
 /// The large file.
-pub(super) const LARGE: Sample = Sample::new(
+pub(super) const LARGE_OBJECT: Sample = Sample::new(
     "large/offsets.bin",
     "application/octet-stream",
     "256 MiB, each line of which says where it stands",
@@ -77,7 +77,7 @@ pub(super) const LARGE: Sample = Sample::new(
 );
 
 /// The text for the user to change.
-pub(super) const CHANGING: Sample = Sample::new(
+pub(super) const CHANGING_PAGE: Sample = Sample::new(
     "notes/changing.txt",
     TEXT,
     "a note for you to change",
@@ -109,8 +109,8 @@ pub const ALL: [Sample; 11] = [
         "a document of two pages",
         Body::Made(document::pdf),
     ),
-    LARGE,
-    CHANGING,
+    LARGE_OBJECT,
+    CHANGING_PAGE,
     Sample::new(
         "odd names/one + one = 100% ☃.txt",
         TEXT,
@@ -137,7 +137,7 @@ fn jpeg(scene: &Scene, width: u16, height: u16, quality: u8) -> Vec<u8> {
 
 /// Puts missing samples into the bucket; existing ones stay, changed by hand or not.
 ///
-/// `large` is the size of [`LARGE`], in bytes.
+/// `large` is the size of [`LARGE_OBJECT`], in bytes.
 ///
 /// # Errors
 /// If the folder behind the origin cannot be written.

@@ -90,7 +90,7 @@ impl Bucket {
         mut request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
         let (_held, file) = self
-            .settled(&request.input.bucket, &request.input.key)
+            .lock_sealed(&request.input.bucket, &request.input.key)
             .await?;
         let conditions = Conditions::from(&request.input);
         let asked = request.input.range.take();
@@ -109,7 +109,7 @@ impl Bucket {
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let (_held, file) = self
-            .settled(&request.input.bucket, &request.input.key)
+            .lock_sealed(&request.input.bucket, &request.input.key)
             .await?;
         let conditions = Conditions::from(&request.input);
         let response = self.files.head_object(request).await?;
@@ -193,7 +193,7 @@ impl Bucket {
     }
 
     /// Locks an object for reading and makes sure that its ETag fits its bytes.
-    pub(super) async fn settled(
+    pub(super) async fn lock_sealed(
         &self,
         bucket: &str,
         key: &str,

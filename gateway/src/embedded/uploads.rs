@@ -66,7 +66,7 @@ impl Bucket {
         let CopySource::Bucket { bucket, key, .. } = &request.input.copy_source else {
             return Err(s3_error!(NotImplemented));
         };
-        let _held = self.settled(bucket, key).await?;
+        let _held = self.lock_sealed(bucket, key).await?;
         if let Some(ETagCondition::ETag(wanted)) = &request.input.copy_source_if_match
             && !self.tag(bucket, key).await?.strong_cmp(wanted)
         {

@@ -13,7 +13,7 @@ pub use report::Freshness;
 
 /// The lifetime of an `immutable` object without one of its own: a year, the longest that RFC 2616
 /// allowed and that caches still agree on.
-const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 3600);
+const IMMUTABLE_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The rules for one version under one profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Policy {
         let own = directives.max_age.or_else(|| expires(version, confirmed));
         let lifetime = match own {
             _ if directives.no_cache => Duration::ZERO,
-            _ if directives.immutable => own.unwrap_or(IMMUTABLE),
+            _ if directives.immutable => own.unwrap_or(IMMUTABLE_LIFETIME),
             Some(own) => own.min(profile.ttl),
             None => profile.ttl,
         };

@@ -4,11 +4,11 @@
 //! and answers three questions: how wide is the window (bytes to fetch before their request), how large is a part (one
 //! request), and how many requests run at once. Callers pass the time in.
 //!
-//! The window is earned. No byte is fetched ahead before a reader has come through [`MIN_SEQUENCE`] bytes in sequence. From
-//! there the window may be twice as wide as the sequence is long, until it is [`MAX_DOUBLE_WINDOW`] wide; after that it may be
-//! as wide as the sequence is long. Skipped bytes count as lost until they are read. So for any pattern of reads, the
-//! bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new sequence. A slow reader
-//! needs no more than the bytes that it takes in a few seconds.
+//! The window is earned. No byte is fetched ahead before a reader has come through [`MIN_SEQUENCE`] bytes in sequence.
+//! From there the window may be twice as wide as the sequence is long, until it is [`MAX_DOUBLE_WINDOW`] wide; after
+//! that it may be as wide as the sequence is long. Skipped bytes count as lost until they are read. So for any pattern
+//! of reads, the bytes fetched ahead and never read stay below twice the bytes read. A seek begins a new sequence. A
+//! slow reader needs no more than the bytes that it takes in a few seconds.
 //!
 //! A part is the window's share of one stream, so all streams work however narrow the window is, and a long read ends
 //! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is

@@ -19,9 +19,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{ByteRange, ETag, Extents, PartSizes};
 
-mod judge;
+mod part_state;
 mod pieces;
 mod recall;
+mod sending;
+mod writing;
 
 pub use pieces::{ByteSource, Piece, Pieces};
 
@@ -198,183 +200,6 @@ impl Draft {
         self.base == whole && self.size == whole && self.parts.values().all(|part| !part.changed)
     }
 
-    /// Returns the number of bytes that a write would add to the spool.
-    #[must_use]
-    pub fn growth(&self, range: ByteRange) -> u64 {
-        let held: u64 = self.local.within(range).map(ByteRange::len).sum();
-        range.len() - held
-    }
-
-    /// Announces a write. Until [`Draft::end_write`] no part that it touches is sent.
-    ///
-    /// # Errors
-    /// The write changes some bytes of a part whose others are gone.
-    pub fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
-        let span = self.sizes.span(range);
-        for index in span.clone() {
-            let whole = self.sizes.range(index, self.size.max(range.end));
-            let covers = range.intersect(whole) == Some(whole);
-            if self.is_evicted(index) && !covers {
-                return Err(GonePart(index));
-            }
-        }
-        for index in span {
-            self.note_order(index);
-            self.change(index).busy += 1;
-        }
-        Ok(())
-    }
-
-    /// Records that the bytes of an announced write are in the spool; returns how many are new there.
-    pub fn end_write(&mut self, range: ByteRange) -> u64 {
-        for index in self.sizes.span(range) {
-            let part = self.change(index);
-            part.busy = part.busy.saturating_sub(1);
-        }
-        self.note_turn_back(range);
-        self.size = self.size.max(range.end);
-        self.frontier = self.frontier.max(range.end);
-        self.local.insert(range)
-    }
-
-    /// Records that an announced write failed. Its bytes are undefined, as after any failed write.
-    pub fn fail_write(&mut self, range: ByteRange) {
-        for index in self.sizes.span(range) {
-            let part = self.change(index);
-            part.busy = part.busy.saturating_sub(1);
-        }
-    }
-
-    /// Records that bytes of the base were read into the spool, which does not change the object. Returns how many are
-    /// new there.
-    pub fn record_fill(&mut self, range: ByteRange) -> u64 {
-        self.local.insert(range)
-    }
-
-    /// Sets the length: bytes beyond it are dropped, and new bytes are zero. Returns the number of bytes that left the
-    /// spool. No write may be under way.
-    ///
-    /// # Errors
-    /// The new end cuts through a part whose bytes are gone.
-    pub fn truncate(&mut self, size: u64) -> Result<u64, GonePart> {
-        if size < self.size {
-            let cut = self.sizes.index(size);
-            let within = size > self.sizes.start(cut);
-            if within && self.is_evicted(cut) {
-                return Err(GonePart(cut));
-            }
-            let first = if within { cut + 1 } else { cut };
-            self.forget_from(first);
-            if within {
-                self.change(cut);
-            }
-        } else if size > self.size && self.is_evicted(self.sizes.index(self.size)) {
-            return Err(GonePart(self.sizes.index(self.size)));
-        }
-        // Jobs of forgotten parts must not count for later parts.
-        self.floor = self.next_counter();
-        self.base = self.base.min(size);
-        self.size = size;
-        self.frontier = self.frontier.min(size);
-        Ok(self.local.remove(ByteRange::new(size, u64::MAX)))
-    }
-
-    /// Forgets parts. The entry of a part under way stays: the store keeps the part that arrives last, so it must not
-    /// be sent again before.
-    fn forget_from(&mut self, first: u32) {
-        self.unsent.split_off(&first);
-        self.turned_back.retain(|index| *index < first);
-        for (index, part) in self.parts.split_off(&first) {
-            if part.sending {
-                let sending = PartState {
-                    sending: true,
-                    revision: self.next_counter(),
-                    ..PartState::default()
-                };
-                self.parts.insert(index, sending);
-            }
-        }
-    }
-
-    /// Returns a part to send now, if there is one.
-    #[must_use]
-    pub fn next_job(&self, when: SendOccasion) -> Option<PartJob> {
-        let index = match when {
-            SendOccasion::Closing => {
-                (0..self.sizes.count(self.size)).find(|i| self.must_be_sent(*i))
-            }
-            _ => self.unsent.iter().copied().find(|i| self.is_ripe(*i, when)),
-        }?;
-        let range = self.range(index);
-        Some(PartJob {
-            index,
-            range,
-            fill: self.fill_of(range),
-            revision: self.part(index).map_or(self.floor, |part| part.revision),
-        })
-    }
-
-    /// Returns whether a job's part is unchanged since the job was made.
-    #[must_use]
-    pub fn is_current(&self, job: &PartJob) -> bool {
-        let revision = self
-            .part(job.index)
-            .map_or(self.floor, |part| part.revision);
-        revision == job.revision && self.range(job.index) == job.range
-    }
-
-    /// Records that a job is under way.
-    pub fn begin_send(&mut self, job: &PartJob) {
-        let untouched = PartState {
-            revision: self.floor,
-            ..PartState::default()
-        };
-        self.parts.entry(job.index).or_insert(untouched).sending = true;
-    }
-
-    /// Records that a job has ended, with its tag if it was sent. Returns whether that counts: it does not if the part
-    /// was written to meanwhile.
-    pub fn end_send(&mut self, job: &PartJob, etag: Option<ETag>) -> bool {
-        let order = self.next_counter();
-        let range = self.range(job.index);
-        let Some(part) = self.parts.get_mut(&job.index) else {
-            return false;
-        };
-        part.sending = false;
-        let counts = part.revision == job.revision && range == job.range;
-        let Some(etag) = etag.filter(|_| counts) else {
-            return false;
-        };
-        part.sent = Some(SentPart {
-            etag,
-            length: job.range.len(),
-            revision: job.revision,
-            order,
-        });
-        self.unsent.remove(&job.index);
-        true
-    }
-
-    /// Evicts the bytes of the part that was sent first, but none at the ends. Returns the part, its range, and the
-    /// number of bytes that left the spool.
-    pub fn evict(&mut self) -> Option<(u32, ByteRange, u64)> {
-        let end = self.size.saturating_sub(self.kept);
-        let may_go = |(index, part): (&u32, &PartState)| {
-            let range = self.range(*index);
-            let inside = range.start >= self.kept && range.end <= end;
-            let idle = part.busy == 0 && !part.evicted && !part.sending;
-            let sent = self
-                .sent_as_it_is(*index, part)
-                .filter(|_| inside && idle)?;
-            Some((sent.order, *index))
-        };
-        let (_, index) = self.parts.iter().filter_map(may_go).min()?;
-        let range = self.range(index);
-        let part = self.parts.get_mut(&index)?;
-        (part.evicted, part.replaces_gone) = (true, false);
-        Some((index, range, self.local.remove(range)))
-    }
-
     /// Returns whether sending the part replaces bytes that only the store has. Once it is sent, the bytes promised
     /// before are lost.
     #[must_use]
@@ -386,19 +211,6 @@ impl Draft {
     #[must_use]
     pub fn has_gone_bytes(&self) -> bool {
         self.parts.values().any(|part| part.evicted)
-    }
-
-    /// Forgets all sent parts, because the upload is another one. No bytes may be gone.
-    pub fn forget_sent(&mut self) {
-        debug_assert!(!self.has_gone_bytes(), "what is gone cannot be sent anew");
-        for (index, part) in &mut self.parts {
-            part.sent = None;
-            if part.changed {
-                self.unsent.insert(*index);
-            }
-            self.counter += 1;
-            part.revision = self.counter;
-        }
     }
 }
 

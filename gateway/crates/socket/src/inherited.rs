@@ -8,23 +8,23 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use listenfd::ListenFd;
 
-use super::{Kind, Listener};
+use super::{Listener, ListenerKind};
 use tidegate_plan::Listen;
 
 /// The first descriptor that is handed over.
-const FIRST: usize = 3;
+const FIRST_DESCRIPTOR: usize = 3;
 
 /// Sockets that were handed over and not taken yet, each with its address.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(Listen, Socket)>);
+pub struct InheritedSockets(Vec<(Listen, SupervisorSocket)>);
 
 #[derive(Debug)]
-enum Socket {
+enum SupervisorSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Takes the sockets that the environment names (`LISTEN_FDS`, `LISTEN_PID`) out of it. Programs that this
     /// process starts get none of them. To be called once, before there are other threads.
     ///
@@ -34,15 +34,15 @@ impl Inherited {
         let mut passed = ListenFd::from_env();
         let sockets = (0..passed.len()).map(|at| {
             let socket = match passed.take_unix_listener(at) {
-                Ok(Some(listener)) => Socket::Unix(listener),
+                Ok(Some(listener)) => SupervisorSocket::Unix(listener),
                 _ => match passed.take_tcp_listener(at)? {
-                    Some(listener) => Socket::Tcp(listener),
+                    Some(listener) => SupervisorSocket::Tcp(listener),
                     None => return Err(io::ErrorKind::NotFound.into()),
                 },
             };
             let address = socket.address();
             let named = address.map_err(|error| {
-                let message = format!("descriptor {}: {error}", FIRST + at);
+                let message = format!("descriptor {}: {error}", FIRST_DESCRIPTOR + at);
                 io::Error::new(error.kind(), message)
             });
             Ok((named?, socket))
@@ -59,14 +59,14 @@ impl Inherited {
             return Ok(None);
         };
         let kind = match self.0.swap_remove(at) {
-            (_, Socket::Tcp(listener)) => {
+            (_, SupervisorSocket::Tcp(listener)) => {
                 listener.set_nonblocking(true)?;
-                Kind::Tcp(tokio::net::TcpListener::from_std(listener)?)
+                ListenerKind::Tcp(tokio::net::TcpListener::from_std(listener)?)
             }
-            (address, Socket::Unix(listener)) => {
+            (address, SupervisorSocket::Unix(listener)) => {
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::UnixListener::from_std(listener)?;
-                Kind::Inherited(listener, address)
+                ListenerKind::Inherited(listener, address)
             }
         };
         Ok(Some(Listener(kind)))
@@ -74,12 +74,12 @@ impl Inherited {
 
     /// Returns the address of a socket that was not taken.
     #[must_use]
-    pub fn left(&self) -> Option<&Listen> {
+    pub fn first_unused(&self) -> Option<&Listen> {
         self.0.first().map(|(address, _)| address)
     }
 }
 
-impl Socket {
+impl SupervisorSocket {
     /// Returns the address that it listens on.
     fn address(&self) -> io::Result<Listen> {
         let (address, is_connected) = match self {

@@ -1,7 +1,7 @@
 //! The sockets that connections come from: TCP, or a Unix socket for a proxy on the same machine.
 //!
 //! Both listeners of the gateway accept connections here, and handle them by themselves. A socket is bound here,
-//! or [`Inherited`] from a supervisor.
+//! or [`InheritedSockets`] from a supervisor.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,15 +17,15 @@ use tidegate_plan::Listen;
 
 mod inherited;
 
-pub use inherited::Inherited;
+pub use inherited::InheritedSockets;
 
 /// A socket that accepts connections. The file of a Unix socket bound here is removed when the listener is
 /// dropped.
 #[derive(Debug)]
-pub struct Listener(Kind);
+pub struct Listener(ListenerKind);
 
 #[derive(Debug)]
-enum Kind {
+enum ListenerKind {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
     /// A Unix socket whose file belongs to the supervisor.
@@ -49,13 +49,13 @@ impl Listener {
     /// Those of the system; `AddrInUse` if another process listens there.
     pub async fn bind(address: &Listen, mode: u32) -> io::Result<Self> {
         let kind = match address {
-            Listen::Tcp(address) => Kind::Tcp(TcpListener::bind(address).await?),
+            Listen::Tcp(address) => ListenerKind::Tcp(TcpListener::bind(address).await?),
             Listen::Unix(path) => {
                 clear_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-                Kind::Unix(listener, file)
+                ListenerKind::Unix(listener, file)
             }
         };
         Ok(Self(kind))
@@ -66,7 +66,7 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
-        TcpListener::from_std(listener).map(|listener| Self(Kind::Tcp(listener)))
+        TcpListener::from_std(listener).map(|listener| Self(ListenerKind::Tcp(listener)))
     }
 
     /// Returns the address that it listens on, with the chosen port if port 0 was requested.
@@ -75,9 +75,9 @@ impl Listener {
     /// Those of the system.
     pub fn address(&self) -> io::Result<Listen> {
         Ok(match &self.0 {
-            Kind::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
-            Kind::Unix(_, file) => Listen::Unix(file.0.clone()),
-            Kind::Inherited(_, address) => address.clone(),
+            ListenerKind::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
+            ListenerKind::Unix(_, file) => Listen::Unix(file.0.clone()),
+            ListenerKind::Inherited(_, address) => address.clone(),
         })
     }
 
@@ -87,13 +87,13 @@ impl Listener {
     /// Those of the system; the next call may succeed.
     pub async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match &self.0 {
-            Kind::Tcp(listener) => {
+            ListenerKind::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Without it, the last piece of an answer waits for an acknowledgement.
                 stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
-            Kind::Unix(listener, _) | Kind::Inherited(listener, _) => {
+            ListenerKind::Unix(listener, _) | ListenerKind::Inherited(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 Ok((Stream::Unix(stream), None))
             }

@@ -13,12 +13,12 @@ use super::{amplification, process};
 /// The prefix of the gateway's own metrics.
 pub const PREFIX: &str = "tidegate";
 
-type Part = Box<dyn Fn(&mut String) -> fmt::Result + Send + Sync>;
+type WriteMetrics = Box<dyn Fn(&mut String) -> fmt::Result + Send + Sync>;
 
 /// The registries of the process.
 #[derive(Default)]
 pub struct Exposition {
-    parts: Vec<Part>,
+    parts: Vec<WriteMetrics>,
 }
 
 impl Exposition {

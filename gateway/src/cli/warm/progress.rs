@@ -45,24 +45,24 @@ impl WarmProgress {
         }
     }
 
-    pub(super) fn fetched(&self) -> u64 {
+    pub(super) fn fetched_bytes(&self) -> u64 {
         self.fetched
     }
 
     /// Adds fetched bytes.
-    pub(super) fn fetch(&mut self, bytes: u64) {
+    pub(super) fn add_fetched(&mut self, bytes: u64) {
         self.fetched += bytes;
     }
 
     /// Counts a finished object.
-    pub(super) fn done(&mut self, cached: u64, left_out: u64) {
+    pub(super) fn record_object(&mut self, cached: u64, left_out: u64) {
         self.objects += 1;
         self.cached += cached;
         self.left_out += left_out;
     }
 
     /// Counts and shows an object that cannot be warmed.
-    pub(super) fn failed(&mut self, path: &str, error: &str) {
+    pub(super) fn record_failure(&mut self, path: &str, error: &str) {
         self.objects += 1;
         self.failed += 1;
         if self.failed <= MAX_SHOWN_FAILURES {
@@ -180,18 +180,18 @@ mod tests {
     #[test]
     fn it_sums_up_what_came_of_it() {
         let mut progress = WarmProgress::new(Some(4));
-        progress.fetch(3 << 20);
-        progress.done(1536, 0);
+        progress.add_fetched(3 << 20);
+        progress.record_object(1536, 0);
         let said = progress.line();
         let begin = "[======                  ] 1 of 4 objects, 3.0 MiB fetched, 1.5 KiB cached";
         assert!(said.starts_with(begin), "{said}");
-        progress.done(0, 5);
+        progress.record_object(0, 5);
         let said = progress.end(&["2 lines could not be read".to_owned()]);
         let said = said.expect("nothing failed");
         assert!(said.contains("\n5 B were not kept"), "{said}");
         assert!(said.ends_with("\n2 lines could not be read\n"), "{said}");
         let mut progress = WarmProgress::new(None);
-        progress.failed("/a", "no such object");
+        progress.record_failure("/a", "no such object");
         let why = progress.end(&[]).expect_err("one failed").to_string();
         assert!(
             why.starts_with("1 of 1 objects could not be warmed\n1 objects (1 failed), "),

@@ -155,9 +155,9 @@ impl Check<'_, '_> {
 
 /// Returns whether a text is the URL of a service: scheme and host, with nothing behind them.
 fn endpoint_of(text: &str) -> Result<(), &'static str> {
-    const SHAPE: &str = "is no URL such as http://127.0.0.1:9000";
-    let uri: Uri = text.parse().map_err(|_| SHAPE)?;
-    let authority = uri.authority().ok_or(SHAPE)?;
+    const NO_URL: &str = "is no URL such as http://127.0.0.1:9000";
+    let uri: Uri = text.parse().map_err(|_| NO_URL)?;
+    let authority = uri.authority().ok_or(NO_URL)?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err("is neither http:// nor https://");
     }

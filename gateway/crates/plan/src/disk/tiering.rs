@@ -2,10 +2,10 @@
 //!
 //! A disk may be much faster than the origin, much slower, or about as fast, and that changes with its other work. So
 //! the rule prefers neither: a chunk goes to the source that brings it in time. In time means before the reader gets
-//! there ([`ChunkOutlook::slack`]). A chunk that a reader already waits for goes to the sooner source. A reader that takes
-//! all bytes at once is faster than its source. Then the slack is computed with the rate of both together, so that each
-//! gets only its share and both are read at once. By the same comparison, a disk that is too slow for the whole window
-//! is left out. A disk that answers irregularly is left out but for chunks far enough ahead.
+//! there ([`ChunkOutlook::slack`]). A chunk that a reader already waits for goes to the sooner source. A reader that
+//! takes all bytes at once is faster than its source. Then the slack is computed with the rate of both together, so
+//! that each gets only its share and both are read at once. By the same comparison, a disk that is too slow for the
+//! whole window is left out. A disk that answers irregularly is left out but for chunks far enough ahead.
 //!
 //! The origin's bytes cost money and its requests are counted. So it brings chunks of a disk only if the disk alone
 //! cannot keep the reader fed.

@@ -1,10 +1,10 @@
 //! The division of a written object into parts.
 //!
 //! The final size is unknown while an object is written, so a part's offset follows from its number alone. Sizes begin
-//! small, so that sending begins early, and double after every [`PARTS_PER_SIZE`] parts up to the 64-fold. From 16 MiB on, 10,000
-//! parts reach beyond 5 TiB: the most parts and the largest object that S3 allows (S3 user guide, "Multipart upload
-//! limits"). That is 14 GiB in parts of 16 MiB, 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and the
-//! largest parts have 1 GiB.
+//! small, so that sending begins early, and double after every [`PARTS_PER_SIZE`] parts up to the 64-fold. From 16 MiB
+//! on, 10,000 parts reach beyond 5 TiB: the most parts and the largest object that S3 allows (S3 user guide, "Multipart
+//! upload limits"). That is 14 GiB in parts of 16 MiB, 42 GiB with those of 32 MiB, 98 GiB with those of 64 MiB, and
+//! the largest parts have 1 GiB.
 
 use crate::ByteRange;
 

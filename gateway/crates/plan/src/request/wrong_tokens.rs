@@ -175,6 +175,27 @@ mod tests {
     }
 
     #[test]
+    fn room_is_made_by_forgetting_quiet_clients_before_recent_ones() {
+        let numbered = |n: u32| Client::from(Some(IpAddr::from(n.to_be_bytes())));
+        let mut wrong = WrongTokens::default();
+        for n in 0..MAX_CLIENTS as u32 {
+            // One half was quiet for too long by then, the other was not.
+            let late = u64::from(n % 2) * 10;
+            wrong.record(numbered(n), S(late));
+            wrong.end_wait(numbered(n));
+        }
+        let now = FORGET_AFTER + S(5);
+        assert_eq!(
+            wrong.record(numbered(1 << 20), now).delay,
+            Some(FIRST_DELAY)
+        );
+        assert_eq!(wrong.clients.len(), MAX_CLIENTS / 2 + 1);
+        for n in (1..MAX_CLIENTS as u32).step_by(2) {
+            assert_eq!(wrong.clients[&numbered(n)].wrong, 1, "{n}");
+        }
+    }
+
+    #[test]
     fn log_lines_are_bounded_and_count_what_they_leave_out() {
         let mut wrong = WrongTokens::default();
         let lines: Vec<_> = (0..1000)

@@ -2,8 +2,8 @@
 //!
 //! Each client has a lane, and the lanes are served in turn. So a client with a thousand waiting requests delays
 //! another client by one request and not by a thousand. In a lane, a request that a reader waits for goes before
-//! read-ahead. Between lanes, it goes first for [`HEAD_START_TURNS`] turns. So many readers are served before any read-ahead,
-//! and no flood delays one client's read-ahead for ever.
+//! read-ahead. Between lanes, it goes first for [`HEAD_START_TURNS`] turns. So many readers are served before any
+//! read-ahead, and no flood delays one client's read-ahead for ever.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -277,6 +277,18 @@ mod tests {
         assert!(order[..2].contains(&1), "{order:?}");
         let ahead = order.iter().position(|of| *of == 2).expect("served");
         assert!(ahead <= 10, "{order:?}");
+    }
+
+    #[test]
+    fn a_client_with_a_running_request_keeps_its_lane() {
+        let mut lanes = Lanes::default();
+        lanes.begin(client(1));
+        lanes.push(client(2), DEMAND, 2);
+        lanes.retain(|of| *of != 2);
+        assert_eq!(lanes.waiting(), [0, 0]);
+        assert_eq!(Vec::from_iter(lanes.lanes.keys()), [&client(1)]);
+        lanes.end(client(1));
+        assert!(lanes.lanes.is_empty());
     }
 
     /// One client's read-ahead waits for the readers of all others.

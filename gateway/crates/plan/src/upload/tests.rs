@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FIRST: u64 = 8;
-const BASE: u64 = 50;
-const MOST: u64 = 40;
+const FIRST_SIZE: u64 = 8;
+const BASE_SIZE: u64 = 50;
+const MAX_COPY: u64 = 40;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -55,7 +55,8 @@ impl World {
     fn new(base: u64) -> Self {
         let bytes: Vec<u8> = (0..base).map(|n| 100 + n as u8).collect();
         Self {
-            draft: Draft::new(PartSizes::new(FIRST).doubling_after(3), base).with_kept_ends(16),
+            draft: Draft::new(PartSizes::new(FIRST_SIZE).doubling_after(3), base)
+                .with_kept_ends(16),
             truth: bytes.clone(),
             base: bytes,
             spool: vec![0; 400],
@@ -136,7 +137,7 @@ impl World {
             self.end_send(true);
         }
         let (mut bytes, mut last) = (Vec::new(), 0);
-        let pieces = self.draft.pieces(MOST).expect("all is sent");
+        let pieces = self.draft.pieces(MAX_COPY).expect("all is sent");
         if !self.draft.is_one_part() && !self.draft.may_copy() {
             let numbers = pieces.iter().map(|piece| match piece {
                 Piece::Sent(number, _) => *number,
@@ -151,7 +152,7 @@ impl World {
                     *number
                 }
                 Piece::Copy(number, range) => {
-                    assert!(range.len() <= MOST && !range.is_empty());
+                    assert!(range.len() <= MAX_COPY && !range.is_empty());
                     bytes.extend_from_slice(&self.base[range.start as usize..range.end as usize]);
                     *number
                 }
@@ -191,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn is_the_bytes_that_were_written(base in prop_oneof![Just(0), Just(FIRST - 1), Just(BASE)], steps in prop::collection::vec(step(), 1..60)) {
+    fn is_the_bytes_that_were_written(base in prop_oneof![Just(0), Just(FIRST_SIZE - 1), Just(BASE_SIZE)], steps in prop::collection::vec(step(), 1..60)) {
         let mut world = World::new(base);
         for step in steps {
             match step {
@@ -255,7 +256,7 @@ fn whole_parts_go_out_while_it_is_written_and_changed_ones_at_the_end() {
     assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(0));
     assert_eq!(sent(&mut draft, SendOccasion::Closing), Some(2));
     assert_eq!(draft.next_job(SendOccasion::Closing), None);
-    assert_eq!(draft.pieces(MOST).expect("all sent").len(), 3);
+    assert_eq!(draft.pieces(MAX_COPY).expect("all sent").len(), 3);
 }
 
 #[test]
