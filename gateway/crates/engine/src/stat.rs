@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, ReadContext};
-use tidegate_cache::{ChunkKey, Entry, ChunkTiers, Record};
+use tidegate_cache::{ChunkKey, ChunkTiers, Entry, Record};
 use tidegate_plan::freshness::Policy;
 use tidegate_plan::standing::Standing;
 use tidegate_plan::{ByteRange, ObjectKey, Version};

@@ -44,7 +44,7 @@ pub use s3::SetupError;
 pub use settings::Settings;
 pub use sums::{RunningSum, Sums};
 pub use write::{
-    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, Written, Wrote,
+    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, WriteOutcome, Written,
 };
 
 use std::fmt;
@@ -309,7 +309,7 @@ impl fmt::Display for Phase {
 
 /// The error of a change that was not sent, because the state disk did not take the mark that the key is about to
 /// change.
-pub const UNMARKED: OriginError = OriginError::Unavailable("the state disk takes no mark");
+pub const MARK_REFUSED: OriginError = OriginError::Unavailable("the state disk takes no mark");
 
 impl OriginError {
     /// Returns whether the error proves that the request was not carried out, so that it may be repeated whatever it
@@ -319,7 +319,7 @@ impl OriginError {
         matches!(
             self,
             Self::Throttled { .. } | Self::Timeout(Phase::Connect | Phase::Queue) | Self::Damaged
-        ) || [breaker::OPEN, UNMARKED].contains(self)
+        ) || [breaker::BREAKER_OPEN, MARK_REFUSED].contains(self)
     }
 
     /// Returns whether a failed completion of an upload may have created the object all the same.
