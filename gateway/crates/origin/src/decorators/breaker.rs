@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::metrics::Meter;
 use super::random::draw;
-use super::settings::Trip;
-use super::{
+use crate::metrics::Meter;
+use crate::settings::Trip;
+use crate::{
     Answer, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write, WriteOutcome,
 };
 use tidegate_plan::locks::Recover as _;
 use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// The answer while the breaker is open.
-pub const BREAKER_OPEN: OriginError = OriginError::Unavailable("known to be down");
+pub(crate) const BREAKER_OPEN: OriginError = OriginError::Unavailable("known to be down");
 
 /// An origin that gets no requests while it is down.
 #[derive(Debug)]
-pub struct Breaker {
+pub(crate) struct Breaker {
     inner: Arc<dyn Origin>,
     trip: Trip,
     meter: Meter,
@@ -67,8 +67,7 @@ impl Evidence {
 
 impl Breaker {
     /// Guards `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, trip: Trip, meter: Meter) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, trip: Trip, meter: Meter) -> Self {
         meter.set_breaker_open(false);
         Self {
             inner,

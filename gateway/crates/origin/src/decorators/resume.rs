@@ -14,11 +14,12 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::metrics::Meter;
+use super::breaker;
 use super::random::draw;
-use super::{
+use crate::metrics::Meter;
+use crate::{
     Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
-    Priority, Write, WriteOutcome, breaker,
+    Priority, Write, WriteOutcome,
 };
 use tidegate_plan::retry::Retry;
 use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
@@ -29,7 +30,7 @@ const MIN_PROGRESS: u64 = 1 << 20;
 
 /// An origin that retries after a transient failure.
 #[derive(Debug)]
-pub struct Resume {
+pub(crate) struct Resume {
     inner: Arc<dyn Origin>,
     retry: Retry,
     meter: Meter,
@@ -37,8 +38,7 @@ pub struct Resume {
 
 impl Resume {
     /// Retries requests to `inner` that fail with a transient error.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, retry: Retry, meter: Meter) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, retry: Retry, meter: Meter) -> Self {
         Self {
             inner,
             retry,

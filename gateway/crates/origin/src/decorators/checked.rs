@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
-use super::{
+use crate::{
     After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
     OriginWrite, Write, WriteOutcome,
 };
@@ -19,14 +19,13 @@ use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers match their requests.
 #[derive(Debug)]
-pub struct Checked {
+pub(crate) struct Checked {
     inner: Arc<dyn Origin>,
 }
 
 impl Checked {
     /// Checks the answers of `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>) -> Self {
         Self { inner }
     }
 }

@@ -14,9 +14,9 @@ use futures_core::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::payload::Payload;
-use super::settings::Deadlines;
-use super::{
+use crate::payload::Payload;
+use crate::settings::Deadlines;
+use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Write,
     WriteOutcome,
 };
@@ -24,15 +24,14 @@ use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin whose every wait ends. The HTTP client has the deadline for connections (`s3`).
 #[derive(Debug)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     inner: Arc<dyn Origin>,
     deadlines: Deadlines,
 }
 
 impl Deadline {
     /// Bounds the waits of `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, deadlines: Deadlines) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, deadlines: Deadlines) -> Self {
         Self { inner, deadlines }
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
-use crate::checked::Checked;
+use crate::decorators::checked::Checked;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
 use crate::settings::Settings;

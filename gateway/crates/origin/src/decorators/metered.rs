@@ -9,8 +9,8 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::metrics::{Meter, word};
-use super::{
+use crate::metrics::{Meter, word};
+use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Write,
     WriteOutcome,
 };
@@ -18,15 +18,14 @@ use tidegate_plan::{Bucket, ObjectKey, OriginId, Version};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]
-pub struct Metered {
+pub(crate) struct Metered {
     inner: Arc<dyn Origin>,
     meter: Meter,
 }
 
 impl Metered {
     /// Counts the requests to `inner`.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
         Self { inner, meter }
     }
 

@@ -1,6 +1,6 @@
 //! A bound on an origin's concurrent requests; requests that a reader waits for go first.
 //!
-//! A request holds its place until its body ends or is dropped. A quarter of the places is kept free of read-ahead: its
+//! A request holds its slot until its body ends or is dropped. A quarter of the slots is kept free of read-ahead: its
 //! bodies may be long, and a new reader should find a free slot. A request without a slot waits. Clients are served in
 //! turn, readers before read-ahead, and the requests of one client in the order of arrival (`plan::lanes`). If too many
 //! wait, one request of the client with the most waiting is refused. Read-ahead for a reader that may not come never
@@ -17,9 +17,9 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::client;
-use super::metrics::Meter;
-use super::{
+use crate::client;
+use crate::metrics::Meter;
+use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, WriteOutcome,
 };
@@ -29,7 +29,7 @@ use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 
 /// An origin with a bounded number of concurrent requests.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     inner: Arc<dyn Origin>,
     slots: Arc<RequestSlots>,
     queue_timeout: Duration,
@@ -38,8 +38,7 @@ pub struct Limit {
 impl Limit {
     /// Admits at most `max_requests` (at least one) to `inner` at once; `max_queue` more wait, each for `queue_timeout` at
     /// most.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         inner: Arc<dyn Origin>,
         max_requests: usize,
         max_queue: usize,
@@ -139,7 +138,7 @@ impl OriginWrite for Limit {
     }
 }
 
-/// A body that holds its place until it ends.
+/// A body that holds its slot until it ends.
 struct PermittedBody {
     flow: Option<(Body, SlotPermit)>,
 }
@@ -159,7 +158,7 @@ impl Stream for PermittedBody {
     }
 }
 
-/// The places of an origin, and the requests that wait for one.
+/// The slots of an origin, and the requests that wait for one.
 #[derive(Debug)]
 struct RequestSlots {
     max: usize,
@@ -205,7 +204,7 @@ impl RequestSlots {
             return Err(QUEUE_FULL);
         }
         state.lanes.retain(|waiter| !waiter.is_closed());
-        // A free place is not free for this class while a request of the class waits.
+        // A free slot is not free for this class while a request of the class waits.
         if state.lanes.waiting()[class] == 0 && self.has_room(&state, class) {
             state.running[class] += 1;
             state.lanes.begin(client);
@@ -236,7 +235,7 @@ impl RequestSlots {
         room && (class == DEMAND || state.running[AHEAD] < self.max_ahead)
     }
 
-    /// Releases a place and gives free places to waiting requests.
+    /// Releases a slot and gives free slots to waiting requests.
     fn release(self: &Arc<Self>, client: Client, class: usize) {
         let mut handed = Vec::new();
         let mut state = self.state();
